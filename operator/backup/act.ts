@@ -7,9 +7,9 @@ import type { PostgresAccess } from '../member/postgres/access.ts'
 import { withoutFinalizer } from '../objects/finalizer.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import { deleteArchived } from './durable.ts'
-import { begun } from './id.ts'
+import { identifiedBackup } from './id.ts'
 import type { Observation } from './observe.ts'
-import type { CutOf } from './observed.ts'
+import type { SnapshotSource } from './observed.ts'
 import type { Action } from './plan/actions.ts'
 import type { Refusal } from './plan/refusal.ts'
 import { snapshotDraft } from './snapshot.ts'
@@ -38,15 +38,15 @@ export async function perform(
   const { backup } = observed
   switch (action.do) {
     case 'identify':
-      await cluster.replace('Backup', begun(backup, action.id ?? newId()))
+      await cluster.replace('Backup', identifiedBackup(backup, action.id ?? newId()))
       return undefined
     case 'checkpoint': {
       const { checkpoint, source } = observed
       if (checkpoint.state === 'unanswered' && source !== undefined)
         reportUnreachable(source.database.kind, keyOf(source.database))
-      const way = access()
-      if (way !== undefined && target !== undefined)
-        checkpoints.request({ key: keyOf(backup), uid: backup.metadata.uid ?? '' }, way, target)
+      const postgres = access()
+      if (postgres !== undefined && target !== undefined)
+        checkpoints.request({ key: keyOf(backup), uid: backup.metadata.uid ?? '' }, postgres, target)
       return undefined
     }
     case 'create-snapshot':
@@ -73,7 +73,7 @@ export async function perform(
       await deleteArchived(ways, { backup, id: observed.id, target: agent }, signal)
       return undefined
     }
-    case 'release':
+    case 'remove-finalizer':
       await cluster.replace('Backup', withoutFinalizer(backup))
       return undefined
   }
@@ -83,7 +83,7 @@ export async function perform(
 async function createSnapshot(
   cluster: Cluster,
   { backup, id, source }: Observation['observed'],
-  of: CutOf,
+  of: SnapshotSource,
 ): Promise<Refusal | undefined> {
   if (id === undefined || source?.region === undefined)
     throw new ClusterError('Conflict', 'the region of the database does not exist')

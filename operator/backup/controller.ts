@@ -121,7 +121,7 @@ class Backups implements RunKind<Backup, Action, Observation> {
     if (refusal !== undefined && action.do === 'begin-verification')
       return { status: { ...status, ...notVerified(backup, refusal.message, now) } }
     if (refusal !== undefined) return { status: { ...failed(backup, refusal, now), taskId } }
-    return action.do === 'identify' || action.do === 'release' ? 'replaced' : 'done'
+    return action.do === 'identify' || action.do === 'remove-finalizer' ? 'replaced' : 'done'
   }
 
   reported(backup: Backup, status: Status) {

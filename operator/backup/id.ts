@@ -16,7 +16,7 @@ const longestMs = 3600_000
 /**
  * Adds the operator's finalizer, labels and annotations to a new backup, including the uid that the operator first saw.
  */
-export function begun(backup: Backup, id: string): Backup {
+export function identifiedBackup(backup: Backup, id: string): Backup {
   const { metadata, ...rest } = identified(backup, id)
   const first = metadata.annotations?.[annotations.firstUid] ?? metadata.uid
   if (first === undefined) return { ...rest, metadata }
@@ -27,7 +27,7 @@ export function begun(backup: Backup, id: string): Backup {
  * Whether the object was recreated, for example from a manifest or a backup of the cluster: its uid differs from the
  * recorded first uid. A backup of an earlier release has no recorded uid, but its id contains its creation time.
  */
-export function isPutBack({ metadata }: Backup, id: string | undefined): boolean {
+export function isRecreated({ metadata }: Backup, id: string | undefined): boolean {
   const first = metadata.annotations?.[annotations.firstUid]
   if (first !== undefined) return first !== metadata.uid
   const madeAt = id === undefined ? undefined : timeOfId(id)

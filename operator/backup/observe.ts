@@ -100,14 +100,14 @@ export async function observe(
         isUnderWay(backup) && database !== undefined
           ? await prerestoreOf(caches, cluster, backup, database)
           : undefined,
-      ahead: isUnderWay(backup) ? aheadOf(caches, backup) : undefined,
+      blockedBy: isUnderWay(backup) ? blockingBackup(caches, backup) : undefined,
       checkpoint: checkpoints.facts({ key: keyOf(backup), uid }, target),
       claimUid: await claimUidOf(cluster, backup, snapshot),
       proof: proofOf(caches, backup, now()),
       verification: await verificationFacts(caches, cluster, backup, id, database?.spec, slots.hasSlot),
       taskId,
       ...(durable === undefined ? {} : { durable: durable.facts }),
-      isTaskOver: taskId !== undefined && (await isTaskOver(caches, cluster, backup)),
+      hasTaskEnded: taskId !== undefined && (await hasTaskEnded(caches, cluster, backup)),
     },
   }
 }
@@ -150,7 +150,7 @@ function taskIdOf(backup: Backup): string | undefined {
 }
 
 /** Whether the Task has ended. It is read only if the backup has ended and its status still names the Task. */
-async function isTaskOver(caches: Caches, cluster: Cluster, { metadata, status }: Backup): Promise<boolean> {
+async function hasTaskEnded(caches: Caches, cluster: Cluster, { metadata, status }: Backup): Promise<boolean> {
   if (status?.taskId === undefined || status.finishedAt === undefined) return false
   const task = await findTask({ caches, cluster }, metadata.namespace, status.taskId)
   return task !== undefined && isEnded(task)
@@ -168,21 +168,21 @@ async function snapshotOf(
   id: string | undefined,
 ): Promise<SnapshotFacts | 'absent' | 'unknown'> {
   if (backup.spec.kind === 'durable') return 'absent'
-  const isLeaving = backup.metadata.deletionTimestamp !== undefined
-  if (id === undefined) return isLeaving ? 'absent' : 'unknown'
+  const isDeleting = backup.metadata.deletionTimestamp !== undefined
+  if (id === undefined) return isDeleting ? 'absent' : 'unknown'
   const { served } = snapshots
   // If the kind is no longer served, no snapshot can remain; a completed backup waits for the kind to be served again.
-  if (served === 'absent') return backup.status?.phase === 'completed' && !isLeaving ? 'unknown' : 'absent'
+  if (served === 'absent') return backup.status?.phase === 'completed' && !isDeleting ? 'unknown' : 'absent'
   if (served === 'unknown') return 'unknown'
   const key = { namespace: backup.metadata.namespace, name: childNames.snapshot(id) }
-  if (isRelabelled(backup, id) && !isLeaving) return 'unknown'
-  const cached = isLeaving ? undefined : snapshots.get(key)
-  const isCleared = cached === undefined && backup.status?.phase === 'failed' && !isLeaving
-  const found = cached ?? (isCleared ? undefined : await live(cluster, key))
+  if (isRelabelled(backup, id) && !isDeleting) return 'unknown'
+  const cached = isDeleting ? undefined : snapshots.get(key)
+  const isCleared = cached === undefined && backup.status?.phase === 'failed' && !isDeleting
+  const found = cached ?? (isCleared ? undefined : await readSnapshot(cluster, key))
   return found === undefined ? 'absent' : snapshotFacts(backup, id, found)
 }
 
-async function live(
+async function readSnapshot(
   cluster: Cluster,
   key: { namespace: string | undefined; name: string },
 ): Promise<VolumeSnapshot | undefined> {
@@ -201,25 +201,25 @@ async function sourceOf(
   { metadata: { namespace }, spec: { databaseName, databaseId, sourceBranch } }: Backup,
 ): Promise<ManagedDatabase | Branch | undefined> {
   return sourceBranch === undefined
-    ? namedSo(databaseId, { namespace, name: databaseName }, caches.databases, key =>
+    ? findByNameAndId(databaseId, { namespace, name: databaseName }, caches.databases, key =>
         cluster.get('ManagedDatabase', key),
       )
-    : namedSo(sourceBranch.id, { namespace, name: sourceBranch.name }, caches.branches, key =>
+    : findByNameAndId(sourceBranch.id, { namespace, name: sourceBranch.name }, caches.branches, key =>
         cluster.get('Branch', key),
       )
 }
 
 /** The object with this name, if it has this id: from the cache, otherwise from the cluster. */
-async function namedSo<T extends ManagedDatabase | Branch>(
+async function findByNameAndId<T extends ManagedDatabase | Branch>(
   id: string,
   key: ObjectKey,
   cache: { get(key: ObjectKey): T | undefined },
-  live: (key: ObjectKey) => Promise<T | undefined>,
+  read: (key: ObjectKey) => Promise<T | undefined>,
 ): Promise<T | undefined> {
   const isIt = (found: T | undefined) => found?.metadata.labels?.[labels.id] === id
   const cached = cache.get(key)
   if (isIt(cached)) return cached
-  const found = await live(key)
+  const found = await read(key)
   return isIt(found) ? found : undefined
 }
 
@@ -284,7 +284,7 @@ async function prerestoreOf(
   if ((await stopOf(cluster, of, restore)) !== 'locked') return { state: 'stopping' }
   const found = await cluster.get('PersistentVolumeClaim', { namespace, name: claim })
   const systemIdentifier = status?.volume?.systemIdentifier ?? ''
-  return { state: 'stopped', claim, claimUid, systemIdentifier, isThere: found?.metadata.uid === claimUid }
+  return { state: 'stopped', claim, claimUid, systemIdentifier, claimExists: found?.metadata.uid === claimUid }
 }
 
 /**
@@ -294,7 +294,7 @@ async function prerestoreOf(
 const awaitsStop = ({ spec, status }: Backup): boolean => spec.purpose === 'prerestore' && status?.phase !== 'running'
 
 /** Returns the backup that this one waits for: a running one, otherwise one that was requested earlier. */
-function aheadOf(caches: Caches, backup: Backup): string | undefined {
+function blockingBackup(caches: Caches, backup: Backup): string | undefined {
   const { namespace, name } = backup.metadata
   const { databaseId, sourceBranch, kind } = backup.spec
   const others = backupsOf(caches, namespace, databaseId).filter(
@@ -315,8 +315,8 @@ async function claimUidOf(
   backup: Backup,
   snapshot: SnapshotFacts | 'absent' | 'unknown',
 ): Promise<string | undefined> {
-  if (typeof snapshot !== 'object' || snapshot.cutOf === undefined || !isUnderWay(backup)) return undefined
+  if (typeof snapshot !== 'object' || snapshot.takenFrom === undefined || !isUnderWay(backup)) return undefined
   const { namespace } = backup.metadata
-  const claim = await cluster.get('PersistentVolumeClaim', { namespace, name: snapshot.cutOf.claim })
+  const claim = await cluster.get('PersistentVolumeClaim', { namespace, name: snapshot.takenFrom.claim })
   return claim?.metadata.uid
 }

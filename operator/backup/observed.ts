@@ -12,9 +12,9 @@ export type SnapshotFacts = {
   uid: string
   /** Whether the snapshot's labels and annotations name this backup. */
   isOwn: boolean
-  isGoing: boolean
+  isDeleting: boolean
   /** Undefined if the annotation is missing or invalid. */
-  cutOf: CutOf | undefined
+  takenFrom: SnapshotSource | undefined
   /** When the snapshot was requested and when the storage took it, in ms since the epoch. */
   requestedAt: number
   cutAt: number | undefined
@@ -26,7 +26,7 @@ export type SnapshotFacts = {
 }
 
 /** The source of the snapshot, and where recovery of the copy begins. */
-export type CutOf = Pick<RestorePoint, 'systemIdentifier'> &
+export type SnapshotSource = Pick<RestorePoint, 'systemIdentifier'> &
   // Absent for a stopped volume, since Postgres cannot be queried.
   Partial<Omit<RestorePoint, 'systemIdentifier'>> & {
     pgVersion?: PgVersion | undefined
@@ -59,17 +59,17 @@ export type Source = {
 }
 
 /**
- * `stopped`: no Postgres runs on the volume of this claim, and a lock prevents a start. `isThere`: whether the claim
+ * `stopped`: no Postgres runs on the volume of this claim, and a lock prevents a start. `claimExists`: whether the claim
  * still exists with this uid.
  */
 export type PrerestoreFacts =
   | { state: 'running' | 'stopping' | 'over' }
-  | { state: 'stopped'; claim: string; claimUid: string; systemIdentifier: string; isThere: boolean }
+  | { state: 'stopped'; claim: string; claimUid: string; systemIdentifier: string; claimExists: boolean }
 
 /** The state of the verification of a copy. */
 export type VerificationFacts = {
   /** Whether the volume, the network policy or the pod of a verification exists. */
-  isThere: boolean
+  hasObjects: boolean
   claim: boolean
   pod: VerifierFacts | undefined
   /** Whether a verification slot is free for this backup. */
@@ -79,7 +79,7 @@ export type VerificationFacts = {
 }
 
 /** The pod that verifies the copy. `madeAt`: ms since the epoch. */
-type VerifierFacts = { isGoing: boolean; madeAt: number; end: VerifierEnd | undefined }
+type VerifierFacts = { isDeleting: boolean; madeAt: number; end: VerifierEnd | undefined }
 export type VerifierEnd = { exitCode: number; message: string }
 
 /** The state of a durable backup. `incarnation`: the number of the volume that its database uses. */
@@ -109,7 +109,7 @@ export type Observed = {
   /** The state of the restore whose prerestore backup this is. Undefined for other backups. */
   prerestoreOf: PrerestoreFacts | undefined
   /** The name of the backup of the same source that runs before this one. */
-  ahead: string | undefined
+  blockedBy: string | undefined
   checkpoint: CheckpointFacts
   /** The current uid of the claim that the snapshot is taken of; undefined if the claim is deleted. */
   claimUid: string | undefined
@@ -121,5 +121,5 @@ export type Observed = {
   /** For a durable backup. */
   durable?: DurableFacts | undefined
   /** Whether the Task named by `taskId` exists and has ended. */
-  isTaskOver: boolean
+  hasTaskEnded: boolean
 }

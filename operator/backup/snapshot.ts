@@ -7,12 +7,12 @@ import type { Draft, VolumeSnapshot } from '../../cluster/index.ts'
 import { annotations, type Backup, childNames, labels, pgVersion, type Region } from '../../crds/index.ts'
 import { sizeInBytes } from '../../values/quantity.ts'
 import { childLabels, ownerAnnotations, ownerKeyOf, ownerKindOf, ownerOf } from '../objects/ownership.ts'
-import type { CutOf, SnapshotFacts } from './observed.ts'
+import type { SnapshotFacts, SnapshotSource } from './observed.ts'
 
 /** Annotation of a snapshot: its source, as JSON. */
-export const cutOfAnnotation = 'espalier.dev/cut-of'
+export const sourceAnnotation = 'espalier.dev/cut-of'
 
-const cutOf = z.object({
+const snapshotSource = z.object({
   systemIdentifier: z.string().max(32),
   timeline: z.int().min(1).optional(),
   startLsn: z.string().max(20).optional(),
@@ -23,16 +23,16 @@ const cutOf = z.object({
   claimUid: z.string().max(64),
 })
 
-const readCutOf = (text: string | undefined): CutOf | undefined => {
+const readSource = (text: string | undefined): SnapshotSource | undefined => {
   try {
-    return cutOf.safeParse(JSON.parse(text ?? '')).data
+    return snapshotSource.safeParse(JSON.parse(text ?? '')).data
   } catch {
     return undefined
   }
 }
 
 /** Like all objects with data it has no owner reference, so that the garbage collector never deletes it. */
-export function snapshotDraft(backup: Backup, id: string, region: Region, of: CutOf): Draft<'VolumeSnapshot'> {
+export function snapshotDraft(backup: Backup, id: string, region: Region, of: SnapshotSource): Draft<'VolumeSnapshot'> {
   const { namespace = '' } = backup.metadata
   const owner = ownerOf({ kind: 'Backup', metadata: backup.metadata }, backup.spec.databaseId)
   const { snapshotClass } = region.spec
@@ -45,7 +45,7 @@ export function snapshotDraft(backup: Backup, id: string, region: Region, of: Cu
       labels: { ...childLabels(owner, 'snapshot'), [labels.id]: id },
       annotations: {
         ...ownerAnnotations(owner),
-        [cutOfAnnotation]: JSON.stringify(of),
+        [sourceAnnotation]: JSON.stringify(of),
         ...(isSingleUse(backup) ? { [annotations.singleUse]: 'true' } : {}),
         ...(isAtRest(backup, of) ? { [annotations.volumeAtRest]: 'true' } : {}),
       },
@@ -62,7 +62,8 @@ const isSingleUse = ({ metadata, spec }: Backup): boolean =>
   spec.purpose === 'prebranch' && metadata.annotations?.[annotations.singleUse] === 'true'
 
 /** Whether the snapshot is of a volume whose Postgres a restore has stopped. */
-const isAtRest = ({ spec }: Backup, { endLsn }: CutOf): boolean => spec.purpose === 'prerestore' && endLsn === undefined
+const isAtRest = ({ spec }: Backup, { endLsn }: SnapshotSource): boolean =>
+  spec.purpose === 'prerestore' && endLsn === undefined
 
 /** Compares id and key, because a recreated Backup has another uid. */
 const isOf = ({ metadata }: Backup, id: string, snapshot: VolumeSnapshot): boolean =>
@@ -76,8 +77,8 @@ export function snapshotFacts(backup: Backup, id: string, snapshot: VolumeSnapsh
     name: metadata.name,
     uid: metadata.uid ?? '',
     isOwn: isOf(backup, id, snapshot),
-    isGoing: metadata.deletionTimestamp !== undefined,
-    cutOf: readCutOf(metadata.annotations?.[cutOfAnnotation]),
+    isDeleting: metadata.deletionTimestamp !== undefined,
+    takenFrom: readSource(metadata.annotations?.[sourceAnnotation]),
     requestedAt: Date.parse(metadata.creationTimestamp ?? ''),
     cutAt: status?.creationTime === undefined ? undefined : Date.parse(status.creationTime),
     isReady: status?.readyToUse === true,

@@ -30,9 +30,9 @@ export function dataSourceOf(backup: Backup | undefined, snapshot: VolumeSnapsho
   const facts = snapshot && snapshotFacts(backup, metadata.labels?.[labels.id] ?? '', snapshot)
   if (facts?.isOwn === true && facts.becameVolume !== undefined)
     return refused('BecameVolume', becameVolume(metadata.name, facts.becameVolume))
-  if (facts === undefined || !facts.isOwn || facts.isGoing || !facts.isReady || facts.cutOf === undefined)
+  if (facts === undefined || !facts.isOwn || facts.isDeleting || !facts.isReady || facts.takenFrom === undefined)
     return refused('SnapshotLost', `the snapshot of the backup ${metadata.name} does not exist or cannot be used`)
-  const { claim, systemIdentifier } = facts.cutOf
+  const { claim, systemIdentifier } = facts.takenFrom
   const { incarnation, number } = parseMemberName('claim', claim) ?? {}
   return {
     source: {

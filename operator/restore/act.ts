@@ -31,10 +31,10 @@ export async function perform(
   const { restore } = observed
   const { namespace, name, uid } = restore.metadata
   switch (action.do) {
-    case 'identify':
+    case 'add-finalizer':
       await cluster.replace('Restore', withFinalizer(restore))
       return
-    case 'ask':
+    case 'request-on-database':
       return requestOfDatabase(executor, observed)
     case 'take-backup':
       return takeBackup(executor, restore, action)
@@ -51,10 +51,10 @@ export async function perform(
         { uid: action.leftover.uid },
       )
       return
-    case 'release':
+    case 'remove-finalizer':
       await cluster.replace('Restore', withoutFinalizer(restore))
       return
-    case 'forget':
+    case 'delete-restore':
       await cluster.delete('Restore', { namespace, name }, { uid })
   }
 }

@@ -6,18 +6,18 @@ import type { Leftover } from './observed.ts'
 
 export type Action =
   /** Adds the finalizer to the restore. */
-  | { do: 'identify' }
+  | { do: 'add-finalizer' }
   /** Sets the restore annotation on the database, so that the restore becomes the database's operation. */
-  | { do: 'ask' }
+  | { do: 'request-on-database' }
   | { do: 'take-backup'; name: string; purpose: RestorePurpose }
   | { do: 'candidate'; action: MemberAction }
   /** Prevents the stopped old Postgres from starting again. */
   | { do: 'lock' }
   | { do: 'delete'; leftover: Leftover }
   /** Removes the finalizer. */
-  | { do: 'release' }
+  | { do: 'remove-finalizer' }
   /** Deletes the Restore object, after its database was deleted or its retention has passed. */
-  | { do: 'forget' }
+  | { do: 'delete-restore' }
 
 export type Status = NonNullable<Restore['status']>
 export type Plan = { actions: Action[]; status: Status; requeueAt?: number | undefined }

@@ -22,7 +22,7 @@ import { ownerOf } from '../objects/ownership.ts'
 import type { Candidate } from './observed.ts'
 
 /** `awaited`: the pod runs, so Postgres is probed soon. */
-export type CandidateSeen = { candidate: Candidate; member: ObservedMember; plan: MemberPlan; awaited: boolean }
+export type ObservedCandidate = { candidate: Candidate; member: ObservedMember; plan: MemberPlan; awaited: boolean }
 
 const instanceOf = (database: ManagedDatabase, incarnation: number, source: DataSource): Instance => ({
   kind: 'ManagedDatabase',
@@ -32,7 +32,7 @@ const instanceOf = (database: ManagedDatabase, incarnation: number, source: Data
   dataSource: source,
 })
 
-export async function seeCandidate(
+export async function observeCandidate(
   observer: Observer,
   {
     database,
@@ -43,7 +43,7 @@ export async function seeCandidate(
   keys: InstallationKeys,
   prior: PriorMemberFacts,
   now: number,
-): Promise<CandidateSeen> {
+): Promise<ObservedCandidate> {
   const { namespace = '' } = database.metadata
   const instance = instanceOf(database, incarnation, source)
   const owner = ownerOf(instance, id)
@@ -70,7 +70,7 @@ export async function seeCandidate(
 
 const isBound = ({ children }: ObservedMember): boolean => children.claim?.status?.phase === 'Bound'
 
-type State = { state: 'making'; message: string } | Extract<Candidate, { state: 'ready' | 'failed' }>
+type State = { state: 'creating'; message: string } | Extract<Candidate, { state: 'ready' | 'failed' }>
 
 function stateOf(
   observed: ObservedMember,
@@ -92,13 +92,13 @@ function stateOf(
     return { ...none, state: 'ready', volume: volumeName === undefined ? volume : { ...volume, volumeName } }
   }
   return {
-    state: 'making',
-    message: awaitedBy(observed, desired),
+    state: 'creating',
+    message: waitMessage(observed, desired),
   }
 }
 
 /** What the candidate waits for. */
-function awaitedBy(observed: ObservedMember, desired: MemberPlan['desired']): string {
+function waitMessage(observed: ObservedMember, desired: MemberPlan['desired']): string {
   const { instance, region, node } = observed
   const unknown = unknownReference({ name: instance.spec.region, region, size: desired.size })
   const step = unknown ?? lostNode(node) ?? memberStep(observed, desired)

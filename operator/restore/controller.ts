@@ -15,7 +15,7 @@ import type { Done, RunKind, RunTools } from '../run/kind.ts'
 import type { ProblemTexts } from '../run/problem.ts'
 import { perform } from './act.ts'
 import type { Action, Plan, Status } from './actions.ts'
-import type { CandidateSeen } from './candidate.ts'
+import type { ObservedCandidate } from './candidate.ts'
 import { observe } from './observe.ts'
 import type { Observed } from './observed.ts'
 import { plan, type RestoreDeadlines } from './plan.ts'
@@ -28,7 +28,7 @@ type RestoreControllerOptions = PostgresControllerOptions & {
 }
 
 /** `pass`: the state of the candidate's reconcile. */
-type Seen = { observed: Observed; candidate: { seen: CandidateSeen; pass: MemberPass } | undefined }
+type Seen = { observed: Observed; candidate: { seen: ObservedCandidate; pass: MemberPass } | undefined }
 
 /** The longest delay before a failed pass is retried. It is short, because users wait for a restore. */
 const longestRetryMs = 30_000
@@ -95,7 +95,9 @@ class Restores implements RunKind<Restore, Action, Seen> {
 
   async perform({ observed, candidate }: Seen, action: Action): Promise<Done<Restore>> {
     await perform(this.#executor, observed, candidate?.pass, action)
-    return action.do === 'identify' || action.do === 'release' || action.do === 'forget' ? 'replaced' : 'done'
+    return action.do === 'add-finalizer' || action.do === 'remove-finalizer' || action.do === 'delete-restore'
+      ? 'replaced'
+      : 'done'
   }
 
   probeMs({ candidate }: Seen) {

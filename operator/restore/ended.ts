@@ -22,7 +22,7 @@ export const isSwitched = ({ restore, database }: Observed): boolean =>
   (restore.status?.incarnation !== undefined && database?.status?.incarnation === restore.status.incarnation)
 
 /** Whether the Restore has requested the switch from the database controller. The switch may already be done. */
-export const isHandedOver = ({ status }: Restore): boolean => status?.volume !== undefined
+export const isSwitchRequested = ({ status }: Restore): boolean => status?.volume !== undefined
 
 /** Deletes the unneeded objects: first the StatefulSet, and the others after the pod has stopped. */
 export function removal({ leftovers }: Observed): Action[] {
@@ -38,7 +38,7 @@ export function ended(observed: Observed, now: number): Plan {
   const { restore, database, leftovers, lock } = observed
   const { metadata, status = {} } = restore
   const { claim, hasPod, objects } = leftovers
-  const still = (actions: Action[], requeueAt?: number): Plan => ({ actions, status, requeueAt })
+  const planOf = (actions: Action[], requeueAt?: number): Plan => ({ actions, status, requeueAt })
   // Without a switch, the old Postgres starts again once its lock is deleted. A replaced Postgres stays locked until
   // its StatefulSet and pod are deleted.
   const isToStart = !isSwitched(observed)
@@ -47,24 +47,24 @@ export function ended(observed: Observed, now: number): Plan {
     ...(lock && (isToStart || isDeleted) ? [{ do: 'delete' as const, leftover: lock }] : []),
     ...removal(observed),
   ]
-  if (!isDeleted || lock !== undefined) return still(actions, now + recheckMs)
+  if (!isDeleted || lock !== undefined) return planOf(actions, now + recheckMs)
   if (claim !== undefined && !isSwitched(observed)) {
     const { name, uid = '', deletionTimestamp } = claim.metadata
     const leftover: Leftover = { kind: 'PersistentVolumeClaim', name, uid }
-    return still(deletionTimestamp === undefined ? [{ do: 'delete', leftover }] : [], now + recheckMs)
+    return planOf(deletionTimestamp === undefined ? [{ do: 'delete', leftover }] : [], now + recheckMs)
   }
   if (metadata.deletionTimestamp !== undefined)
-    return isOnRecord(observed) ? still([{ do: 'release' }]) : still([], now + recheckMs)
+    return isRecordedByDatabase(observed) ? planOf([{ do: 'remove-finalizer' }]) : planOf([], now + recheckMs)
   // A Restore whose database was deleted is deleted too. One that failed with DatabaseMissing is kept, so that users
   // can read the reason.
   const isOrphan = database === undefined && conditionOf(status, 'Ready')?.reason !== 'DatabaseMissing'
   const isOld = now - Date.parse(status.finishedAt ?? '') >= recordMs && observed.clockDistrust === undefined
-  const isToGo = isOrphan || (isOld && isOfOperator(restore))
-  return still(isToGo ? [{ do: 'forget' }] : [], isOld || isOrphan ? undefined : now + checkMs)
+  const isToDelete = isOrphan || (isOld && isOfOperator(restore))
+  return planOf(isToDelete ? [{ do: 'delete-restore' }] : [], isOld || isOrphan ? undefined : now + checkMs)
 }
 
 /** Whether the database's status has recorded the result, so that the Restore is no longer needed. */
-function isOnRecord(observed: Observed): boolean {
+function isRecordedByDatabase(observed: Observed): boolean {
   const { restore, database, leftovers, isRequested } = observed
   // As long as the database requests the restore, its controller would create the Restore again and restore the data.
   if (isRequested && database?.metadata.deletionTimestamp === undefined) return false

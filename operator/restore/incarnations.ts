@@ -20,8 +20,8 @@ export function remainingIncarnation(
   if (isOpenRestore(restore)) return own !== undefined && own === serving ? previous?.incarnation : undefined
   const isAnothers = others.some(other => {
     const hasSwitched = other.status?.switchedAt !== undefined
-    const isMade = incarnationOf(other) === own && (hasSwitched || isOpenRestore(other))
-    return isMade || (hasSwitched && other.status?.previous?.incarnation === own)
+    const usesNumber = incarnationOf(other) === own && (hasSwitched || isOpenRestore(other))
+    return usesNumber || (hasSwitched && other.status?.previous?.incarnation === own)
   })
   return own === serving || isAnothers ? undefined : own
 }

@@ -28,13 +28,13 @@ import type { DataSource } from '../objects/instance.ts'
 import { ownerUidOf } from '../objects/ownership.ts'
 import { snapshotsNotServed } from '../objects/snapshots-not-served.ts'
 import { suspensionBlock } from '../objects/suspension-block.ts'
-import { type CandidateSeen, seeCandidate } from './candidate.ts'
-import { isHandedOver } from './ended.ts'
+import { type ObservedCandidate, observeCandidate } from './candidate.ts'
+import { isSwitchRequested } from './ended.ts'
 import { freeIncarnation, remainingIncarnation } from './incarnations.ts'
 import type { Leftover, Observed } from './observed.ts'
 import { takenNameOf } from './own-backups.ts'
 
-type Seen = { observed: Observed; candidate: CandidateSeen | undefined }
+type Seen = { observed: Observed; candidate: ObservedCandidate | undefined }
 
 type Request = {
   restore: Restore
@@ -64,21 +64,21 @@ export async function observe(
       ? recoveryOf({ target: spec.target, recorded: status?.recovery, database, backup, backups: all })
       : undefined
   const source = await sourceOf(observer, { restore, backup, recovery })
-  const isMade =
+  const isCreating =
     status?.phase === 'running' &&
     isOpen &&
     !isSwitched &&
-    !isHandedOver(restore) &&
+    !isSwitchRequested(restore) &&
     database?.metadata.deletionTimestamp === undefined
   const candidate =
-    isMade && database !== undefined && incarnation !== undefined
-      ? await seeCandidate(
+    isCreating && database !== undefined && incarnation !== undefined
+      ? await observeCandidate(
           observer,
           {
             database,
             id: spec.databaseId,
             incarnation,
-            source: 'source' in source ? source.source : madeAlready(database),
+            source: 'source' in source ? source.source : existingVolumeSource(database),
           },
           keys,
           prior,
@@ -99,7 +99,7 @@ export async function observe(
       database,
       isRequested:
         database !== undefined && isRestoreRequested(database) && requestedRestore(database)?.name === metadata.name,
-      ahead: isOpen ? aheadOf(caches, restore) : undefined,
+      blockedBy: isOpen ? blockingRestore(caches, restore) : undefined,
       backup,
       source,
       recovery: recovery && 'record' in recovery ? recovery.record : undefined,
@@ -111,10 +111,10 @@ export async function observe(
       prerestoreRefusal:
         status?.phase === 'pending' && database !== undefined ? await prerestoreRefusal(observer, database) : undefined,
       suspensionBlock: suspensionBlock(
-        others.filter(other => other.status?.phase === 'running' && !isInVain(database, other)),
-        branches.filter(branch => !isInVain(database, branch)),
+        others.filter(other => other.status?.phase === 'running' && !waitsForUnreadyDatabase(database, other)),
+        branches.filter(branch => !waitsForUnreadyDatabase(database, branch)),
       ),
-      ...(await oldOf(cluster, restore)),
+      ...(await oldPostgresOf(cluster, restore)),
       prerestore: await prerestoreOf(caches, cluster, restore),
       after:
         isOpen && isSwitched && status?.after === undefined
@@ -135,9 +135,9 @@ async function sourceOf(
 }
 
 /** The state of the old Postgres, and the lock that prevents it from starting. */
-async function oldOf(cluster: Cluster, restore: Restore): Promise<Pick<Observed, 'old' | 'lock'>> {
+async function oldPostgresOf(cluster: Cluster, restore: Restore): Promise<Pick<Observed, 'oldPostgres' | 'lock'>> {
   const { fencedAt, previous } = restore.status ?? {}
-  if (fencedAt === undefined || previous === undefined) return { old: 'running', lock: undefined }
+  if (fencedAt === undefined || previous === undefined) return { oldPostgres: 'running', lock: undefined }
   const { incarnation, claim } = previous
   const of = {
     ...{ namespace: restore.metadata.namespace, id: restore.spec.databaseId },
@@ -145,13 +145,13 @@ async function oldOf(cluster: Cluster, restore: Restore): Promise<Pick<Observed,
   }
   const pod = await lockOf(cluster, of, restore)
   return {
-    old: isOpenRestore(restore) ? await stopOf(cluster, of, restore) : 'running',
+    oldPostgres: isOpenRestore(restore) ? await stopOf(cluster, of, restore) : 'running',
     lock: pod && { kind: 'Pod', name: pod.metadata.name, uid: pod.metadata.uid ?? '' },
   }
 }
 
 /** A placeholder for the source of a volume that already exists. Only its system identifier is compared. */
-const madeAlready = ({ metadata, status }: ManagedDatabase): DataSource => ({
+const existingVolumeSource = ({ metadata, status }: ManagedDatabase): DataSource => ({
   kind: 'snapshot',
   snapshot: '',
   id: metadata.labels?.[labels.id] ?? '',
@@ -170,7 +170,7 @@ async function databaseOf(cluster: Cluster, { metadata, spec }: Restore): Promis
  * Whether a backup or branch waits for a database that is not Ready. The restore must not wait for it, because only the
  * restore may make the database Ready.
  */
-const isInVain = (database: ManagedDatabase | undefined, { status }: Backup | Branch): boolean =>
+const waitsForUnreadyDatabase = (database: ManagedDatabase | undefined, { status }: Backup | Branch): boolean =>
   conditionOf(database?.status, 'Ready')?.status !== 'True' &&
   conditionOf(status, 'Progressing')?.reason === 'AwaitingDatabase'
 
@@ -200,7 +200,7 @@ async function prerestoreOf(caches: Caches, cluster: Cluster, { metadata, status
 const orderOf = ({ metadata }: Restore): string => `${metadata.creationTimestamp} ${metadata.name}`
 
 /** Returns the restore that this one waits for: a running one, otherwise one that was requested earlier. */
-function aheadOf(caches: Caches, restore: Restore): string | undefined {
+function blockingRestore(caches: Caches, restore: Restore): string | undefined {
   const { namespace, name } = restore.metadata
   return caches.restores
     .byIndex('database', `${namespace}/${restore.spec.databaseId}`)

@@ -15,7 +15,7 @@ export type Candidate = {
   /** Whether its claim is bound, so that the snapshot is no longer needed. */
   isBound: boolean
 } & (
-  | { state: 'making'; message: string }
+  | { state: 'creating'; message: string }
   /** Postgres has answered, refuses clients, and has none of its source's objects any more. */
   | { state: 'ready'; volume: VolumeRecord }
   /** The candidate cannot succeed. */
@@ -36,7 +36,7 @@ export type Observed = {
   /** Whether the database's annotation names this restore. */
   isRequested: boolean
   /** The name of the restore of the same database that runs before this one. */
-  ahead: string | undefined
+  blockedBy: string | undefined
   /** The backup to restore; not read after the switch. */
   backup: Backup | undefined
   source: BackupSource
@@ -50,7 +50,7 @@ export type Observed = {
   /** Backups and branches that need the previous Postgres running, except the prerestore backup. */
   suspensionBlock: SuspensionBlock | undefined
   /** Whether the old Postgres runs, is stopped, or is locked. `running` until the restore stops it. */
-  old: Stop
+  oldPostgres: Stop
   /** The lock of this restore on the old Postgres. */
   lock: Leftover | undefined
   /** Backups with the names that this restore uses. They may have another owner. `after`: read after the switch. */

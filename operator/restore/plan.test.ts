@@ -43,7 +43,7 @@ describe('a restore', () => {
     [
       'without the finalizer gets it',
       { restore: restore({ phase: 'pending' }, { finalizers: [] }) },
-      { does: ['identify'] },
+      { does: ['add-finalizer'] },
     ],
     [
       'with the finalizer and without a status was restored from a copy of the cluster, and fails',
@@ -53,7 +53,7 @@ describe('a restore', () => {
     ['begins', { restore: restore({ phase: 'pending' }) }, { phase: 'running', does: [] }],
     [
       'waits while another restore of the database runs',
-      { restore: restore({ phase: 'pending' }), ahead: 'x' },
+      { restore: restore({ phase: 'pending' }), blockedBy: 'x' },
       { phase: 'pending', reason: 'Queued' },
     ],
     [
@@ -80,27 +80,27 @@ describe('a restore', () => {
     ['waits until the previous Postgres has stopped', { restore: fenced }, { reason: 'Stopping', does: [] }],
     [
       'locks the previous Postgres once it has stopped',
-      { restore: fenced, old: 'stopped' },
+      { restore: fenced, oldPostgres: 'stopped' },
       { reason: 'Stopping', does: ['lock'] },
     ],
     [
       'locks the previous Postgres even if its prerestore backup is completed',
-      { restore: fenced, old: 'stopped', prerestore: prerestoreBackup('completed') },
+      { restore: fenced, oldPostgres: 'stopped', prerestore: prerestoreBackup('completed') },
       { does: ['lock'] },
     ],
     [
       'waits for the prerestore backup of the stopped volume',
-      { restore: fenced, old: 'locked' },
+      { restore: fenced, oldPostgres: 'locked' },
       { reason: 'Anchoring', does: [] },
     ],
     [
       'switches once the prerestore backup is completed',
-      { restore: fenced, old: 'locked', prerestore: prerestoreBackup('completed') },
+      { restore: fenced, oldPostgres: 'locked', prerestore: prerestoreBackup('completed') },
       { reason: 'Switching', volume },
     ],
     [
       'fails if another object has the name of its prerestore backup',
-      { restore: fenced, old: 'locked', prerestore: backup('completed', { purpose: 'prerestore' }) },
+      { restore: fenced, oldPostgres: 'locked', prerestore: backup('completed', { purpose: 'prerestore' }) },
       { phase: 'failed', reason: 'NameTaken', does: [] },
     ],
     [
@@ -110,12 +110,12 @@ describe('a restore', () => {
     ],
     [
       'fails if its prerestore backup failed',
-      { restore: fenced, old: 'locked', prerestore: prerestoreBackup('failed') },
+      { restore: fenced, oldPostgres: 'locked', prerestore: prerestoreBackup('failed') },
       { phase: 'failed', reason: 'BackupFailed', does: [] },
     ],
     [
       'switches without a prerestore backup if the present data may be discarded',
-      { restore: discarding(fenced), old: 'locked', prerestore: prerestoreBackup('failed') },
+      { restore: discarding(fenced), oldPostgres: 'locked', prerestore: prerestoreBackup('failed') },
       { reason: 'Switching', volume },
     ],
     [
@@ -229,7 +229,7 @@ test('the volume is replaced only if the old Postgres has stopped, the new one a
       })
       const seen = observed({
         restore: isAgreed ? discarding(its) : its,
-        old,
+        oldPostgres: old,
         candidate: isReady ? { state: 'ready', volume, actions: [], isBound: true } : making,
         suspensionBlock: isBlocked ? { reason: 'AwaitsBackup', message: '' } : undefined,
         prerestore: taken && prerestoreBackup(taken),
@@ -307,17 +307,17 @@ describe('remaining objects', () => {
       { restore: failed, leftovers: { hasPod: true, objects: [], claim } },
       [],
     ],
-    ['the restore is deleted with its database', { restore: failed, database: undefined }, ['forget']],
+    ['the restore is deleted with its database', { restore: failed, database: undefined }, ['delete-restore']],
     [
       'the restore is deleted after a month',
       { restore: restore(done(31 * day).status, { labels: prerestoreBackup('completed').metadata.labels }) },
-      ['forget'],
+      ['delete-restore'],
     ],
     ['a restore that a user created is not deleted', { restore: done(31 * day) }, []],
     [
       'a restore with a deletion request loses its finalizer',
       { restore: restore({ ...running, phase: 'failed' }, { deletionTimestamp: ago(1) }), isRequested: false },
-      ['release'],
+      ['remove-finalizer'],
     ],
     [
       'it keeps the finalizer while its database requests it, and would create it again',
@@ -330,7 +330,7 @@ describe('remaining objects', () => {
         restore: restore({ ...running, phase: 'failed' }, { deletionTimestamp: ago(1) }),
         database: database({}, { deletionTimestamp: ago(1) }),
       },
-      ['release'],
+      ['remove-finalizer'],
     ],
   ])('%s', (_, more, kinds) => {
     expect(deleted(more)).toEqual(kinds)

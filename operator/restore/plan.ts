@@ -28,7 +28,7 @@ import { isTakenFor, takenBy } from '../objects/operator-backups.ts'
 import { withFindings } from '../objects/run-status.ts'
 import { isProblem } from '../run/problem.ts'
 import { type Action, type Plan, recheckMs, type Status } from './actions.ts'
-import { ended, isHandedOver, isSwitched, removal } from './ended.ts'
+import { ended, isSwitched, isSwitchRequested, removal } from './ended.ts'
 import type { Candidate, Observed } from './observed.ts'
 import { isPrerestoreOf, nameTaken, takenNameOf } from './own-backups.ts'
 import { failed, pending, running } from './status.ts'
@@ -45,8 +45,8 @@ export function plan(observed: Observed, now: number, deadlines: RestoreDeadline
   const hasTeardownFinalizer = metadata.finalizers?.includes(teardownFinalizer) === true
   if (metadata.deletionTimestamp !== undefined && !hasTeardownFinalizer) return { actions: [], status }
   if (!isOpenRestore(restore)) return ended(observed, now)
-  const isAwaited = isHandedOver(restore) && !isSwitched(observed)
-  if (metadata.deletionTimestamp !== undefined && !isAwaited && !isSwitched(observed))
+  const awaitsSwitch = isSwitchRequested(restore) && !isSwitched(observed)
+  if (metadata.deletionTimestamp !== undefined && !awaitsSwitch && !isSwitched(observed))
     return {
       actions: [],
       status: failed(
@@ -70,8 +70,8 @@ export function plan(observed: Observed, now: number, deadlines: RestoreDeadline
       }
     return { actions: [], status: pending(restore, 'Queued', 'the request is being checked', now) }
   }
-  if (!hasTeardownFinalizer) return { actions: [{ do: 'identify' }], status }
-  if (isAwaited) return handedOver(observed, now)
+  if (!hasTeardownFinalizer) return { actions: [{ do: 'add-finalizer' }], status }
+  if (awaitsSwitch) return awaitSwitch(observed, now)
   if (status.phase === 'pending') return begin(observed, now, deadlines)
   return isSwitched(observed) ? switched(observed, now, deadlines) : underWay(observed, now)
 }
@@ -90,19 +90,19 @@ function refusalOf({ restore, database, backup, source }: Observed): { reason: s
 
 /** Waits until no other operation runs for the database, or the database requests this restore. */
 function begin(observed: Observed, now: number, { restoringMs }: RestoreDeadlines): Plan {
-  const { restore, database, ahead, isRequested, freeIncarnation, recovery } = observed
+  const { restore, database, blockedBy, isRequested, freeIncarnation, recovery } = observed
   const refusal = refusalOf(observed)
   if (refusal !== undefined || database === undefined)
     return { actions: [], status: failed(restore, refusal?.reason ?? '', refusal?.message ?? '', now) }
   const wait = (message: string): Plan => ({ actions: [], status: pending(restore, 'Queued', message, now) })
-  if (ahead !== undefined) return wait(`waiting for ${ahead}: one restore of a database is done at a time`)
+  if (blockedBy !== undefined) return wait(`waiting for ${blockedBy}: one restore of a database is done at a time`)
   const isFree = database.status?.operation === undefined && isInForce(database)
   if (!isRequested && !isFree) return wait(`the database is ${visiblePhase(database)}: waiting until no operation runs`)
   const unsafe = unsafeReason(observed)
   if (unsafe !== undefined) return { actions: [], status: failed(restore, unsafe.reason, unsafe.message, now) }
   const { incarnation = 1, volume } = database.status ?? {}
   return {
-    actions: isRequested ? [] : [{ do: 'ask' }],
+    actions: isRequested ? [] : [{ do: 'request-on-database' }],
     status: running(
       {
         ...restore,
@@ -174,7 +174,7 @@ function underWay(observed: Observed, now: number): Plan {
 }
 
 function step(observed: Observed, candidate: Candidate | undefined, now: number): Plan {
-  const { restore, prerestore, suspensionBlock, old } = observed
+  const { restore, prerestore, suspensionBlock, oldPostgres } = observed
   const { status = {} } = restore
   const { anchorRefused, previous } = status
   const progressing = (reason: string, message: string, more: Partial<Status> = {}, actions: Action[] = []): Plan => ({
@@ -189,7 +189,7 @@ function step(observed: Observed, candidate: Candidate | undefined, now: number)
       status: { ...failed(restore, 'NameTaken', nameTaken(prerestore.metadata.name), now), anchor: undefined },
     }
   const lost = anchorRefused ?? (prerestore?.status?.phase === 'failed' ? prerestore.status.error : undefined)
-  if (lost !== undefined && !isDiscarding(restore)) return unanchored(restore, lost, now)
+  if (lost !== undefined && !isDiscarding(restore)) return failedWithoutBackup(restore, lost, now)
   // The prerestore backup is requested before anything else is changed.
   if (prerestore === undefined && anchorRefused === undefined) {
     const why =
@@ -198,7 +198,7 @@ function step(observed: Observed, candidate: Candidate | undefined, now: number)
         : status.fencedAt !== undefined
           ? 'the prerestore backup was deleted'
           : undefined
-    if (why !== undefined && !isDiscarding(restore)) return unanchored(restore, why, now)
+    if (why !== undefined && !isDiscarding(restore)) return failedWithoutBackup(restore, why, now)
     if (why !== undefined)
       return progressing(
         status.fencedAt === undefined ? 'Preparing' : 'Anchoring',
@@ -224,8 +224,8 @@ function step(observed: Observed, candidate: Candidate | undefined, now: number)
       fencedAt: timestamp(now),
     })
   }
-  if (old === 'running') return progressing('Stopping', 'waiting until the old Postgres has stopped')
-  if (old === 'stopped')
+  if (oldPostgres === 'running') return progressing('Stopping', 'waiting until the old Postgres has stopped')
+  if (oldPostgres === 'stopped')
     return {
       ...progressing('Stopping', 'locking the old Postgres, so that it cannot start', {}, [{ do: 'lock' }]),
       requeueAt: now,
@@ -247,7 +247,7 @@ const switching = (restore: Restore, now: number): Status =>
  * deadline ends the restore, because that controller may be writing the switch. The restore ends only if the database
  * can no longer switch. After the deadline the conditions report the delay and its reason.
  */
-function handedOver({ restore, database }: Observed, now: number): Plan {
+function awaitSwitch({ restore, database }: Observed, now: number): Plan {
   const { previous, deadlineAt = '' } = restore.status ?? {}
   const end = (reason: string, message: string): Plan => ({
     actions: [],
@@ -280,7 +280,7 @@ function overdue(restore: Restore, database: ManagedDatabase, now: number): Stat
 }
 
 /** Fails the restore, because the current data have no backup. The database keeps the current data. */
-const unanchored = (restore: Restore, why: string, now: number): Plan => ({
+const failedWithoutBackup = (restore: Restore, why: string, now: number): Plan => ({
   actions: [],
   status: failed(
     { ...restore, status: { ...restore.status, anchorRefused: why } },

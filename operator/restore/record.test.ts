@@ -72,7 +72,7 @@ describe('in the queue', () => {
   })
   test('an idle database is made to request it', () => {
     const more = { restore: pending, isRequested: false, database: database(atRest) }
-    expect(planOf(more).actions).toEqual([{ do: 'ask' }])
+    expect(planOf(more).actions).toEqual([{ do: 'request-on-database' }])
     expect(planOf(more).status.phase).toBe('running')
   })
   const operation = { taskId: 't', name: 'update-managed' as const, hash: 'h', startedAt: ago(0), deadlineAt: ago(0) }
@@ -82,7 +82,7 @@ describe('in the queue', () => {
       'while a change of the database is requested',
       { isRequested: false, database: database({ appliedHash: 'older' }) },
     ],
-    ['while another restore runs', { ahead: 'first' }],
+    ['while another restore runs', { blockedBy: 'first' }],
   ])('it waits %s', (_, more) => {
     const { actions, status } = planOf({ ...more, restore: pending })
     expect([actions, status.phase, conditionOf(status, 'Progressing')?.reason]).toEqual([[], 'pending', 'Queued'])
@@ -155,7 +155,7 @@ describe('until the new volume serves', () => {
       expect(actions).toEqual([{ do: 'candidate', action: adopt }])
       expect(conditionOf(status, 'Progressing')?.reason).toBe(reason)
       const next = discarding(restore({ ...running, ...its.status, anchorRefused: why }))
-      expect(planOf({ restore: next, prerestore: undefined, old: 'locked', candidate: busy }).actions).toEqual([
+      expect(planOf({ restore: next, prerestore: undefined, oldPostgres: 'locked', candidate: busy }).actions).toEqual([
         { do: 'candidate', action: adopt },
       ])
     },
@@ -192,7 +192,7 @@ describe('until the new volume serves', () => {
   })
 
   describe('the switch', () => {
-    const stopped = { restore: fenced, old: 'locked' as const }
+    const stopped = { restore: fenced, oldPostgres: 'locked' as const }
     test.each<[string, Partial<Observed>, string | undefined]>([
       ['happens with a prerestore backup', { prerestore: prerestoreBackup('completed') }, undefined],
       ['happens without one if it failed, which is recorded', { prerestore: prerestoreBackup('failed') }, 'why'],
@@ -411,7 +411,7 @@ describe('once it has ended', () => {
         isRequested: false,
         ...leftovers({ claim }),
       },
-      ['release'],
+      ['remove-finalizer'],
       undefined,
     ],
     [
@@ -422,7 +422,7 @@ describe('once it has ended', () => {
         isRequested: false,
         ...leftovers({ claim }),
       },
-      ['release'],
+      ['remove-finalizer'],
       undefined,
     ],
     [
@@ -447,23 +447,23 @@ describe('once it has ended', () => {
     [
       'without a claim, one with a deletion request loses its finalizer',
       { restore: restore(done(60_000).status, going), isRequested: false },
-      ['release'],
+      ['remove-finalizer'],
       undefined,
     ],
     ['a failed restore is retained', { restore: failed() }, [], now + day],
     ['a completed restore is retained for a month', { restore: done(30 * day - 1_000) }, [], now + day],
-    ['a completed restore is deleted after a month', { restore: own(done(30 * day)) }, ['forget'], undefined],
+    ['a completed restore is deleted after a month', { restore: own(done(30 * day)) }, ['delete-restore'], undefined],
     ['a restore that a user created is not deleted after a month', { restore: done(30 * day) }, [], undefined],
     [
       'a restore that a user created is deleted with its database',
       { restore: done(30 * day), database: undefined },
-      ['forget'],
+      ['delete-restore'],
       undefined,
     ],
     [
       'a failed restore is deleted with its database',
       { restore: failed(), database: undefined },
-      ['forget'],
+      ['delete-restore'],
       undefined,
     ],
     [

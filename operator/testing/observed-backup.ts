@@ -27,7 +27,7 @@ export const deadlines = {
 }
 export const ago = (ms: number): string => timestamp(now - ms)
 export const point = { systemIdentifier: '7', timeline: 1, startLsn: '0/1', endLsn: '0/2' }
-export const cutOf = { ...point, claim: 'data', claimUid: 'claim' }
+export const takenFrom = { ...point, claim: 'data', claimUid: 'claim' }
 
 export const ready = (status: 'True' | 'False', sinceMs = 0) => ({
   ...{ type: 'Ready', status, reason: 'R', message: 'the pod is gone', lastTransitionTime: ago(sinceMs) },
@@ -66,7 +66,7 @@ export const backup = (status?: Backup['status'], metadata = {}): Backup => ({
   ...(status === undefined ? {} : { status }),
 })
 export const snapshot = (more: Partial<SnapshotFacts> = {}): SnapshotFacts => ({
-  ...{ name: 'bkp-i', uid: 'snapshot', isOwn: true, isGoing: false, cutOf, requestedAt: now - 1_000 },
+  ...{ name: 'bkp-i', uid: 'snapshot', isOwn: true, isDeleting: false, takenFrom, requestedAt: now - 1_000 },
   ...{ cutAt: undefined, isReady: false, becameVolume: undefined, bytes: undefined, error: undefined },
   ...more,
 })
@@ -77,15 +77,15 @@ export const observed = (more: Partial<Observed> = {}): Observed => ({
   snapshots: 'served',
   snapshotsQueriedAt: now - 1_000,
   snapshot: 'absent',
-  ahead: undefined,
+  blockedBy: undefined,
   prerestoreOf: undefined,
   usedBy: undefined,
   awaitsRecord: false,
   checkpoint: { state: 'unasked' },
   claimUid: undefined,
   taskId: 't',
-  verification: { isThere: false, claim: false, pod: undefined, hasSlot: true, target: undefined },
-  isTaskOver: false,
+  verification: { hasObjects: false, claim: false, pod: undefined, hasSlot: true, target: undefined },
+  hasTaskEnded: false,
   ...more,
 })
 export const source = (status: ManagedDatabase['status'], metadata = {}) => ({

@@ -64,14 +64,14 @@ export const observed = (more: Partial<Observed> = {}): Observed => ({
   restore: restore(running),
   database: database(),
   isRequested: true,
-  ahead: undefined,
+  blockedBy: undefined,
   backup: backup('completed'),
   source: { source },
   freeIncarnation: 2,
   candidate: { state: 'ready', volume, actions: [], isBound: true },
   prerestoreRefusal: undefined,
   suspensionBlock: undefined,
-  old: 'running',
+  oldPostgres: 'running',
   lock: undefined,
   prerestore: prerestoreBackup('pending'),
   after: undefined,
@@ -80,4 +80,4 @@ export const observed = (more: Partial<Observed> = {}): Observed => ({
   ...more,
 })
 export const fenced = restore({ ...running, fencedAt: ago(500) })
-export const making: Candidate = { state: 'making', message: 'it starts', actions: [], isBound: true }
+export const making: Candidate = { state: 'creating', message: 'it starts', actions: [], isBound: true }

@@ -1,12 +1,12 @@
 /** The actions of a plan, and its timeouts. */
-import type { CutOf } from '../observed.ts'
+import type { SnapshotSource } from '../observed.ts'
 import type { Status } from './status.ts'
 
 export type Action =
   /** Adds the finalizer and the id label to the backup. Creates an id if `id` is undefined. */
   | { do: 'identify'; id: string | undefined }
   | { do: 'checkpoint' }
-  | { do: 'create-snapshot'; of: CutOf }
+  | { do: 'create-snapshot'; of: SnapshotSource }
   | { do: 'delete-snapshot'; name: string; uid: string }
   /** Creates a copy of the backup, and the pod that verifies the copy. */
   | { do: 'begin-verification' }
@@ -17,7 +17,7 @@ export type Action =
   /** Cancels the agent's job and deletes the backup's objects in the archive. */
   | { do: 'delete-archived' }
   /** Removes the finalizer. */
-  | { do: 'release' }
+  | { do: 'remove-finalizer' }
 
 /** The timeout of each step, in ms. */
 export type BackupDeadlines = {

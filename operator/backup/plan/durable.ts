@@ -10,7 +10,7 @@ import type { DurableFacts, Observed, Source } from '../observed.ts'
 import type { Action, BackupDeadlines, Plan } from './actions.ts'
 import { type Refusal, refusalOf } from './refusal.ts'
 import { failed, finished, inUse, running, type Status, unrecorded, waiting } from './status.ts'
-import { awaiting, lapseOf, waitsUntil } from './timeouts.ts'
+import { awaiting, unavailabilityOf, waitsUntil } from './timeouts.ts'
 import { planVerification } from './verification.ts'
 
 /** The longest interval between two queries of a working agent. */
@@ -18,7 +18,7 @@ const jobMs = 5_000
 /** How soon a newly requested job is queried. */
 const soonMs = 1_000
 
-const still = (status: Status, requeueAt?: number): Plan => ({ actions: [], status, requeueAt })
+const statusOnly = (status: Status, requeueAt?: number): Plan => ({ actions: [], status, requeueAt })
 const removal: Action[] = [{ do: 'delete-archived' }]
 
 const noArchive = yes(
@@ -32,58 +32,61 @@ const noArchive = yes(
 export function durableTeardown(observed: Observed, now: number): Plan {
   const { backup, awaitsRecord, durable, usedBy } = observed
   const { status = {} } = backup
-  const progressing = (finding: Finding) => still(withFindings(backup, status, { Progressing: finding }, now))
+  const progressing = (finding: Finding) => statusOnly(withFindings(backup, status, { Progressing: finding }, now))
   if (usedBy !== undefined) return progressing(inUse(usedBy))
-  if (observed.verification.isThere) return { ...still(status), actions: [{ do: 'end-verification' }] }
+  if (observed.verification.hasObjects) return { ...statusOnly(status), actions: [{ do: 'end-verification' }] }
   if (status.incarnation !== undefined && durable?.hasArchive !== true) return progressing(noArchive)
   if (status.incarnation !== undefined)
-    return { ...still(status), actions: awaitsRecord ? removal : [...removal, { do: 'release' }] }
+    return { ...statusOnly(status), actions: awaitsRecord ? removal : [...removal, { do: 'remove-finalizer' }] }
   if (awaitsRecord) return progressing(unrecorded)
-  return { ...still(status), actions: [{ do: 'release' }] }
+  return { ...statusOnly(status), actions: [{ do: 'remove-finalizer' }] }
 }
 
 /** The objects of a failed backup are deleted from the archive. A completed backup may be verified on a copy. */
 export function durableEnded(observed: Observed, now: number, deadlines: BackupDeadlines): Plan {
-  const { backup, isTaskOver, durable } = observed
+  const { backup, hasTaskEnded, durable } = observed
   const { taskId: _, ...rest } = backup.status ?? {}
-  const status: Status = isTaskOver ? rest : (backup.status ?? {})
-  const isWaste = status.phase === 'failed' && status.incarnation !== undefined && durable?.hasArchive === true
+  const status: Status = hasTaskEnded ? rest : (backup.status ?? {})
+  const mustDelete = status.phase === 'failed' && status.incarnation !== undefined && durable?.hasArchive === true
   const checked = planVerification(observed, now, deadlines)
-  if (!isWaste)
+  if (!mustDelete)
     return { actions: checked.actions, status: { ...status, ...checked.status }, requeueAt: checked.requeueAt }
-  return { ...still({ ...status, incarnation: undefined }), actions: removal }
+  return { ...statusOnly({ ...status, incarnation: undefined }), actions: removal }
 }
 
 export function durableUnderWay(observed: Observed, now: number, deadlines: BackupDeadlines): Plan {
   const { backup, source, durable } = observed
-  const fail = (reason: string, message: string) => still(failed(backup, { reason, message }, now))
+  const fail = (reason: string, message: string) => statusOnly(failed(backup, { reason, message }, now))
   const refusal = refusalOf(observed)
-  if (refusal !== undefined) return still(failed(backup, refusal, now))
-  if (source === undefined || durable === undefined) return still(backup.status ?? {})
+  if (refusal !== undefined) return statusOnly(failed(backup, refusal, now))
+  if (source === undefined || durable === undefined) return statusOnly(backup.status ?? {})
   const recorded = backup.status?.incarnation
   if (recorded !== undefined && durable.incarnation !== undefined && recorded !== durable.incarnation)
     return fail('OtherData', 'a restore has replaced the volume in the meantime')
-  if (recorded === undefined && observed.ahead !== undefined)
-    return still(
+  if (recorded === undefined && observed.blockedBy !== undefined)
+    return statusOnly(
       waiting(
         backup,
         'Queued',
-        `waiting for ${observed.ahead}: one durable backup of a database is taken at a time`,
+        `waiting for ${observed.blockedBy}: one durable backup of a database is taken at a time`,
         now,
       ),
     )
   const soonest = Math.min(jobMs, deadlines.durableStallMs / 3)
-  const lapse = lapseOf(source, observed.checkpoint) ?? unanswered(durable)
-  if (lapse !== undefined) {
-    const until = waitsUntil(backup, source, lapse, now, deadlines)
-    if (now >= until) return fail('DatabaseNotServing', lapse.message)
-    return still(awaiting(backup, lapse.message, now), Math.min(until, now + soonest))
+  const unavailability = unavailabilityOf(source, observed.checkpoint) ?? unanswered(durable)
+  if (unavailability !== undefined) {
+    const until = waitsUntil(backup, source, unavailability, now, deadlines)
+    if (now >= until) return fail('DatabaseNotServing', unavailability.message)
+    return statusOnly(awaiting(backup, unavailability.message, now), Math.min(until, now + soonest))
   }
   if (durable.pod === 'unprepared')
     return fail('NotArchiving', 'the database archives after its next restart: restart it, then take the backup')
   const { incarnation } = durable
   if (recorded === undefined)
-    return still({ ...running(backup, 'Copying', 'requesting a base backup from the agent', now), incarnation }, now)
+    return statusOnly(
+      { ...running(backup, 'Copying', 'requesting a base backup from the agent', now), incarnation },
+      now,
+    )
   return ofJob(observed, source, durable.job, now, deadlines)
 }
 
@@ -99,19 +102,19 @@ function ofJob(
   now: number,
   { durableStallMs, durableMs }: BackupDeadlines,
 ): Plan {
-  const fail = (refusal: Refusal) => still(failed(backup, refusal, now))
+  const fail = (refusal: Refusal) => statusOnly(failed(backup, refusal, now))
   const startedAt = Date.parse(backup.status?.startedAt ?? '')
   const isOverdue = now - startedAt >= durableMs
   switch (job.state) {
     case 'completed':
-      return still({ ...finished(backup, now), ...resultOf(source, job, backup) })
+      return statusOnly({ ...finished(backup, now), ...resultOf(source, job, backup) })
     case 'failed':
       return fail({ reason: 'CopyFailed', message: `the base backup failed: ${job.error}` })
     case 'running': {
       const stalledMs = now - Math.max(job.progressAt, startedAt)
       if (stalledMs >= durableStallMs)
         return fail({ reason: 'Stalled', message: `no progress for ${Math.round(stalledMs / 1000)} s` })
-      return still(running(backup, 'Copying', progressOf(job), now), now + Math.min(jobMs, durableStallMs / 3))
+      return statusOnly(running(backup, 'Copying', progressOf(job), now), now + Math.min(jobMs, durableStallMs / 3))
     }
     default:
       if (isOverdue)

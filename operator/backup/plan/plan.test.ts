@@ -106,10 +106,14 @@ describe('a plan', () => {
     ],
     [
       'a running backup continues, although another one is ahead of it',
-      { backup: backup({ phase: 'running' }), ahead: 'other' },
+      { backup: backup({ phase: 'running' }), blockedBy: 'other' },
       { does: ['checkpoint'] },
     ],
-    ['waits while another backup is ahead of it', { ahead: 'other' }, { does: [], phase: 'pending', reason: 'Queued' }],
+    [
+      'waits while another backup is ahead of it',
+      { blockedBy: 'other' },
+      { does: [], phase: 'pending', reason: 'Queued' },
+    ],
     [
       'waits for a database that does not serve',
       source({ conditions: [ready('False', 20_000)] }),
@@ -226,7 +230,7 @@ describe('a plan', () => {
     ],
     [
       'fails if the annotation of the snapshot cannot be read',
-      { snapshot: snapshot({ cutOf: undefined, isReady: true }) },
+      { snapshot: snapshot({ takenFrom: undefined, isReady: true }) },
       { phase: 'failed', reason: 'SnapshotUnknown' },
     ],
     [
@@ -252,7 +256,7 @@ describe('a plan', () => {
     [
       'removes its finalizer if the snapshot belongs to another owner',
       { backup: backup({}, going), snapshot: snapshot({ isOwn: false }) },
-      { does: ['release'] },
+      { does: ['remove-finalizer'] },
     ],
     [
       'keeps its finalizer until its database records its due time',
@@ -266,7 +270,7 @@ describe('a plan', () => {
     ],
     [
       'waits while its snapshot is being deleted',
-      { backup: backup({}, going), snapshot: snapshot({ isGoing: true }) },
+      { backup: backup({}, going), snapshot: snapshot({ isDeleting: true }) },
       { does: [] },
     ],
     [
@@ -282,6 +286,6 @@ describe('a plan', () => {
     const completed = backup({ phase: 'completed', finishedAt: ago(0), taskId: 't' })
     const more = { backup: completed, snapshot: snapshot({ cutAt: 1, isReady: true }) }
     expect(plan(observed(more), now, deadlines).status.taskId).toBe('t')
-    expect(plan(observed({ ...more, isTaskOver: true }), now, deadlines).status.taskId).toBeUndefined()
+    expect(plan(observed({ ...more, hasTaskEnded: true }), now, deadlines).status.taskId).toBeUndefined()
   })
 })

@@ -24,7 +24,7 @@ const progressing = (more: Partial<Observed>) => conditionOf(planOf(more).status
 describe('a prerestore backup', () => {
   const { systemIdentifier } = point
   const volume = { claim: 'data', claimUid: 'claim', systemIdentifier }
-  const stopped: PrerestoreFacts = { state: 'stopped', ...volume, isThere: true }
+  const stopped: PrerestoreFacts = { state: 'stopped', ...volume, claimExists: true }
 
   test('is of the stopped volume; Postgres is not queried', () => {
     const { actions, status, requeueAt } = planOf({
@@ -45,7 +45,7 @@ describe('a prerestore backup', () => {
   })
   test.each<[string, PrerestoreFacts, RegExp]>([
     ['RestoreEnded', { state: 'over' }, /^the restore ended/],
-    ['VolumeLost', { ...stopped, isThere: false }, /^the volume claim data no longer exists$/],
+    ['VolumeLost', { ...stopped, claimExists: false }, /^the volume claim data no longer exists$/],
   ])('fails: %s', (reason, prerestoreOf, error) => {
     const { actions, status } = planOf({ prerestoreOf })
     expect(actions).toEqual([])
@@ -71,7 +71,7 @@ describe('a prerestore backup', () => {
 
 describe('deletion', () => {
   const going = backup({ phase: 'completed', finishedAt: ago(9_000) }, { deletionTimestamp: ago(0) })
-  const checked = { ...observed().verification, isThere: true }
+  const checked = { ...observed().verification, hasObjects: true }
 
   test.each<[string, Observed['snapshot']]>([
     ['there', snapshot()],
@@ -90,7 +90,7 @@ describe('deletion', () => {
   })
   test('does not wait if there is no snapshot', () => {
     expect(planOf({ backup: going, snapshot: 'absent', usedBy: 'the database copy' }).actions).toEqual([
-      { do: 'release' },
+      { do: 'remove-finalizer' },
     ])
   })
   test('first deletes the objects of its verification', () => {

@@ -6,7 +6,6 @@ import { conditionOf } from '../../objects/conditions.ts'
 import {
   ago,
   backup,
-  cutOf,
   database,
   deadlines,
   now,
@@ -16,6 +15,7 @@ import {
   region,
   snapshot,
   source,
+  takenFrom,
 } from '../../testing/observed-backup.ts'
 import { plainSpec } from '../../testing/samples.ts'
 import type { Observed } from '../observed.ts'
@@ -49,7 +49,7 @@ describe('a running backup', () => {
     ],
     [
       'while another backup is ahead',
-      { ahead: 'other' },
+      { blockedBy: 'other' },
       { phase: 'pending' },
       ['Queued', 'waiting for other: one backup of a database is taken at a time'],
     ],
@@ -117,7 +117,7 @@ describe('a running backup', () => {
     expect(planOf({ backup: begun, checkpoint: { state: 'running', since: now } }).status.startedAt).toBe(ago(5_000))
     const waiting = planOf({ backup: begun, ...source({ conditions: [ready('False')] }) }).status
     expect([waiting.phase, waiting.startedAt]).toEqual(['running', ago(5_000)])
-    expect(planOf({ ahead: 'other' }).status).not.toHaveProperty('startedAt')
+    expect(planOf({ blockedBy: 'other' }).status).not.toHaveProperty('startedAt')
   })
   test('records the observed generation', () => {
     const of = (generation?: number) =>
@@ -130,7 +130,7 @@ describe('a running backup', () => {
   })
   test('has a snapshot of the recorded volume, with the result of the checkpoint', () => {
     expect(planOf({ checkpoint: { state: 'succeeded', point } }).actions).toEqual([
-      { do: 'create-snapshot', of: { ...cutOf, pgVersion: '18', region: 'here' } },
+      { do: 'create-snapshot', of: { ...takenFrom, pgVersion: '18', region: 'here' } },
     ])
   })
   test('has the full timeout from its last step on after an error of the storage', () => {
@@ -174,7 +174,7 @@ describe('completed', () => {
   })
   test.each<[string, Observed['snapshot']]>([
     ['deleted', 'absent'],
-    ['being deleted', snapshot({ isGoing: true })],
+    ['being deleted', snapshot({ isDeleting: true })],
     ['of another owner', snapshot({ isOwn: false })],
     ['without its content', snapshot({ cutAt: 1, error: 'VolumeSnapshotContent is missing' })],
   ])('is lost with a snapshot that is %s', (_, its) => {
@@ -277,7 +277,7 @@ describe('failed', () => {
     ],
     [
       'if its snapshot is being deleted',
-      { snapshot: snapshot({ isGoing: true }) },
+      { snapshot: snapshot({ isDeleting: true }) },
       'SnapshotDeleted',
       /^its snapshot was deleted before it was ready/,
     ],
@@ -291,7 +291,7 @@ describe('failed', () => {
     expect(Ready[2]).toMatch(error)
   })
   test('records its own snapshot, so that it is deleted', () => {
-    expect(planOf({ snapshot: snapshot({ isGoing: true }) }).status.snapshotName).toBe('bkp-i')
+    expect(planOf({ snapshot: snapshot({ isDeleting: true }) }).status.snapshotName).toBe('bkp-i')
     const ofAnotherOwner = planOf({ snapshot: snapshot({ isOwn: false }) })
     expect(ofAnotherOwner.status).toMatchObject(
       failedFor(/^VolumeSnapshot bkp-i exists and was not created for this backup/),
@@ -300,7 +300,7 @@ describe('failed', () => {
     const failedBackup = backup({ phase: 'failed', finishedAt: ago(1_000) })
     const uid = { do: 'delete-snapshot', name: 'bkp-i', uid: 'snapshot' }
     expect(planOf({ backup: failedBackup, snapshot: snapshot() }).actions).toEqual([uid])
-    expect(planOf({ backup: failedBackup, snapshot: snapshot({ isGoing: true }) }).actions).toEqual([])
+    expect(planOf({ backup: failedBackup, snapshot: snapshot({ isDeleting: true }) }).actions).toEqual([])
     expect(planOf({ backup: failedBackup, snapshot: snapshot({ isOwn: false }) }).actions).toEqual([])
   })
   test('has messages no longer than the limit of the status', () => {
@@ -325,7 +325,7 @@ describe('deletion', () => {
       { do: 'delete-snapshot', name: 'bkp-i', uid: 'snapshot' },
     ])
     expect(planOf({ backup: going() })).toEqual({
-      actions: [{ do: 'release' }],
+      actions: [{ do: 'remove-finalizer' }],
       status: { phase: 'completed' },
       requeueAt: undefined,
     })

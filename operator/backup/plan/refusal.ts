@@ -23,8 +23,8 @@ function databaseRefusal(database: ManagedDatabase, purpose: Backup['spec']['pur
   // deletion, even before the condition reports that.
   const block = conditionOf(database.status, 'DeletionBlocked')?.reason
   const isDelayed = block === 'DeletionProtected' || block === 'HasBranches' || purpose === 'prebranch'
-  const isGoing = phase === 'deleting' && (isTeardownBegun(database) || !isDelayed)
-  if (isGoing) return refused('DatabaseDeleting', 'the database is being deleted')
+  const isDeleting = phase === 'deleting' && (isTeardownBegun(database) || !isDelayed)
+  if (isDeleting) return refused('DatabaseDeleting', 'the database is being deleted')
   // A suspension waits for the backups that were requested before it.
   if (phase === 'suspended') return refused('DatabaseSuspended', 'the database is suspended: resume it first')
   if (phase === 'failed') return refused('DatabaseFailed', 'the database has failed: see its conditions')

@@ -11,7 +11,7 @@ import type { BackupDeadlines } from './actions.ts'
 import { running, type Status, waiting } from './status.ts'
 
 /** `since`: undefined until it is recorded. `retryAt`: when Postgres is queried again; undefined until it is Ready. */
-type Lapse = { message: string; since: number | undefined; retryAt: number | undefined }
+type Unavailability = { message: string; since: number | undefined; retryAt: number | undefined }
 
 /** The delay before a Postgres that did not answer is queried again. */
 const pause = { minimumMs: 250, maximumMs: 5_000 }
@@ -19,7 +19,10 @@ const pause = { minimumMs: 250, maximumMs: 5_000 }
 const answeredMs = 8_000
 
 /** Why no checkpoint is possible now; undefined if the database is Ready and no attempt went unanswered. */
-export function lapseOf({ database, isReachable }: Source, checkpoint: CheckpointFacts): Lapse | undefined {
+export function unavailabilityOf(
+  { database, isReachable }: Source,
+  checkpoint: CheckpointFacts,
+): Unavailability | undefined {
   const { status, metadata } = database
   const ready = conditionOf(status, 'Ready')
   if (ready?.status === 'False')
@@ -57,7 +60,7 @@ const suspendingMs = 60_000
 export function waitsUntil(
   { metadata, status }: Backup,
   { database }: Source,
-  { since = Number.POSITIVE_INFINITY }: Lapse,
+  { since = Number.POSITIVE_INFINITY }: Unavailability,
   now: number,
   { servingMs }: BackupDeadlines,
 ): number {
@@ -79,10 +82,10 @@ export const awaiting = (backup: Backup, message: string, now: number): Status =
  * has accepted it. So the Task reports it once.
  */
 export function checkpointing(backup: Backup, since: number, now: number): Status {
-  const lapse = conditionOf(backup.status, 'DatabaseServing')
-  if (lapse === undefined) return running(backup, 'Checkpointing', message, now)
-  if (now < since + answeredMs) return awaiting(backup, lapse.message, now)
-  return running(backup, 'Checkpointing', message, now, { DatabaseServing: no('NotServing', lapse.message) })
+  const unavailability = conditionOf(backup.status, 'DatabaseServing')
+  if (unavailability === undefined) return running(backup, 'Checkpointing', message, now)
+  if (now < since + answeredMs) return awaiting(backup, unavailability.message, now)
+  return running(backup, 'Checkpointing', message, now, { DatabaseServing: no('NotServing', unavailability.message) })
 }
 
 const message = 'running a checkpoint'

@@ -57,7 +57,7 @@ const ended = (status: Partial<Status>, metadata = {}): Backup =>
   backup({ phase: 'completed', finishedAt: ago(9_000), ...status }, metadata)
 const planOf = (its: Backup, verification: Partial<VerificationFacts> = {}) => {
   const target = { pgVersion: '18' as const, region }
-  const facts = { isThere: false, claim: false, pod: undefined, hasSlot: true, target, ...verification }
+  const facts = { hasObjects: false, claim: false, pod: undefined, hasSlot: true, target, ...verification }
   return plan(observed({ backup: its, snapshot: complete, verification: facts }), now, deadlines)
 }
 const verifyMetadata = (value: string) => ({ annotations: { [annotations.verify]: value } })
@@ -77,14 +77,14 @@ test('is stopped if the id of the backup was changed, and nothing waits for it',
 
 describe('a verification', () => {
   const pending = ended({ verification: 'pending' })
-  const pod = { isGoing: false, madeAt: now - 1_000, end: undefined }
-  const runs = { isThere: true, claim: true, pod }
+  const pod = { isDeleting: false, madeAt: now - 1_000, end: undefined }
+  const runs = { hasObjects: true, claim: true, pod }
   const until = now - 1_000 + deadlines.verificationMs
 
   test.each<[string, Backup, Partial<VerificationFacts>, object[], number?]>([
     ['begins', pending, {}, [begin]],
     ['waits for a free slot', pending, { hasSlot: false }, []],
-    ['deletes objects of an earlier attempt before it begins', pending, { isThere: true, claim: true }, [end]],
+    ['deletes objects of an earlier attempt before it begins', pending, { hasObjects: true, claim: true }, [end]],
     ['is checked at its deadline', pending, runs, [], until],
     [
       'has a later deadline for a larger backup',
@@ -94,7 +94,7 @@ describe('a verification', () => {
       until + 200_000,
     ],
     ['a running one keeps its slot', pending, { ...runs, hasSlot: false }, [], until],
-    ['is repeated if its pod is being deleted', pending, { ...runs, pod: { ...pod, isGoing: true } }, [end]],
+    ['is repeated if its pod is being deleted', pending, { ...runs, pod: { ...pod, isDeleting: true } }, [end]],
     ['is repeated if its copy is lost', pending, { ...runs, claim: false }, [end]],
   ])('%s', (_, its, facts, actions, requeueAt) => {
     expect(planOf(its, facts)).toEqual({ actions, status: its.status, requeueAt })
@@ -135,9 +135,9 @@ describe('a verification', () => {
 describe('its result', () => {
   const statusAfter = (exitCode: number, message: string, metadata = {}, more: Partial<VerificationFacts> = {}) => {
     const its: VerifierEnd = { exitCode, message }
-    const pod = { isGoing: false, madeAt: 0, end: its }
+    const pod = { isDeleting: false, madeAt: 0, end: its }
     const { actions, status } = planOf(ended({ verification: 'pending', verificationTries: 2 }, metadata), {
-      ...{ isThere: true, claim: true, pod },
+      ...{ hasObjects: true, claim: true, pod },
       ...more,
     })
     expect(actions).toEqual([])
@@ -173,15 +173,15 @@ describe('its result', () => {
     ['is evicted by its node', -1, 'Evicted: the node was low on memory'],
     ['reports invalid output', 0, 'all is well'],
   ])('is unknown for a copy that %s: another copy is made, three in all', (_, exitCode, message) => {
-    const pod = { isGoing: false, madeAt: now - 1_000, end: { exitCode, message } }
+    const pod = { isDeleting: false, madeAt: now - 1_000, end: { exitCode, message } }
     const next = (tries?: number, more = {}) => {
       const its = ended({ verification: 'pending', ...(tries === undefined ? {} : { verificationTries: tries }) })
-      const { actions, status } = planOf(its, { isThere: true, claim: true, pod: { ...pod, ...more } })
+      const { actions, status } = planOf(its, { hasObjects: true, claim: true, pod: { ...pod, ...more } })
       return [actions, status.verification, status.verificationTries]
     }
     expect(next()).toEqual([[end], 'pending', 1])
     // It is counted once, however long its deletion takes.
-    expect(next(1, { isGoing: true })).toEqual([[end], 'pending', 1])
+    expect(next(1, { isDeleting: true })).toEqual([[end], 'pending', 1])
     expect(next(1)).toEqual([[end], 'pending', 2])
     expect(next(2)).toEqual([[], 'failed', undefined])
   })
@@ -206,7 +206,7 @@ describe('its result', () => {
 })
 
 describe('if there is nothing to verify', () => {
-  const there = { isThere: true, claim: true }
+  const there = { hasObjects: true, claim: true }
   test.each<[string, Backup]>([
     ['it has ended', ended({ verification: 'verified', verificationResult: result() })],
     [

@@ -21,7 +21,7 @@ export const verificationPending: Partial<Status> = { verification: 'pending' }
 const slowestBytesPerMs = 5_000
 
 /** Whether it is a scheduled backup whose database does not disable verification. */
-export const isVerifiedByItself = ({ backup, source }: Observed): boolean => {
+export const isVerifiedAutomatically = ({ backup, source }: Observed): boolean => {
   if (backup.spec.purpose !== 'scheduled' || source?.database.kind !== 'ManagedDatabase') return false
   return source.database.spec.backup.verify !== 'none'
 }
@@ -31,7 +31,7 @@ export function planVerification(observed: Observed, now: number, deadlines: Bac
   const { backup, verification: facts } = observed
   const { phase, verification } = backup.status ?? {}
   const removed: Verification = {
-    actions: facts.isThere ? [{ do: 'end-verification' }] : [],
+    actions: facts.hasObjects ? [{ do: 'end-verification' }] : [],
     status: {},
     requeueAt: undefined,
   }
@@ -75,13 +75,13 @@ function underWay(observed: Observed, now: number, { verificationMs }: BackupDea
   const { backup, id, verification: facts } = observed
   const waiting: Verification = { actions: [], status: {}, requeueAt: undefined }
   const giveUp = (why: string): Verification => ({ ...waiting, status: notVerified(backup, why, now) })
-  const { pod, isThere, hasSlot, target } = facts
+  const { pod, hasObjects, hasSlot, target } = facts
   if (pod?.end !== undefined) {
     const found = resultOf(pod.end)
     const { verificationTries: tries = 0 } = backup.status ?? {}
     if (found.faults !== undefined || tries + 1 >= mostTries) return { ...waiting, status: ended(backup, found, now) }
     // Without a result, for example after the node was lost, it is unknown whether the backup is intact.
-    const counted = pod.isGoing ? {} : { verificationTries: tries + 1 }
+    const counted = pod.isDeleting ? {} : { verificationTries: tries + 1 }
     return { ...waiting, actions: [{ do: 'end-verification' }], status: counted }
   }
   // The copy would wait for a snapshot that does not exist, and would keep a verification slot.
@@ -93,9 +93,9 @@ function underWay(observed: Observed, now: number, { verificationMs }: BackupDea
     )
   if (backup.spec.kind === 'durable' && observed.durable?.hasArchive !== true)
     return giveUp('this installation no longer has an archive')
-  if (pod === undefined && isThere) return { ...waiting, actions: [{ do: 'end-verification' }] }
+  if (pod === undefined && hasObjects) return { ...waiting, actions: [{ do: 'end-verification' }] }
   if (pod === undefined) return { ...waiting, actions: hasSlot ? [{ do: 'begin-verification' }] : [] }
-  if (pod.isGoing || !facts.claim) return { ...waiting, actions: [{ do: 'end-verification' }] }
+  if (pod.isDeleting || !facts.claim) return { ...waiting, actions: [{ do: 'end-verification' }] }
   const until = pod.madeAt + verificationMs + (backup.status?.sizeBytes ?? 0) / slowestBytesPerMs
   if (now >= until) return giveUp(`the verification of a copy did not end within ${minutes(now - pod.madeAt)}`)
   return { ...waiting, requeueAt: until }

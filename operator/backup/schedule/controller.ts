@@ -22,7 +22,7 @@ import { createIfAbsent } from '../../objects/create.ts'
 import { isUnderWay, ownBackups } from '../observe.ts'
 import { isBase, nextBase } from './base.ts'
 import { isServing, nextBackup, scheduleOf } from './due.ts'
-import { besideName, doneUpTo, recordedAt, scheduledName } from './recorded.ts'
+import { doneUpTo, durableName, recordedAt, scheduledName } from './recorded.ts'
 import { retentionOf } from './retention.ts'
 
 type ScheduleOptions = ControllerOptions & {
@@ -101,7 +101,7 @@ class ScheduleController {
     if (clock.distrust() !== undefined) return false
     // A previous volume is deleted automatically only while its prerestore backup exists.
     const ofPrevious = new Set(status?.previous?.map(({ backup }) => backup))
-    const surplus = retentionOf(backups, spec.backup, now()).goes.filter(
+    const surplus = retentionOf(backups, spec.backup, now()).toDelete.filter(
       backup => !isInUse(caches, backup) && !ofPrevious.has(backup.metadata.name),
     )
     for (const backup of surplus.slice(0, deletedAtOnce)) {
@@ -119,9 +119,9 @@ class ScheduleController {
     const kinds = this.#kindsOf(database)
     if (schedule.state !== 'on' || kinds.length === 0) return undefined
     // After a crash between two creations only the durable backup exists. It is ignored, so that the hot one is taken.
-    const beside = schedule.last === undefined ? undefined : besideName(database.metadata.name, schedule.last)
+    const durable = schedule.last === undefined ? undefined : durableName(database.metadata.name, schedule.last)
     const scheduled = backups.filter(
-      backup => backup.spec.purpose === 'scheduled' && !isBase(backup) && backup.metadata.name !== beside,
+      backup => backup.spec.purpose === 'scheduled' && !isBase(backup) && backup.metadata.name !== durable,
     )
     const taken = {
       createdAt: Date.parse(database.metadata.creationTimestamp ?? ''),
@@ -162,7 +162,7 @@ class ScheduleController {
     const { name } = database.metadata
     for (const kind of kinds) {
       const isLast = kind === kinds.at(-1)
-      const backupName = isLast ? scheduledName(name, dueAt) : besideName(name, dueAt)
+      const backupName = isLast ? scheduledName(name, dueAt) : durableName(name, dueAt)
       const draft = backupDraft(database, { name: backupName, kind, databaseId: id, backupId: this.#newId() })
       await createIfAbsent(this.#cluster, 'Backup', draft)
     }

@@ -11,7 +11,7 @@ export const scheduledName = (databaseName: string, dueAt: number): string =>
   `${databaseName}-scheduled-${timeIn(dueAt)}`
 
 /** The name of a durable backup that is created with a hot one. Only the hot backup's name records the due time. */
-export const besideName = (databaseName: string, dueAt: number): string => `${databaseName}-durable-${timeIn(dueAt)}`
+export const durableName = (databaseName: string, dueAt: number): string => `${databaseName}-durable-${timeIn(dueAt)}`
 
 /** When a scheduled backup was due, in ms since the epoch. Undefined for a backup whose name contains no such time. */
 export function dueAtOf({ metadata, spec }: Pick<Backup, 'metadata' | 'spec'>): number | undefined {

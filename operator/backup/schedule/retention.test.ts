@@ -41,7 +41,7 @@ const copied = { sourceBranch: { name: 'copy', id: 'c' } }
 const range = (count: number) => Array.from({ length: count }, (_, index) => index)
 const deletedNames = (backups: Backup[], policy: Partial<ManagedDatabaseSpec['backup']> = {}) =>
   retentionOf(backups, { durable: false, ...policy }, now)
-    .goes.map(({ metadata }) => metadata.name)
+    .toDelete.map(({ metadata }) => metadata.name)
     .sort()
 
 describe('what retention deletes', () => {
@@ -164,10 +164,10 @@ describe('what retention deletes', () => {
       [],
       [[9, 'NewestVerified']],
     ],
-  ])('%s', (_, backups, goes, retained) => {
+  ])('%s', (_, backups, toDelete, retained) => {
     const found = retentionOf(backups, { durable: false }, now)
     const daysOf = ({ metadata }: Backup) => Number(metadata.name.split('-').at(-1))
-    expect(found.goes.map(daysOf)).toEqual(goes)
+    expect(found.toDelete.map(daysOf)).toEqual(toDelete)
     expect(found.retained.map(({ backup: one, why }) => [daysOf(one), why])).toEqual(retained)
   })
 
@@ -190,9 +190,11 @@ describe('what retention deletes', () => {
           } as Backup
         })
         const policy = { durable: false, retention: { hot: { scheduled, user } } }
-        const { goes, retained } = retentionOf(all, policy, now)
+        const { toDelete, retained } = retentionOf(all, policy, now)
         const timeOf = ({ status }: Backup) => status?.finishedAt ?? ''
-        const remaining = all.filter(one => !goes.includes(one)).toSorted((a, b) => (timeOf(a) < timeOf(b) ? 1 : -1))
+        const remaining = all
+          .filter(one => !toDelete.includes(one))
+          .toSorted((a, b) => (timeOf(a) < timeOf(b) ? 1 : -1))
         const newestOf = (ones: Backup[]) => ones.toSorted((a, b) => (timeOf(a) < timeOf(b) ? 1 : -1))[0]
         const is = (wanted: string) => all.filter(({ status }) => status?.verification === wanted)
 
@@ -212,7 +214,7 @@ describe('what retention deletes', () => {
           const remainingOfGroup = group.filter(
             one => remaining.includes(one) && !retained.some(({ backup: its }) => its === one),
           )
-          const deletedNames = group.filter(one => goes.includes(one))
+          const deletedNames = group.filter(one => toDelete.includes(one))
           expect(deletedNames.every(one => remainingOfGroup.every(other => timeOf(one) <= timeOf(other)))).toBe(true)
         }
       }),
@@ -227,8 +229,8 @@ describe('what retention deletes', () => {
           const time = timestamp(now + day * dayMs)
           const one = verifiedAs(day < damagedFrom ? 'verified' : 'failed', -day)
           all.push({ ...one, metadata: { ...one.metadata, creationTimestamp: time } })
-          const { goes } = retentionOf(all, { durable: false }, now + day * dayMs)
-          all = all.filter(each => !goes.includes(each))
+          const { toDelete } = retentionOf(all, { durable: false }, now + day * dayMs)
+          all = all.filter(each => !toDelete.includes(each))
         }
         expect(all.map(({ metadata }) => metadata.name)).toContain(
           `scheduled-completed--${damagedFrom - 1}`.replace('--0', '-0'),

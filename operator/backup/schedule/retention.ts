@@ -107,7 +107,7 @@ export function retentionOf(
   backups: readonly Backup[],
   policy: Policy,
   now: number,
-): { goes: Backup[]; retained: Retained[] } {
+): { toDelete: Backup[]; retained: Retained[] } {
   const present = backups.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
   const groups = Map.groupBy(present, ({ spec }) => `${spec.kind}/${spec.purpose}`)
   const surplus = new Set([...groups.values()].flatMap(group => surplusOfGroup(group, policy, now)))
@@ -116,5 +116,5 @@ export function retentionOf(
   for (const { backup } of retained) surplus.delete(backup)
   const base = baseOfWindow(present, policy, now)
   if (base !== undefined) surplus.delete(base)
-  return { goes: [...surplus], retained }
+  return { toDelete: [...surplus], retained }
 }

@@ -67,6 +67,6 @@ test('WAL of a kept backup is kept, even if its time is from a clock that was ah
 
 test('retention keeps the backup at which the window starts', () => {
   const all = [1, 6, 8, 9].map(days => taken(days, '0/1000000'))
-  const { goes } = retentionOf(all, { durable: true }, now)
-  expect(goes.map(({ metadata }) => metadata.name)).toEqual(['b-9'])
+  const { toDelete } = retentionOf(all, { durable: true }, now)
+  expect(toDelete.map(({ metadata }) => metadata.name)).toEqual(['b-9'])
 })

@@ -8,7 +8,7 @@ import { ownerUidOf } from '../../objects/ownership.ts'
 import type { PodSettings } from '../../pod-settings.ts'
 import type { Observed } from '../observed.ts'
 import type { Refusal } from '../plan/refusal.ts'
-import { copyDraft, fenceDraft, readerDraft, verificationOwner, verifierDraft } from './drafts.ts'
+import { copyDraft, networkPolicyDraft, readerDraft, verificationOwner, verifierDraft } from './drafts.ts'
 import { isOfVerification, kindsOf, type VerificationKind } from './observe.ts'
 import { copyRecovery } from './recovery.ts'
 
@@ -45,7 +45,7 @@ export async function beginVerification(
     const make = makerOf(cluster, backup, snapshot?.name)
     const reader = recovery && authority && readerDraft(owner, recovery, authority, now)
     return (
-      (await make('NetworkPolicy', fenceDraft(owner, isDurable))) ??
+      (await make('NetworkPolicy', networkPolicyDraft(owner, isDurable))) ??
       (reader && (await make('Secret', reader))) ??
       (await make('PersistentVolumeClaim', copyDraft({ owner, snapshot, bytes, storageClass }))) ??
       (await make('Pod', verifierDraft(owner, image, pods, recovery)))
@@ -84,7 +84,7 @@ async function volumeOf(cluster: Cluster, { backup, snapshot, source }: Observed
   const { namespace } = backup.metadata
   const facts = typeof snapshot === 'object' ? snapshot : undefined
   const isDurable = backup.spec.kind === 'durable'
-  const name = isDurable ? source?.database.status?.volume?.claim : facts?.cutOf?.claim
+  const name = isDurable ? source?.database.status?.volume?.claim : facts?.takenFrom?.claim
   const claim = name === undefined ? undefined : await cluster.get('PersistentVolumeClaim', { namespace, name })
   const capacity = sizeInBytes(claim?.status?.capacity?.storage) ?? 0
   const least = isDurable ? (backup.status?.sizeBytes ?? 0) + walBytes : (facts?.bytes ?? 0)

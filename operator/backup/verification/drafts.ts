@@ -53,7 +53,7 @@ export const copyDraft = ({ owner, snapshot, bytes, storageClass }: CopyRequest)
 })
 
 /** Blocks ingress and egress. A copy from the archive may connect to the archive. */
-export const fenceDraft = (owner: Owner, recovers: boolean): Draft<'NetworkPolicy'> => ({
+export const networkPolicyDraft = (owner: Owner, recovers: boolean): Draft<'NetworkPolicy'> => ({
   apiVersion: 'networking.k8s.io/v1',
   kind: 'NetworkPolicy',
   metadata: metadataOf(owner),

@@ -55,9 +55,12 @@ describe('a durable backup', () => {
     })
     const claim = await it.cluster().get('PersistentVolumeClaim', key)
     expect(claim?.spec?.dataSource).toBeUndefined()
-    const fence = await it.cluster().get('NetworkPolicy', key)
-    expect(fence?.spec).toMatchObject({ policyTypes: ['Ingress', 'Egress'], egress: [{ ports: [{ port: 8443 }] }, {}] })
-    expect(fence?.spec?.ingress).toBeUndefined()
+    const policy = await it.cluster().get('NetworkPolicy', key)
+    expect(policy?.spec).toMatchObject({
+      policyTypes: ['Ingress', 'Egress'],
+      egress: [{ ports: [{ port: 8443 }] }, {}],
+    })
+    expect(policy?.spec?.ingress).toBeUndefined()
     const secret = await it.cluster().get('Secret', key)
     const certificate = new X509Certificate(Buffer.from(secret?.data?.['archive.crt'] ?? '', 'base64'))
     expect(certificate.subjectAltName).toBe(`URI:urn:espalier:archive:read:${await whose('proven')}:1`)

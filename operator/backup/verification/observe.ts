@@ -25,7 +25,7 @@ export const isOfVerification = ({ metadata }: Backup, object: Pick<AnyObject, '
   ownerKeyOf(object) === `${metadata.namespace}/${metadata.name}` &&
   object.metadata.labels?.[labels.component] === 'verification'
 
-const none: VerificationFacts = { isThere: false, claim: false, pod: undefined, hasSlot: false, target: undefined }
+const none: VerificationFacts = { hasObjects: false, claim: false, pod: undefined, hasSlot: false, target: undefined }
 
 export async function verificationFacts(
   caches: Caches,
@@ -39,8 +39,8 @@ export async function verificationFacts(
   const key = { namespace: backup.metadata.namespace, name: childNames.verification(id) }
   const own = <T extends Pick<AnyObject, 'metadata'>>(object: T | undefined): T | undefined =>
     object !== undefined && isOfVerification(backup, object) ? object : undefined
-  const isLeaving = backup.metadata.deletionTimestamp !== undefined
-  const [pod, claim, fence] = isLeaving
+  const isDeleting = backup.metadata.deletionTimestamp !== undefined
+  const [pod, claim, policy] = isDeleting
     ? await Promise.all([
         cluster.get('Pod', key),
         cluster.get('PersistentVolumeClaim', key),
@@ -49,10 +49,10 @@ export async function verificationFacts(
     : [caches.pods.get(key), caches.claims.get(key), caches.networkPolicies.get(key)]
   const verifier = own(pod)
   return {
-    isThere: [verifier, own(claim), own(fence)].some(object => object !== undefined),
+    hasObjects: [verifier, own(claim), own(policy)].some(object => object !== undefined),
     claim: own(claim) !== undefined,
     pod: verifier && {
-      isGoing: verifier.metadata.deletionTimestamp !== undefined,
+      isDeleting: verifier.metadata.deletionTimestamp !== undefined,
       madeAt: Date.parse(verifier.metadata.creationTimestamp ?? ''),
       end: endOf(verifier),
     },

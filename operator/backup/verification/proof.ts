@@ -43,8 +43,8 @@ const byOrder = (one: Backup, other: Backup): number => (orderOf(one) < orderOf(
  */
 export function oldestProofSeconds(candidates: readonly Backup[], now: number): number {
   const since = [...Map.groupBy(candidates, ({ metadata }) => metadata.namespace).values()].map(own => {
-    const sound = own.filter(({ status }) => status?.verification === 'verified')
-    if (sound.length > 0) return latest(sound)
+    const verified = own.filter(({ status }) => status?.verification === 'verified')
+    if (verified.length > 0) return latest(verified)
     return Math.min(...own.map(({ status }) => Date.parse(status?.finishedAt ?? '') || now))
   })
   return Math.max(0, ...since.map(at => (now - at) / 1000))

@@ -58,11 +58,11 @@ export function createVerificationSlots(caches: Pick<Caches, 'backups' | 'networ
 
   /** The network policy is the first object of a verification to be created, and the last to be deleted. */
   const underWay = (): Backup[] =>
-    networkPolicies.byIndex('component', 'verification').flatMap(fence => {
-      const backup = backups.get(parseKey(ownerKeyOf(fence) ?? ''))
+    networkPolicies.byIndex('component', 'verification').flatMap(policy => {
+      const backup = backups.get(parseKey(ownerKeyOf(policy) ?? ''))
       const id = backup && idOf(backup)
       if (backup === undefined || id === undefined || !isPending(backup)) return []
-      const isIts = fence.metadata.name === childNames.verification(id) && isOfVerification(backup, fence)
+      const isIts = policy.metadata.name === childNames.verification(id) && isOfVerification(backup, policy)
       return isIts ? [backup] : []
     })
 
