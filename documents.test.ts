@@ -47,7 +47,7 @@ test('every `make` target, `npm run` script and command of ours in a document is
   const known: [RegExp, (string | undefined)[]][] = [
     [/(?:^|`| |\()make (?:-s )?([a-z][a-z-]*)(?=$|[`\s),;.])/gm, targets],
     [/npm run (?:-s )?([a-z-]+)/g, Object.keys(packageFile.scripts)],
-    [/(?:bin\/espalier\.mjs|`espalier) ([a-z][a-z-]+)/g, commands],
+    [/(?:bin\/espalier(?:\.mjs)?|`espalier) ([a-z][a-z-]+)/g, commands],
   ]
   // In code only: prose has "make sure".
   const codeOf = (text: string) =>

@@ -110,7 +110,7 @@ describe.skipIf(!soak)('commands of documents', () => {
       ESPALIER_REST_SERVER_PORT: String(free.first),
       PATH: `${join(checkout, 'node_modules', '.bin')}:${process.env.PATH}`,
     })
-    await shell.run('make() { echo "$TOKEN"; }; espalier() { bin/espalier.mjs "$@"; }')
+    await shell.run('make() { echo "$TOKEN"; }; espalier() { bin/espalier "$@"; }')
     // An error of the API is a failed command.
     await shell.run(
       'curl() { local fail=--fail-with-body; [[ $1 = -sf ]] && fail=; command curl --no-progress-meter $fail "$@"; }',
@@ -146,13 +146,13 @@ describe.skipIf(!soak)('commands of documents', () => {
       'command curl -s -X DELETE "$API/databases/$ID" -H "Authorization: Bearer $TOKEN" -H "Prefer: wait=60"',
     ],
     'docs/connect.md': [`ID=$(node -p 'JSON.parse(fs.readFileSync("shop.json")).id')`],
-    'docs/backups.md': ['bin/espalier.mjs allow me shop', 'INCARNATION=1'],
+    'docs/backups.md': ['bin/espalier allow me shop', 'INCARNATION=1'],
   }
   const takesBackup = `BACKUP=$(curl -s $API/databases/$ID/backup -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' -H 'Prefer: wait=60' -d '{"kind": "hot"}' | node -p 'JSON.parse(fs.readFileSync(0)).id')`
   const recreates = [
-    'bin/espalier.mjs db create shop --allow-me --wait',
-    `bin/espalier.mjs connect shop -- -qc "CREATE TABLE fruit AS SELECT name FROM (VALUES ('pear'), ('quince')) AS fruit (name)"`,
-    `ID=$(bin/espalier.mjs db get shop --json | node -p 'JSON.parse(fs.readFileSync(0)).id')`,
+    'bin/espalier db create shop --allow-me --wait',
+    `bin/espalier connect shop -- -qc "CREATE TABLE fruit AS SELECT name FROM (VALUES ('pear'), ('quince')) AS fruit (name)"`,
+    `ID=$(bin/espalier db get shop --json | node -p 'JSON.parse(fs.readFileSync(0)).id')`,
   ]
 
   test(title, { timeout: 900_000 }, async () => {
