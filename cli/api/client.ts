@@ -61,7 +61,8 @@ function createSender(api: Api, renew: (() => Promise<Api>) | undefined) {
       const answer = await request(present, path, options)
       if (answer.status !== 401 || renew === undefined) return answer
       const renewed = await renew()
-      if (renewed.token === present.token) return answer
+      // The user may have chosen another profile meanwhile: its API has other objects.
+      if (renewed.token === present.token || renewed.url.href !== present.url.href) return answer
       present = renewed
       return request(present, path, options)
     },
