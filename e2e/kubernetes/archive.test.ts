@@ -73,11 +73,17 @@ test(
       async () => (await readBranch(api, id, branch.body.id)).status === 'available',
       minutes(5),
     )
-    expect(await numbers(await connectionOf(api, id, branch.body.id))).toEqual([1, 2])
-    await api.call('DELETE', `/databases/${id}/branches/${branch.body.id}`, undefined, { prefer: 'wait=60' })
+    const atSecond = await connectionOf(api, id, branch.body.id)
+    expect(await numbers(atSecond)).toEqual([1, 2])
 
-    await succeeded(api, await api.call('POST', `/databases/${id}/restore`, { target_time: first }))
+    // It moves back with its address and password, and the database returns to its moment.
+    const path = `/databases/${id}/branches/${branch.body.id}`
+    await succeeded(api, await api.call('PATCH', path, { target_time: first }))
+    expect(await connectionOf(api, id, branch.body.id)).toEqual(atSecond)
+    expect(await numbers(atSecond)).toEqual([1])
+    await succeeded(api, await api.call('POST', `/databases/${id}/restore`, { branch_id: branch.body.id }))
     await available(id)
+    await api.call('DELETE', path, undefined, { prefer: 'wait=60' })
     const before = await api.connection(id)
     expect(await numbers(before)).toEqual([1])
 
