@@ -79,6 +79,17 @@ test('a token without an API is not sent if there are profiles', async () => {
   await expect(readTarget(alone, {})).rejects.toThrow('ESPALIER_API_URL must be set with ESPALIER_TOKEN')
 })
 
+test('renews the token of the API that it returned, although another profile is current now', async () => {
+  await writeProfiles(environment, { current: 'work', profiles: { work, test: test1 } })
+  const { renew } = await readTarget(environment, {})
+  await writeProfiles(environment, { current: 'test', profiles: { work: { ...work, token: 'g.h.i' }, test: test1 } })
+  expect(await renew?.()).toMatchObject({ url: new URL(work.api), token: 'g.h.i' })
+  await writeProfiles(environment, { profiles: { test: test1 } })
+  await expect(renew?.()).rejects.toThrow('work')
+  const given = { ...environment, ESPALIER_API_URL: 'https://env.example.com', ESPALIER_TOKEN: 'env' }
+  expect((await readTarget(given, {})).renew).toBeUndefined()
+})
+
 test('keeps all of several concurrent changes', async () => {
   await writeProfiles(environment, { profiles: {} })
   const names = Array.from({ length: 8 }, (_, at) => `p${at}`)

@@ -30,7 +30,7 @@ export function openSession(io: Io, options: CommonOptions): Session {
   let opened: Promise<Client> | undefined
   const open = async () => {
     const { createClient } = await import('./api/client.ts')
-    return createClient(await api(), api)
+    return createClient(await api())
   }
   return {
     io,

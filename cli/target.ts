@@ -82,6 +82,7 @@ async function ofEnvironment(environment: NodeJS.ProcessEnv, tenant: string | un
     token: token || (await embeddedToken(environment, tenant ?? defaultTenant)),
     authority: file ? await readAuthority('ESPALIER_API_CA', file) : undefined,
     name: name || undefined,
+    renew: token ? undefined : () => ofEnvironment(environment, tenant),
     advice: given ? undefined : 'start the embedded installation with `make run`',
   }
 }
@@ -107,6 +108,12 @@ async function ofProfile(environment: NodeJS.ProcessEnv, { name, profile }: Name
   const usableOf = ({ api, token, authority, name: certificateName }: Profile): Api => ({
     ...{ url: new URL(api), token, authority },
     name: certificateName,
+    // Read again by its name: the user may have chosen another profile meanwhile.
+    renew: async () => {
+      const found = await readProfile(environment, name)
+      if (found === undefined) throw new UsageError(`the profile ${name} was deleted meanwhile`)
+      return ofProfile(environment, found, renews)
+    },
   })
   if (isCurrent(profile)) return usableOf(profile)
   if (!renews) throw new UsageError(`the token of the profile ${name} has expired`)

@@ -17,6 +17,8 @@ export type Api = {
   name?: string | undefined
   /** How long one response may take. Default: the longest `Prefer: wait`, plus a margin. */
   timeoutMs?: number | undefined
+  /** Returns the same API with a new token, for the same user. Absent if only a user can get a new token. */
+  renew?: (() => Promise<Api>) | undefined
   /** What the user can do if the API does not answer. */
   advice?: string | undefined
 }

@@ -21,7 +21,7 @@ async function startApi(accepted: string) {
 
 test('a refused token is renewed, and the next request uses the new one', async () => {
   const { url, received } = await startApi('new')
-  const client = createClient({ url, token: 'old' }, async () => ({ url, token: 'new' }))
+  const client = createClient({ url, token: 'old', renew: async () => ({ url, token: 'new' }) })
   expect(await client.tasks({}, 1)).toEqual([])
   expect(await client.tasks({}, 1)).toEqual([])
   expect(received).toEqual(['Bearer old', 'Bearer new', 'Bearer new'])
@@ -29,12 +29,13 @@ test('a refused token is renewed, and the next request uses the new one', async 
 
 test.each([
   ['that cannot be renewed', undefined, 1],
-  ['whose renewal is the same token', 'old', 1],
-  ['whose renewed token is refused', 'wrong', 2],
+  ['whose renewal is the same token', { token: 'old' }, 1],
+  ['whose renewed token is refused', { token: 'wrong' }, 2],
+  ['whose renewal is for another API', { token: 'new', url: new URL('http://127.0.0.1:1') }, 1],
 ])('a token %s is an error', async (_, renewed, requests) => {
   const { url, received } = await startApi('new')
-  const renew = renewed === undefined ? undefined : async () => ({ url, token: renewed })
-  await expect(createClient({ url, token: 'old' }, renew).tasks({}, 1)).rejects.toMatchObject({
+  const renew = renewed === undefined ? undefined : async () => ({ url, ...renewed })
+  await expect(createClient({ url, token: 'old', renew }).tasks({}, 1)).rejects.toMatchObject({
     status: 401,
     message: 'GET /tasks?limit=1: the API returned 401, the token has expired',
   })

@@ -53,15 +53,15 @@ function query(parameters: Query): string {
  * Renews the token if the API refuses it, because a token can expire while a command waits. Then repeats the request:
  * the API refuses a token before it changes anything.
  */
-function createSender(api: Api, renew: (() => Promise<Api>) | undefined) {
+function createSender(api: Api) {
   let present = api
   return {
     present: () => present,
     send: async (path: string, options: Call): Promise<Answer> => {
       const answer = await request(present, path, options)
-      if (answer.status !== 401 || renew === undefined) return answer
-      const renewed = await renew()
-      // The user may have chosen another profile meanwhile: its API has other objects.
+      if (answer.status !== 401 || present.renew === undefined) return answer
+      const renewed = await present.renew()
+      // A profile of the same name can be for another API now, which has other objects.
       if (renewed.token === present.token || renewed.url.href !== present.url.href) return answer
       present = renewed
       return request(present, path, options)
@@ -92,10 +92,10 @@ const pathOf = ({ id, branchId }: Place): string =>
 
 /**
  * A client of one tenant. For a change, `wait` is the maximum seconds that the API waits until the change is applied
- * (default 60). `renew` returns the API with a new token. It is called if the API refuses the current token.
+ * (default 60).
  */
-export function createClient(api: Api, renew?: () => Promise<Api>) {
-  const { present, send } = createSender(api, renew)
+export function createClient(api: Api) {
+  const { present, send } = createSender(api)
   const { call, callWithTag } = createCaller(send)
   const post = <T>(shape: Shape<T>, path: string, body?: unknown, wait: number = longestWait) =>
     call(shape, path, { method: 'POST', body, wait })
