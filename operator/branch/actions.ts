@@ -3,7 +3,7 @@ import type { Draft } from '../../cluster/index.ts'
 import type { OwnerAction } from '../owner/kind.ts'
 import type { BranchStatus } from './observed.ts'
 
-/** A volume whose Postgres no longer serves, or never served. `claimUid`: undefined if it was never recorded. */
+/** A volume whose Postgres no longer serves, or never served. `claimUid`: undefined if the claim was never recorded. */
 export type Replaced = { incarnation: number; claimUid: string | undefined }
 
 export type OwnAction =
@@ -15,7 +15,7 @@ export type OwnAction =
    * writes `status` as the record of the deleted branch.
    */
   | { do: 'leave-record'; status: BranchStatus }
-  /** After a move, deletes the volume that the branch does not use. Once nothing of it is left, writes `status`. */
+  /** Deletes the volume that a move has left unused. Once nothing of it is left, writes `status`. */
   | { do: 'delete-replaced'; replaced: Replaced; status: BranchStatus }
   /** Deletes the record, which has been kept long enough. */
   | { do: 'delete-record' }

@@ -117,8 +117,8 @@ describe('a branch', () => {
   test('that expires is deleted', async () => {
     await it.create('timed')
     // The expiry is one hour ahead, so that a slow creation cannot reach it. The next operator's clock is one hour
-    // ahead, too. For that operator no gateway is alive. So the deletion completes only under the operator with the
-    // real clock.
+    // ahead, too. With that clock every gateway's Lease has expired, and no gateway can acknowledge. So the deletion
+    // completes only under the operator with the real clock.
     await made('timed-1', 'timed', { expiresAt: new Date(Date.now() + 3600_000).toISOString() })
     await under({ now: () => Date.now() + 3600_000 }, async () => {
       await when('timed-1', ({ spec }) => spec.deletionRequestedAt !== undefined)
@@ -131,7 +131,7 @@ describe('a branch', () => {
 })
 
 describe('a database with branches', () => {
-  test('is deleted only by force, after its branches', async () => {
+  test('is deleted after its branches if force is set; without force the deletion waits', async () => {
     await it.create('parent')
     await made('parent-1', 'parent')
     await made('parent-2', 'parent', { depth: 2, sourceBranch: { name: 'parent-1', id: await idOf('parent-1') } })

@@ -36,8 +36,8 @@ function branches({ caches, settings, events, metrics }: BranchControllerOptions
     isOwnAction,
     perform,
     remainingBackups,
-    // The phase does not change. Ready reports that the operator does not manage this namespace. A branch becomes
-    // failed only if the operator observed that its Postgres does not serve.
+    // Ready reports that the operator does not manage this namespace. The operator does not observe Postgres there,
+    // so the phase stays.
     phaseNotServed: ({ phase = 'creating' }) => phase,
     complete: (branch, status, now) => {
       const { metadata, spec } = branch

@@ -205,7 +205,7 @@ describe('a branch', () => {
   })
 })
 
-test('a branch whose volume is lost is failed, and counts against the limit until a user deletes it', async () => {
+test('a branch becomes failed if its volume is lost, and counts for the limit until a user deletes it', async () => {
   await it.create('volume')
   await made('volume-1', 'volume')
   const claim = await child('PersistentVolumeClaim', 'volume-1', 'claim')
@@ -241,7 +241,7 @@ test('a branch deleted without its finalizer leaves no route', async () => {
 })
 
 describe("branches beyond a tenant's limit", () => {
-  test('are refused if earlier branches fill the limit; failed and deleted branches do not count', async () => {
+  test('are refused if earlier branches fill the limit; deletions and failed creations do not count', async () => {
     const tenantId = 'limited'
     const namespace = tenantNamespace(tenantId)
     await it.cluster().create('Tenant', {

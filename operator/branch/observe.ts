@@ -1,4 +1,4 @@
-/** Observes one branch: from the caches, or from the API server where an outdated cache causes a wrong decision. */
+/** Observes one branch from the caches. Reads the API server where an outdated cache could cause a wrong decision. */
 
 import type { Cluster } from '../../cluster/index.ts'
 import {
@@ -104,8 +104,8 @@ async function recoveryFor(
 }
 
 /**
- * The cache has only some fields of an ended Backup. While all are needed, reads the complete Backup from the API
- * server.
+ * The cache has only some fields of an ended Backup. Until the branch's source is recorded, reads the complete Backup
+ * from the API server.
  */
 async function backupOf(
   caches: Caches,

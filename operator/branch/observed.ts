@@ -26,11 +26,11 @@ export type Observed = ObservedOwner & {
    * move to another target is requested.
    */
   source: Source | undefined
-  /** The database that the data originate from, at any depth. */
+  /** The database `spec.databaseName`, also for a branch of a branch. Undefined if its id is not `spec.databaseId`. */
   root: ManagedDatabase | undefined
   /**
-   * The source backup of the volume, if that backup exists. The cache has only some fields of an ended Backup.
-   * `observe` reads all fields until the source is recorded.
+   * The Backup with the name of the branch's prebranch backup. `ownBackup` checks that it was taken for this branch.
+   * The cache has only some fields of an ended Backup; `observe` reads all fields until the source is recorded.
    */
   backup: Backup | undefined
   /**

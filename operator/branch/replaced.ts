@@ -10,8 +10,8 @@ import type { Replaced } from './actions.ts'
 import { replacedIncarnation } from './plan/moving.ts'
 
 /**
- * Keeps the volume if a check fails. @returns true if there is nothing more to delete, or if the claim is not the
- * recorded one; false if the next pass must check again. @throws ClusterError
+ * Keeps the volume if a check fails. @returns true if nothing is left, or if the claim must not be deleted; false if
+ * the next pass must check again. @throws ClusterError
  */
 export async function deleteReplaced(
   cluster: Cluster,
@@ -49,6 +49,9 @@ export async function deleteReplaced(
   return false
 }
 
-/** Whether an ended move no longer needs the volume with this incarnation. No later move uses the incarnation again. */
+/**
+ * Whether the last move has ended and the branch does not use the volume with this incarnation. No later move uses the
+ * incarnation again.
+ */
 const isReplaced = ({ status }: Branch, incarnation: number): boolean =>
   status?.volume !== undefined && replacedIncarnation(status) === incarnation

@@ -1,4 +1,4 @@
-/** A branch until its source is recorded: why it is refused, which backup it requests, and what its status records. */
+/** Tests a branch before its source is recorded: refusals, the requested backup, and the status. */
 import { describe, expect, test } from 'vitest'
 import {
   apiVersion,
@@ -90,7 +90,7 @@ describe('a new branch', () => {
       undefined,
     ])
   })
-  test('reports its address before it has a configuration or StatefulSet', () => {
+  test('updates its route before it creates a configuration or StatefulSet', () => {
     const { credentials, certificate, owned, route } = reconciled
     const unmarked = reconciled.children.route && { ...reconciled.children.route }
     const stale = unmarked && { ...unmarked, data: {}, metadata: { ...unmarked.metadata, annotations: {} } }

@@ -135,7 +135,7 @@ describe('a branch whose deletion is requested', () => {
 describe('a branch whose creation failed', () => {
   const failed = { phase: 'failed' as const, connectableAt: undefined }
   const created = { ...operation, name: 'create-branch' as const }
-  test('has its objects deleted in the order of a deletion, then its finalizer removed', () => {
+  test('loses its objects in the order of a deletion, and then its finalizer', () => {
     expect(planOf({ status: failed }).actions).toMatchObject([{ do: 'apply', kind: 'ConfigMap' }])
     expect(planOf({ status: failed, rest: { ...cleared, backup } }).actions).toEqual([removal])
     expect(planOf({ status: failed, rest: cleared }).actions).toEqual([{ do: 'finish-deletion' }])

@@ -61,7 +61,7 @@ export function planDeletion(observed: Observed, owner: Owner | undefined, now: 
   return { ...planStep(observed, step, isRecorded ? [last] : [], now), status }
 }
 
-/** The status that is kept of a deleted branch: its source, and when billing started and ended. */
+/** The status that a deleted branch keeps: its source, and when billing started and ended. */
 function recordOf(observed: Observed, now: number): BranchStatus {
   const findings = {
     Ready: no('Deleted', 'the branch is deleted'),
@@ -88,7 +88,7 @@ export const planCleanup = (observed: Observed, owner: Owner | undefined, now: n
 
 /**
  * The plan of a failed creation or a deleted branch: removes the operation from the status once the Task has ended. It
- * also deletes children and the source backup that a late write of a previous leader has created.
+ * also deletes objects that a late write of a previous leader has created: children and the source backup.
  */
 export const planEnded = (observed: Observed, now: number): Plan => {
   const services = { ...observed.services, objects: noServiceObjects }

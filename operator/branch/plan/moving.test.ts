@@ -58,7 +58,7 @@ describe('a move', () => {
     })
   })
 
-  test('begins with the requested Task id, or with a new id for each change of the spec without the API', () => {
+  test('has the Task id from the API, or a new id for each spec change that another client makes', () => {
     const taskId = '11111111-2222-4333-8444-555555555555'
     const by = (target: object, generation = 1) => {
       const operation = renderOperation({ taskId, name: 'move-branch', hash: targetText(target) })
@@ -80,9 +80,9 @@ describe('a move', () => {
       },
     ],
     ['before the branch is connectable', { connectableAt: undefined }],
-    ['to the target that the branch already has', { source: { ...source, target: second } }],
+    ['if the branch already has the target', { source: { ...source, target: second } }],
     [
-      'to the target of a move that has failed',
+      'if a move to the same target has failed',
       { move: { ...move(), previous: undefined, endedAt: ago(1), error: 'why' } },
     ],
   ])('does not begin %s', (_, status) => {
@@ -175,7 +175,7 @@ describe('the target of the data', () => {
       spec: { target: spec },
       status: { source: { ...source, target: undefined, cutAt: undefined, ...more } },
     }).branch
-  test('of a branch from an older version is read from cutAt, lsn and backupName of its source', () => {
+  test('is read from cutAt, lsn and backupName of status.source if an older version created the branch', () => {
     expect(presentTarget(branch(second, { cutAt: first.time }))).toEqual(first)
     expect(presentTarget(branch(first, second))).toEqual(second)
     expect(presentTarget(branch({ pointName: 'p' }, {}))).toEqual({ pointName: 'p' })

@@ -76,7 +76,10 @@ const failed = ({ reason, message }: Refusal): Finding =>
 export const moveDeadline = ({ branch }: Observed): number | undefined =>
   isMoveRunning(branch) ? Date.parse(branch.status?.move?.deadlineAt ?? '') : undefined
 
-/** The plan that ends a failed move; undefined while it can still succeed. `progress`: what the move waits for. */
+/**
+ * Returns the plan that ends a move that has failed. Returns undefined while the move can succeed, or if none runs.
+ * `progress`: what the move waits for.
+ */
 export function returning(
   observed: Observed,
   { fatal, serves }: Assessment,
@@ -97,7 +100,7 @@ export function returning(
   const { previous, ...rest } = move
   const ended: Move = { ...rest, ...failure(refusal, now) }
   const findings = {
-    Ready: no('Moving', 'the endpoint of the previous data is being opened'),
+    Ready: no('Moving', 'the branch returns to its previous volume, and its endpoint is being opened'),
     Progressing: failed(refusal),
   }
   return nothing(withFindings(observed, findings, { ...previous, move: ended }, now))
@@ -124,7 +127,7 @@ export const moveAfter = ({ branch }: Observed, serves: boolean, now: number): B
   return move !== undefined && isMoveRunning(branch) && serves ? { ...move, endedAt: timestamp(now) } : move
 }
 
-/** The action that deletes the volume which the branch does not use after a move. `status`: what this plan writes. */
+/** Returns the action that deletes the volume that a move has left unused. `status`: what this plan writes. */
 export function deletion(observed: Observed, status: BranchStatus, now: number): Action[] {
   const replaced = replacedBy(observed)
   const { move } = status
@@ -135,8 +138,8 @@ export function deletion(observed: Observed, status: BranchStatus, now: number):
 }
 
 /**
- * The volume to delete: the previous one, or that of a failed move. Returned again if a delayed write of a previous
- * leader has recreated one of its objects.
+ * Returns the volume to delete: the previous one, or that of a failed move. Returns a deleted volume again if a late
+ * write of a previous leader has recreated one of the volume's objects.
  */
 export function replacedBy(observed: Observed): Replaced | undefined {
   const { status = {} } = observed.branch

@@ -7,7 +7,7 @@ import type { BranchStatus, Observed } from '../observed.ts'
 
 type Operation = NonNullable<BranchStatus['operation']>
 
-/** The operation that the API requested. For a change without the API, the operator creates one. */
+/** The operation that the API requested. For a change by another client, the operator creates one. */
 export function operationOf(branch: Branch, name: 'create-branch' | 'delete-branch', now: number): Operation {
   const running = branch.status?.operation
   if (running?.name === name) return running
@@ -16,7 +16,7 @@ export function operationOf(branch: Branch, name: 'create-branch' | 'delete-bran
   return { taskId: annotated?.name === name ? annotated.taskId : own, name, startedAt: timestamp(now) }
 }
 
-/** The move to `spec.target`. Each change of that field without the API is a separate operation. */
+/** The move to `spec.target`. Each change of that field by another client is a separate operation. */
 export const moveOperation = (branch: Branch, now: number): Operation => ({
   taskId: requestedMove(branch) ?? derivedId(`${branch.metadata.uid}/move-branch/${branch.metadata.generation}`),
   name: 'move-branch',

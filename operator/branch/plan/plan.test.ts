@@ -1,4 +1,7 @@
-/** The first steps of a pass: id and finalizer, deletion, and what the plan must not change before them. */
+/**
+ * The first steps of a pass: identification, finalizer and deletion. Until they are done, the plan changes nothing
+ * else.
+ */
 import { describe, expect, test } from 'vitest'
 import type { AnyObject } from '../../../cluster/index.ts'
 import { annotatedOperation, annotations, type Task } from '../../../crds/index.ts'
@@ -90,11 +93,7 @@ describe('a branch', () => {
       { metadata: unheld, status: failedCreation, rest: { owned: nothingRemaining } },
       [],
     ],
-    [
-      'failed during creation has its objects deleted, and is not created again',
-      { status: failedCreation },
-      ['apply ConfigMap'],
-    ],
+    ['failed during creation is cleaned up, and is not created again', { status: failedCreation }, ['apply ConfigMap']],
     ['has a deletion request closes its endpoint first', { spec: requested }, ['apply ConfigMap']],
     ['is deleted by kubectl closes its endpoint first', { metadata: deleted }, ['apply ConfigMap']],
     [
@@ -130,7 +129,7 @@ describe('a branch', () => {
       expect(planOf({ ...without, status: { phase: undefined } }).status.phase).toBe('creating')
       expect(planOf(both(without, { spec: requested })).actions).toEqual([])
     })
-    test('has owner references removed from its children, and nothing else changed', () => {
+    test('loses owner references of its children, and is otherwise not changed', () => {
       const labelActions = (given: GivenBranch) => does(both(given, { rest: { ...without.rest, ...given.rest } }))
       expect(labelActions(unmarked(service, 'services', true, reference))).toEqual(['mark Service'])
       expect(labelActions(unmarked(service, 'services', true))).toEqual([])
@@ -148,7 +147,7 @@ describe('the owner annotations of children', () => {
       expect(planOf(given).status).toEqual({ ...reconciled, phase: 'creating' })
     }
   })
-  test('that no step needs are fixed together with other actions', () => {
+  test('are fixed together with other actions if the plan does not change the child otherwise', () => {
     expect(does(unmarked(service, 'services', false))).toEqual(['mark Service'])
     expect(planOf(unmarked(service, 'services', false)).configurationDigest).toBeDefined()
     const pressing = both(unmarked(service, 'services', true), {})
@@ -163,7 +162,7 @@ describe('the owner annotations of children', () => {
       'other',
     ])
   })
-  test('of a recorded claim are fixed, and those of another claim only during a deletion', () => {
+  test('of a claim that is not recorded are fixed only during a deletion or a cleanup', () => {
     const stray = both(unmarked(claim, 'claims', true, { annotations: { [ownerUidAnnotation]: 'another' } }), {
       status: { ...failedCreation, volume: undefined },
     })
@@ -194,7 +193,7 @@ describe('the expiry of a branch', () => {
 })
 
 describe('the status', () => {
-  test("gets the volume before any action if the claim's annotations have its values", () => {
+  test("records the volume before any action if the claim's annotations have the volume's values", () => {
     const proven = { ...claim, metadata: { ...claim.metadata } }
     const given: GivenBranch = {
       status: { volume: undefined },

@@ -18,7 +18,7 @@ export const recoverableMessage = (backup: string): string =>
 
 export const recoveringMessage = 'the base backup is being extracted, and WAL is being replayed'
 
-/** Whether the init container of the first pod runs. */
+/** Whether the first pod exists and its Postgres does not run yet: its init container recovers the data. */
 export const isRecovering = ({ instance: { dataSource, status }, pod }: Observed): boolean =>
   dataSource?.kind === 'archive' &&
   status?.volume === undefined &&

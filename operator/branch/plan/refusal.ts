@@ -1,6 +1,6 @@
 /**
- * Permanent reasons why a branch cannot be created. The prebranch Backup reports problems of the source's Postgres.
- * Pure.
+ * Permanent reasons why a branch cannot be created. This module does not check the source's Postgres: the prebranch
+ * Backup reports its problems. Pure.
  */
 import {
   type Branch,
@@ -42,8 +42,8 @@ function mismatch({ spec }: Branch, source: Source): Refusal | undefined {
 }
 
 /**
- * Whether the deletion of the database prevents the branch: the operator has started it, or it was requested before the
- * branch was created.
+ * Whether the database's deletion prevents the branch: the deletion has started, or was requested before the branch was
+ * created.
  */
 function isTooLate(branch: Branch, database: ManagedDatabase | undefined): boolean {
   const requestedAt = database?.metadata.deletionTimestamp

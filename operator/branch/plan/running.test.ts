@@ -110,7 +110,7 @@ describe('a branch that is being created', () => {
     expect(statusOf(lost).phase).toBe('failed')
   })
 
-  describe('and its prebranch backup', () => {
+  describe('with a prebranch backup', () => {
     const { [systemIdentifierAnnotation]: _, ...objectAnnotations } = claim.metadata.annotations ?? {}
     const made = { ...claim, metadata: { ...claim.metadata, annotations: objectAnnotations } }
     const unbound = { ...made, status: { phase: 'Pending' } }
@@ -122,8 +122,12 @@ describe('a branch that is being created', () => {
     const removal = { do: 'delete', kind: 'Backup', name: 'prebranch', namespace: 'n', uid: 'b' }
     test.each<[string, GivenBranch, boolean]>([
       ['fails if the backup is deleted before the volume is bound', waiting(undefined), true],
-      ['fails if the backup fails before', waiting({ ...backup, status: { phase: 'failed' } }), true],
-      ['fails if a foreign backup has the name', waiting(foreign), true],
+      [
+        'fails if the backup fails before the volume is bound',
+        waiting({ ...backup, status: { phase: 'failed' } }),
+        true,
+      ],
+      ["fails if a foreign backup has the prebranch backup's name", waiting(foreign), true],
       ['does not fail while the backup exists', waiting(backup), false],
       [
         'does not fail if the backup is deleted after the claim is bound',
@@ -197,7 +201,7 @@ describe('a branch that was connectable', () => {
 })
 
 describe('the status of a branch', () => {
-  test('has the desired and the observed state', () => {
+  test('gets endpoint, domain and instances again if they are missing, and reports observedGeneration', () => {
     expect(statusOf({ status: { endpoint: undefined, domain: undefined, instances: undefined } })).toEqual(reconciled)
     expect(statusOf({ metadata: { generation: 7 } }).observedGeneration).toBe(7)
     const { generation: _, ...metadata } = serving.branch.metadata
@@ -219,6 +223,7 @@ describe('the status of a branch', () => {
   })
   test('updates storageUsedBytes only after a change of more than 1 MiB and 5 %', () => {
     expect(statusOf({ status: { storageUsedBytes: 1 } }).storageUsedBytes).toBe(8_000_000)
+    expect(statusOf({ status: { storageUsedBytes: 7_500_000 } }).storageUsedBytes).toBe(7_500_000)
     expect(statusOf({ rest: { dataBytes: undefined } }).storageUsedBytes).toBe(8_000_000)
   })
   test('reports what waits for a restart', () => {
@@ -241,7 +246,7 @@ describe('the status of a branch', () => {
     expect(condition({ rest: { postgres: refused } }, 'ConfigurationRefused')[0]).toBe('True')
     expect(condition({}, 'ConfigurationRefused')[0]).toBeUndefined()
   })
-  test('that needs an answer of Postgres or the gateways makes the plan wait for that answer', () => {
+  test('waits for the answers of Postgres and of the gateways if it needs them', () => {
     expect(planOf({ rest: { postgres: undefined, isAtRest: false } }).awaitsPostgres).toBe(true)
     const route = serving.route && { ...serving.route, acknowledged: false, waitingFor: ['g'] }
     const waiting = creating({ rest: { route, isAtRest: false } })
@@ -259,7 +264,7 @@ describe('a restart', () => {
   const waits: GivenBranch = { rest: { podSettings: { ...serving.podSettings, priorityClassName: 'databases' } } }
   const windowId = '2026-01-03T03:00:00.000Z'
   const maintenance = { restart: windowId, startedAt: ago(0) }
-  /** The annotations of the next pod's template, after the pass that changes it. */
+  /** The pod template that the plan applies; undefined if the plan does not change it. */
   const templateOf = (given: GivenBranch) => {
     const [apply] = planOf(given).actions.filter(action => action.do === 'apply' && action.kind === 'StatefulSet')
     if (apply?.do !== 'apply' || apply.kind !== 'StatefulSet') return undefined

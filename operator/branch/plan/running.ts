@@ -24,8 +24,8 @@ import type { Refusal } from './refusal.ts'
 import { restartsOf } from './restarts.ts'
 
 /**
- * How long a created branch may fail to serve before its phase becomes `failed`. The delay allows for a restart of
- * Postgres. During a restart in the region's window, the limit is `maintenanceMs` instead.
+ * How long a created branch may fail to serve before its phase becomes `failed`. A restart of Postgres usually takes
+ * less time. During a restart in the region's window, the limit is `maintenanceMs` instead.
  */
 const toleratedMs = 60_000
 /** The delay before the deletion of a replaced volume is retried. */
@@ -64,7 +64,10 @@ export function running(observed: Observed, owner: Owner, now: number, settings:
 const sinceCreation = ({ metadata }: Observed['branch'], now: number): string =>
   durationText(Date.parse(metadata.creationTimestamp ?? preciseTime(now)), now)
 
-/** The deadline of the creation. */
+/**
+ * The creation's deadline, in ms since the epoch. Undefined before the source is recorded, and after the branch is
+ * connectable.
+ */
 const deadlineOf = ({ source, connectableAt }: BranchStatus, { creatingMs }: PlanSettings): number | undefined =>
   source === undefined || connectableAt !== undefined
     ? undefined
@@ -97,8 +100,8 @@ function creationFailure(
 }
 
 /**
- * The time at which the branch stopped serving. If it served in the previous pass, this is now. After a failed move,
- * the time starts at the return to the previous volume.
+ * Returns the time at which the branch stopped serving. Returns `now` if it served in the previous pass. After a failed
+ * move, returns at earliest the time of the return to the previous volume.
  */
 function notServingSince({ branch }: Observed, now: number): number {
   const ready = conditionOf(branch.status, 'Ready')
@@ -106,7 +109,7 @@ function notServingSince({ branch }: Observed, now: number): number {
   return ready?.status === 'False' ? Math.max(Date.parse(ready.lastTransitionTime), returnedAt) : now
 }
 
-/** The time at which a branch that does not serve becomes failed; undefined if it has passed or does not apply. */
+/** When a branch that does not serve becomes failed. Undefined if this time has passed, or if there is none. */
 function failsAt(observed: Observed, { serves }: Assessment, time: MaintenanceTime): number | undefined {
   const { now, maintenanceMs } = time
   const { connectableAt, maintenance } = observed.branch.status ?? {}
@@ -123,8 +126,8 @@ function phaseOf(observed: Observed, assessment: Assessment, time: MaintenanceTi
 }
 
 /**
- * The creation until the branch is connectable; then the operation in the status until its Task has ended. Progressing
- * can report the end of an operation before its Task does.
+ * Returns the creation until the branch is connectable. After that, returns `status.operation` until its Task has
+ * ended. Progressing can report the end of an operation before its Task does.
  */
 function operationAfter(observed: Observed, isMade: boolean, now: number): BranchStatus['operation'] {
   const { status } = observed.branch
