@@ -72,7 +72,7 @@ type Moved = {
     | undefined
 }
 
-/** The target that its data are of; undefined for a copy of present data, and before the source is recorded. */
+/** The target that its data are of; undefined for a copy of current data, and before the source is recorded. */
 export function presentTarget({ spec, status }: Pick<Moved, 'spec' | 'status'>): RestoreTarget | undefined {
   const { target, recovery, cutAt, lsn } = status?.source ?? {}
   if (target !== undefined || recovery === undefined || spec.target === undefined) return target

@@ -60,7 +60,7 @@ export const branch = declareKind({
     target: restoreTarget
       .optional()
       .describe(
-        'The point in time of the database, or its durable Backup, to create the branch from. The data are read from the archive. Another target moves the branch: its data, with all writes on the branch, are replaced by those of the new target. Omitted: the present data are copied.',
+        'The point in time of the database, or its durable Backup, to create the branch from. The data are read from the archive. Another target moves the branch: its data, with all writes on the branch, are replaced by those of the new target. Omitted: the current data are copied.',
       ),
     depth: z
       .int()

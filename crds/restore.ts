@@ -66,7 +66,7 @@ const restoreSpec = {
     .boolean()
     .optional()
     .describe(
-      '`true` restores even if the present data cannot be backed up first, and deletes their volume once the restore has completed. Otherwise such a restore fails, and a replaced volume is kept: see status.previous of the database.',
+      '`true` restores even if the current data cannot be backed up first, and deletes their volume once the restore has completed. Otherwise such a restore fails, and a replaced volume is kept: see status.previous of the database.',
     ),
 }
 

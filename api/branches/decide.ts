@@ -18,7 +18,7 @@ type BranchRequest = {
   database: ManagedDatabase
   /** The branch to copy, if one was found. */
   sourceBranch: Branch | undefined
-  /** The target time or durable backup of the data; undefined: the present data. */
+  /** The target time or durable backup of the data; undefined: the current data. */
   target: Branch['spec']['target']
   region: Kinds['Region'] | undefined
   /** How many branches the database has, including branches being created, and how many it may have. */

@@ -166,7 +166,7 @@ describe('a move to another target', () => {
     expectError(await move(metadata.labels[labels.id] ?? '', later), 400, /^the branch is a copy of the data/)
   })
 
-  test('by kubectl is one from a target to another, never from or to present data', async () => {
+  test('by kubectl is one from a target to another, never from or to current data', async () => {
     const branch = await made()
     const { target: _, ...bare } = branch.spec
     await expect(client.cluster.replace('Branch', { ...branch, spec: bare })).rejects.toThrow(/target is immutable/)

@@ -91,7 +91,7 @@ export function addMove(app: App, context: ApiContext): void {
       tag: 'branches',
       summary: 'Move a branch to another point in time',
       description:
-        'For a branch that was created with a target: replaces its data by those of another target, later or earlier. Id, name, address, passwords, allowlist and services are unchanged. Everything that was written on the branch is lost. The status is `creating`, and the endpoint closed, until the branch serves the new data. If they cannot be recovered, the task fails, and the branch serves its present data again. The present target again changes nothing. Returns 409 while the branch is being created, moved or deleted, or while another branch is being copied from it.',
+        'For a branch that was created with a target: replaces its data by those of another target, later or earlier. Id, name, address, passwords, allowlist and services are unchanged. Everything that was written on the branch is lost. The status is `creating`, and the endpoint closed, until the branch serves the new data. If they cannot be recovered, the task fails, and the branch serves its current data again. The present target again changes nothing. Returns 409 while the branch is being created, moved or deleted, or while another branch is being copied from it.',
       success: { status: 202, description: 'The branch.', shape: branchShape, headers: asynchronous },
       errors: [400, 404, 409, 412],
       takes: ['Idempotency-Key', 'If-Match', 'Prefer'],

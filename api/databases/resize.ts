@@ -1,4 +1,4 @@
-/** Decides the result of a resize: a pure function of the present database, the recorded sizes and the request. */
+/** Decides the result of a resize: a pure function of the current database, the recorded sizes and the request. */
 import type { Kinds } from '../../cluster/index.ts'
 import {
   type DatabasePhase,

@@ -1,5 +1,5 @@
 /**
- * `POST /databases/{id}/restore`: replaces the present data with those of a backup. The request is stored in the
+ * `POST /databases/{id}/restore`: replaces the current data with those of a backup. The request is stored in the
  * database itself, in the same write as its operation; the operator creates the object that records it.
  */
 import { z } from 'zod'
@@ -48,7 +48,7 @@ const restoreInput = input(
         .boolean()
         .optional()
         .describe(
-          '`true`: accepts the loss of the present data. The restore then continues if they cannot be backed up first, and deletes their volume after a successful restore. Otherwise the restore fails without such a backup, and the volume is kept: see `GET /databases/{id}/previous`.',
+          '`true`: accepts the loss of the current data. The restore then continues if they cannot be backed up first, and deletes their volume after a successful restore. Otherwise the restore fails without such a backup, and the volume is kept: see `GET /databases/{id}/previous`.',
         ),
     })
     .meta({
@@ -151,7 +151,7 @@ export function addRestore(app: App, context: ApiContext): void {
       tag: 'databases',
       summary: 'Restore a database to a backup or a point in time',
       description:
-        'Replaces the present data with those of a completed backup of this database or, with the durable tier, of a time within its recovery window or of the target of a branch. Id, name, address and credentials are unchanged. The status is `restoring` from the response on. The present data are served until the restored ones have been started beside them; then sessions end, and connections are refused for some seconds. Before the exchange, a backup of the present data is created, with the purpose `prerestore`; after it, one with the purpose `postrestore`. If the first fails, the restore fails, unless `discard_previous` is set. A restore that fails before the exchange does not change the database. The previous volume is kept for a day, and longer if no backup of it is completed or the restore fails after the exchange. The database may be available, degraded, failed or suspended; a suspended one stays suspended. Returns 409 while another operation is running.',
+        'Replaces the current data with those of a completed backup of this database or, with the durable tier, of a time within its recovery window or of the target of a branch. Id, name, address and credentials are unchanged. The status is `restoring` from the response on. The current data are served until the restored ones have been started beside them; then sessions end, and connections are refused for some seconds. Before the exchange, a backup of the current data is created, with the purpose `prerestore`; after it, one with the purpose `postrestore`. If the first fails, the restore fails, unless `discard_previous` is set. A restore that fails before the exchange does not change the database. The previous volume is kept for a day, and longer if no backup of it is completed or the restore fails after the exchange. The database may be available, degraded, failed or suspended; a suspended one stays suspended. Returns 409 while another operation is running.',
       success: { status: 202, description: 'The database.', shape: databaseShape, headers: asynchronous },
       errors: [400, 404, 409],
       takes: ['Idempotency-Key', 'Prefer'],

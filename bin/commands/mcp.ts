@@ -62,7 +62,7 @@ type Flags = ReadonlyMap<string, string | true>
 
 const usualFile = '/etc/espalier/mcp.yaml'
 
-/** The present databases. */
+/** The current databases. */
 function sourcesOf(flags: Flags): Sources {
   const named = flags.get('config')
   const path = typeof named === 'string' ? named : existsSync(usualFile) ? usualFile : undefined

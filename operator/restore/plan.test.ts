@@ -114,7 +114,7 @@ describe('a restore', () => {
       { phase: 'failed', reason: 'BackupFailed', does: [] },
     ],
     [
-      'switches without a prerestore backup if the present data may be discarded',
+      'switches without a prerestore backup if the current data may be discarded',
       { restore: discarding(fenced), oldPostgres: 'locked', prerestore: prerestoreBackup('failed') },
       { reason: 'Switching', volume },
     ],
@@ -124,7 +124,7 @@ describe('a restore', () => {
       { phase: 'failed', reason: 'NoBackupPossible', does: [] },
     ],
     [
-      'begins without a possible prerestore backup if the present data may be discarded',
+      'begins without a possible prerestore backup if the current data may be discarded',
       { restore: discarding(restore({ phase: 'pending' })), prerestoreRefusal: 'why' },
       { phase: 'running' },
     ],

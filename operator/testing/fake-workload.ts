@@ -253,7 +253,7 @@ export async function startFakeWorkload({
   /** For databases without pods: the last data of each. */
   const archived = new Map<string, FakeData>()
 
-  /** The content of the archive: the present data of its database, or the last ones. */
+  /** The content of the archive: the current data of its database, or the last ones. */
   const recoveredOf = async (map: ConfigMap): Promise<FakeData | undefined> => {
     const parsed: unknown = JSON.parse(map.data?.[instanceFile] ?? '{}')
     const recover = isRecord(parsed) && isRecord(parsed.recover) ? parsed.recover : undefined

@@ -27,7 +27,7 @@ export const restore = (status: Restore['status'], metadata = {}): Restore => ({
   spec: { databaseName: 'one', databaseId: 'i', target: { backupName: 'one-1' } },
   ...(status === undefined ? {} : { status }),
 })
-/** The same, of a user who agrees to lose the present data. */
+/** The same, of a user who agrees to lose the current data. */
 export const discarding = (its: Restore): Restore => ({ ...its, spec: { ...its.spec, discardPrevious: true } })
 export const database = (status: ManagedDatabase['status'] = {}, more = {}): ManagedDatabase => ({
   apiVersion,
