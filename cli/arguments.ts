@@ -15,7 +15,7 @@ export type Run = {
 /** Builds the parser of one command. */
 export type ClientCommand = (run: Run) => Command
 
-/** Creates a command or a group of commands. On an error it throws, and does not end the process. */
+/** Creates a command or a group of commands. On an error, the parser throws instead of ending the process. */
 export function createCommand({ io }: Run, name: string, description: string): Command {
   return new Command(`espalier ${name}`)
     .description(description)
@@ -24,7 +24,7 @@ export function createCommand({ io }: Run, name: string, description: string): C
     .configureOutput({
       writeOut: text => io.output.write(text),
       writeErr: text => io.errors.write(text),
-      // Printed with the name of the command by `runClient`.
+      // `runClient` prints the error, with the command's name.
       outputError: () => {},
       getOutHelpWidth: () => io.output.columns ?? 100,
       getErrHelpWidth: () => io.errors.columns ?? 100,

@@ -10,7 +10,7 @@ export const exitCodes = {
 } as const
 type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 
-/** A command failed. The caller escapes a server's text in the message, since the text can contain line breaks. */
+/** A command failed. Escape a server's text before you add it to the message: `runClient` keeps line breaks. */
 export class CommandFailure extends Error {
   override readonly name = 'CommandFailure'
   readonly exitCode: ExitCode

@@ -1,4 +1,4 @@
-/** Runs the commands of the API's client. Each command is loaded when it is called. */
+/** Runs the commands that call the API. Loads the module of a command only when the command is called. */
 
 import { escapeControls, escapeLines } from '../values/escape.ts'
 import type { ClientCommand, Run } from './arguments.ts'
@@ -30,15 +30,15 @@ export const clientCommands: Readonly<Record<string, Entry>> = {
   rotate: ['replace the password of a role', state('rotate')],
   services: ['add, list and remove the services mcp, rest and rag', () => import('./commands/services.ts')],
   open: ['open the console in a browser', () => import('./commands/open.ts')],
-  completion: ['print the script for bash, zsh or fish', () => import('./commands/completion.ts')],
+  completion: ['print the completion script for bash, zsh or fish', () => import('./commands/completion.ts')],
 }
 
 /** The hidden command that the completion scripts call. */
 const completing = '__complete'
 
 /**
- * Prints the error, and returns its exit code. The error's text can come from a server, a file or the command line, so
- * it is escaped.
+ * Prints the error, and returns its exit code. Escapes the error's text, which can be from a server, a file or the
+ * command line.
  */
 async function report(io: Io, name: string, error: unknown): Promise<number> {
   const { CommanderError } = await import('commander')
@@ -55,7 +55,7 @@ async function report(io: Io, name: string, error: unknown): Promise<number> {
   io.errors.write(`espalier ${name}: ${escapeLines(error instanceof Error ? error.message : String(error))}\n`)
   if (error instanceof CommandFailure) {
     if (error.exitCode === exitCodes.notAuthorised)
-      io.errors.write('espalier login stores a token; espalier login --status shows which profile is used\n')
+      io.errors.write('run espalier login to store a token, or espalier login --status to show the profile in use\n')
     return error.exitCode
   }
   return error instanceof Error && error.name === 'UsageError' ? exitCodes.usage : exitCodes.failed
@@ -81,11 +81,11 @@ export async function runClient(name: string, args: readonly string[], around: C
   const [, load] = (Object.hasOwn(clientCommands, name) ? clientCommands[name] : undefined) ?? []
   if (load === undefined) {
     io.errors.write(
-      `espalier: unknown command ${escapeControls(JSON.stringify(name))}; espalier --help lists the commands\n`,
+      `espalier: unknown command ${escapeControls(JSON.stringify(name))}; run espalier --help to list the commands\n`,
     )
     return exitCodes.usage
   }
-  // Not an error: a program such as `head` can close the pipe early.
+  // EPIPE is not an error: a program such as `head` can close the pipe early.
   io.output.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error
     io.exit?.(exitCodes.ok)

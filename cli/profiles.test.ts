@@ -79,7 +79,7 @@ test('a token without an API is not sent if there are profiles', async () => {
   await expect(readTarget(alone, {})).rejects.toThrow('ESPALIER_API_URL must be set with ESPALIER_TOKEN')
 })
 
-test('renews the token of the API that it returned, although another profile is current now', async () => {
+test("a renewal keeps the command's profile, also if another profile is current now", async () => {
   await writeProfiles(environment, { current: 'work', profiles: { work, test: test1 } })
   const { renew } = await readTarget(environment, {})
   await writeProfiles(environment, { current: 'test', profiles: { work: { ...work, token: 'g.h.i' }, test: test1 } })
@@ -90,7 +90,7 @@ test('renews the token of the API that it returned, although another profile is 
   expect((await readTarget(given, {})).renew).toBeUndefined()
 })
 
-test('keeps all of several concurrent changes', async () => {
+test('concurrent changes are all stored', async () => {
   await writeProfiles(environment, { profiles: {} })
   const names = Array.from({ length: 8 }, (_, at) => `p${at}`)
   await Promise.all(
@@ -104,7 +104,7 @@ test('keeps all of several concurrent changes', async () => {
   expect(readdirSync(dirname(profilesPath(environment)))).toEqual(['profiles.json'])
 })
 
-test('the lock of a process that has ended is replaced, and its former holder no longer writes', async () => {
+test('a stale lock is replaced, and its previous holder can no longer write', async () => {
   await writeProfiles(environment, { profiles: {} })
   const lock = `${profilesPath(environment)}.lock`
   await withProfiles(environment, async (present, write) => {

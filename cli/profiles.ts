@@ -14,7 +14,7 @@ export const localProfile = 'local'
 
 const profileName = matching(/^[a-zA-Z0-9][\w.-]{0,62}$/)
 
-/** Whether it is an http or https URL. */
+/** Whether the value is an http or https URL. */
 export const isWebAddress = (value: unknown): value is string =>
   string(value) && /^\s*https?:\/\//i.test(value) && URL.canParse(value)
 
@@ -53,7 +53,7 @@ export function checkProfileName(name: string): string {
   throw new UsageError(
     name === localProfile
       ? `--profile: ${localProfile} is the embedded installation, which needs no login`
-      : '--profile must be at most 63 letters, digits, dots, hyphens or underscores, the first a letter or digit',
+      : '--profile must be at most 63 letters, digits, dots, hyphens or underscores, and begin with a letter or digit',
   )
 }
 
@@ -92,7 +92,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** Creates one directory at a time: Node's recursive mkdir never ends below a directory like /proc. */
+/** Creates one directory at a time: for a path in /proc, Node's recursive mkdir does not return. */
 async function makeDirectories(path: string): Promise<void> {
   for (const directory of [dirname(dirname(path)), dirname(path)])
     await mkdir(directory, { mode: 0o700 }).catch((error: unknown) => {
@@ -100,7 +100,7 @@ async function makeDirectories(path: string): Promise<void> {
     })
 }
 
-/** An older lock belongs to a process that ended. A holder keeps the lock for at most two requests of 10 s each. */
+/** A lock older than this is stale, since a process keeps its lock for at most two requests of 10 s each. */
 const staleMs = 60_000
 const mostWaitMs = 30_000
 const pauseMs = 50
@@ -188,6 +188,6 @@ export async function readProfile(
   if (name === undefined) return undefined
   const names = [localProfile, ...Object.keys(profiles)].join(', ')
   throw new UsageError(
-    `there is no profile ${JSON.stringify(name)}; known profiles: ${names}; espalier login creates a profile`,
+    `there is no profile ${JSON.stringify(name)}; known profiles: ${names}; run espalier login to create a profile`,
   )
 }

@@ -9,7 +9,7 @@ type Progress = { update(text: string): void; end(): void }
 const eraseLine = '\r\u001b[K'
 const usualColumns = 80
 
-/** The line as it is redrawn, cut to the width of the terminal. */
+/** Returns the text that redraws the line, cut to the width of the terminal. */
 export function progressLine(text: string, seconds: number, columns: number): string {
   const suffix = ` (${seconds} s)`
   const space = Math.max(0, columns - suffix.length - 1)

@@ -1,7 +1,7 @@
 /**
- * Reads and writes `.espalier`, the file that chooses the database and branch of a project folder and of the folders
- * below it. The file has only names, so that it can be committed. It has no API address: a folder of another author
- * must not send the user's token to another API.
+ * Reads and writes `.espalier`. This file names the database and branch that commands use in its folder and in folders
+ * below. The file has only names, so that users can commit it. It has no API address: a cloned repository must not make
+ * a command send the user's token to a hostile API.
  */
 import { lstat, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
@@ -27,16 +27,19 @@ export function foldersAbove(directory: string): string[] {
   }
 }
 
+/** Only `branch checkout --database` replaces an invalid file without reading it. */
+const toReplace = 'to replace the file, run espalier branch checkout --database NAME'
+
 /** @throws UsageError if the text is not a project */
 export function parseProject(text: string, path: string): Project {
   let value: unknown
   try {
     value = JSON.parse(text)
   } catch {
-    throw new UsageError(`${path} is not JSON: espalier branch checkout writes it`)
+    throw new UsageError(`${path} is not JSON: ${toReplace}`)
   }
   if (project(value)) return value
-  throw new UsageError(`${path} must have a database and may have a branch: espalier branch checkout writes it`)
+  throw new UsageError(`${path} must have a database, can have a branch, and must have no other field: ${toReplace}`)
 }
 
 /**

@@ -16,7 +16,7 @@ export type CommonOptions = { json?: boolean; quiet?: boolean; profile?: string;
 export type Session = {
   io: Io
   printer: Printer
-  /** @throws UsageError if no API is chosen */
+  /** @throws UsageError if a variable, an option or a profile is invalid */
   api(): Promise<Api>
   client(): Promise<Client>
 }
@@ -43,17 +43,14 @@ export function openSession(io: Io, options: CommonOptions): Session {
   }
 }
 
-/**
- * The database of the argument or of the project file. `projectBranch`: the branch name in the project file. This
- * branch may no longer exist.
- */
+/** The chosen database. `projectBranch`: the branch name in the project file. This branch may no longer exist. */
 type ChosenDatabase = { client: Client; database: Database; projectBranch: string | undefined }
 /** The chosen database, and the chosen branch if any. */
 type ChosenPlace = { client: Client; database: Database; branch: Branch | undefined }
 
 /**
- * If an object of `.espalier` does not exist, adds the file's path to the error. The user may not know of that file: in
- * a cloned repository, another author wrote it.
+ * If an object that `.espalier` names does not exist, adds the file's path to the error. The user may not know of that
+ * file: in a cloned repository, another author wrote it.
  */
 async function ofProject<T>(path: string | undefined, find: () => Promise<T>): Promise<T> {
   try {
@@ -67,7 +64,7 @@ async function ofProject<T>(path: string | undefined, find: () => Promise<T>): P
 }
 
 function noteUse({ printer }: Session, path: string | undefined, used: string): void {
-  if (path !== undefined && printer.format === 'text') printer.note(escapeControls(`using ${used} of ${path}`))
+  if (path !== undefined && printer.format === 'text') printer.note(escapeControls(`using ${used}, from ${path}`))
 }
 
 /** @throws UsageError, CommandFailure */

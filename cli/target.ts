@@ -18,8 +18,8 @@ import {
 export const targetHelp = `  ESPALIER_API_URL   the API (default: the profile's API, else the embedded installation's)
   ESPALIER_API_PORT  the port of the embedded installation's API
   ESPALIER_TOKEN     an access token (default: the profile's, else a new one for the installation in ESPALIER_HOME)
-  ESPALIER_API_CA    a file with the CA of the API's certificate (default: the public CAs)
-  ESPALIER_API_NAME  the name in the API's certificate, if it is not the host of ESPALIER_API_URL
+  ESPALIER_API_CA    without a profile: a file with the CA of the API's certificate (default: the public CAs)
+  ESPALIER_API_NAME  without a profile: the name in the API's certificate, if it is not the host of ESPALIER_API_URL
   ESPALIER_PROFILE   a profile from \`espalier login\`; \`local\` means the embedded installation`
 
 /** The lifetime of a new token for the embedded installation. Most commands need it for minutes. */
@@ -30,16 +30,16 @@ type Chosen = {
   tenant?: string | undefined
   profile?: string | undefined
   /**
-   * If false, an expired token is an error. Completion sets this: its process can be stopped before it stores the new
+   * If false, an expired token is an error. Completion sets this to false: its process can end before it stores the new
    * refresh token.
    */
   renews?: boolean | undefined
 }
 
 /**
- * Returns the API that a command calls. The first of these that is set decides: --profile, ESPALIER_API_URL or
- * ESPALIER_TOKEN, `tenant` (a tenant of the embedded installation), ESPALIER_PROFILE, the current profile. If none is
- * set, it is the embedded installation.
+ * Returns the API that a command calls. Uses, in this order: --profile, the variables ESPALIER_API_URL and
+ * ESPALIER_TOKEN, `tenant` (of the embedded installation), ESPALIER_PROFILE, the current profile, the embedded
+ * installation.
  * @throws UsageError that names the invalid variable or option
  */
 export async function readTarget(
@@ -56,14 +56,14 @@ export async function readTarget(
   const name = tenant === undefined ? (profile ?? (environment.ESPALIER_PROFILE || undefined)) : localProfile
   const found = name === localProfile ? undefined : await readProfile(environment, name)
   if (found !== undefined) return ofProfile(environment, found, renews)
-  // For the profile `local`, the variables that describe another API are ignored.
+  // The profile `local` ignores the variables that describe another API.
   const { ESPALIER_API_URL: _, ESPALIER_TOKEN: __, ESPALIER_API_CA: ___, ESPALIER_API_NAME: ____, ...own } = environment
   return ofEnvironment(name === localProfile ? own : environment, tenant)
 }
 
 /**
- * A token without an API is used for the embedded installation. If there are profiles it is refused, since it may be a
- * token of one of their APIs.
+ * Refuses a token without an API if profiles exist: the token may belong to the API of a profile. Without profiles, the
+ * token is for the embedded installation.
  */
 async function refuseLoneToken(environment: NodeJS.ProcessEnv): Promise<void> {
   if (Object.keys((await readProfiles(environment)).profiles).length === 0) return
@@ -73,8 +73,9 @@ async function refuseLoneToken(environment: NodeJS.ProcessEnv): Promise<void> {
 async function ofEnvironment(environment: NodeJS.ProcessEnv, tenant: string | undefined): Promise<Api> {
   const { ESPALIER_API_URL: given, ESPALIER_TOKEN: token, ESPALIER_API_CA: file, ESPALIER_API_NAME: name } = environment
   if (token && tenant !== undefined)
-    throw new UsageError('--tenant applies only to tokens created here: ESPALIER_TOKEN already names its tenant')
-  if (token && !isToken(token)) throw new UsageError('ESPALIER_TOKEN must be a token, without spaces')
+    throw new UsageError('--tenant cannot be used with ESPALIER_TOKEN: the token already names its tenant')
+  if (token && !isToken(token))
+    throw new UsageError('ESPALIER_TOKEN must have at most 16384 printable ASCII characters, without spaces')
   if (given && !token)
     throw new UsageError('ESPALIER_TOKEN must be set with ESPALIER_API_URL: a token that the API accepts')
   return {
@@ -100,7 +101,7 @@ async function settingsOf(environment: NodeJS.ProcessEnv) {
 
 export const isToken = (text: string): boolean => /^[\x21-\x7e]{1,16384}$/.test(text)
 
-/** A token is renewed this long before it expires. */
+/** A token is renewed if it expires within this time. */
 const marginMs = 30_000
 
 /** Returns the API of a profile. Renews an expired token of an OpenID provider first. */
@@ -108,7 +109,7 @@ async function ofProfile(environment: NodeJS.ProcessEnv, { name, profile }: Name
   const usableOf = ({ api, token, authority, name: certificateName }: Profile): Api => ({
     ...{ url: new URL(api), token, authority },
     name: certificateName,
-    // Read again by its name: the user may have chosen another profile meanwhile.
+    // Reads the profile again by its name, since another profile may be current now.
     renew: async () => {
       const found = await readProfile(environment, name)
       if (found === undefined) throw new UsageError(`the profile ${name} was deleted meanwhile`)
@@ -138,7 +139,7 @@ async function embeddedToken(environment: NodeJS.ProcessEnv, tenant: string): Pr
   return await mintToken((await settingsOf(environment)).home, request)
 }
 
-/** Loopback is this machine only. */
+/** Whether the URL's host is a loopback address. */
 const isThisMachine = ({ hostname }: URL): boolean => /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname)
 
 /** `source`: the flag or variable that the URL is from. @throws UsageError */

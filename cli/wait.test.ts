@@ -60,7 +60,7 @@ const suspend = ({ url }: Api) =>
 test('the stream of changes triggers the reads, and no read is a long poll', async () => {
   const api = await startApi((_, response, state) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' }).write(refresh)
-    // After the read for `refresh`, then after the read for the task's change.
+    // The second read follows `refresh`. The third read follows the task's change.
     state.onRead = count => {
       if (count === 2) {
         state.message = 'releasing the volume'

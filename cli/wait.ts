@@ -23,7 +23,7 @@ const failed = new Set(['failed', 'degraded'])
 
 /** The maximum seconds of one long poll. */
 const pollSeconds = 5
-/** Seconds until the next read if no change is reported, because the last read may have been stale. */
+/** The longest pause between two reads, in seconds. It limits how long a stale read is used. */
 const quietSeconds = 10
 /** How long to wait until the stream opens: a proxy may delay it. */
 const openMs = 2_000
@@ -59,7 +59,7 @@ export async function waitFor<T extends Waited>(
       const state = escapeControls(`${object.name} is ${object.status}`)
       if (remaining <= 0)
         throw new CommandFailure(
-          `${state} after ${timeout} s; the operation continues; espalier tasks shows its state`,
+          `${state} after ${timeout} s; the operation continues: run espalier tasks to see its state`,
           exitCodes.timeout,
         )
       const message = await newestMessage(client, object.id)
@@ -75,7 +75,7 @@ export async function waitFor<T extends Waited>(
     progress.end()
   }
   if (!failed.has(object.status)) return object
-  const why = (await newestFailure(client, object.id)) ?? 'espalier tasks shows the reason'
+  const why = (await newestFailure(client, object.id)) ?? 'run espalier tasks to see the reason'
   throw new CommandFailure(escapeControls(`${object.name} is ${object.status}: ${why}`))
 }
 

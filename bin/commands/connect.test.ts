@@ -333,7 +333,7 @@ describe('prints one line with the problem', () => {
       ['shop', '--tenant', 'acme'],
       {},
       2,
-      '--tenant applies only to tokens created here: ESPALIER_TOKEN already names its tenant',
+      '--tenant cannot be used with ESPALIER_TOKEN: the token already names its tenant',
     ],
     [
       'clear text',
@@ -378,7 +378,7 @@ describe('prints one line with the problem', () => {
     ['suspended', 'shop is suspended: resume it first'],
     [
       'failed',
-      `shop is failed: it has no address yet, or this role has no password; GET /managed/v1/tasks?subject_id=${id} shows the reason`,
+      'shop is failed: it has no address yet, or this role has no password: run espalier tasks to see the reason',
     ],
   ])('a database that is %s', async (status, message) => {
     shop = { ...shop, status, hasConnection: false }

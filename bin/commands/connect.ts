@@ -54,7 +54,7 @@ const command: Command = {
     const { database, branch } = chooseTarget({ database: name, branch: values.branch }, project)
     if (project !== undefined)
       console.error(
-        escapeLines(`espalier connect: using ${database}${branch ? ` (${branch})` : ''} of ${project.path}`),
+        escapeLines(`espalier connect: using ${database}${branch ? ` (${branch})` : ''}, from ${project.path}`),
       )
     const client = createClient(await readTarget(process.env, values))
     return connect(

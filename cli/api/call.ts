@@ -1,7 +1,4 @@
-/**
- * Sends one API request with the caller's token. The token is sent in clear text only to this machine, and never to a
- * server whose certificate is not verified.
- */
+/** Sends one API request with the caller's token. For https, the server's certificate is verified first. */
 import { escapeControls } from '../../values/escape.ts'
 import { CommandFailure, exitCodes } from '../errors.ts'
 import { object, string } from '../shape.ts'
@@ -17,7 +14,10 @@ export type Api = {
   name?: string | undefined
   /** How long one response may take. Default: the longest `Prefer: wait`, plus a margin. */
   timeoutMs?: number | undefined
-  /** Returns the same API with a new token, for the same user. Absent if only a user can get a new token. */
+  /**
+   * Returns the API with a new token. This can be another API if the user changed the profile meanwhile. Absent if only
+   * a user can get a new token.
+   */
   renew?: (() => Promise<Api>) | undefined
   /** What the user can do if the API does not answer. */
   advice?: string | undefined
@@ -41,7 +41,7 @@ function exitCodeOf(status: number | undefined) {
 export type Call = {
   method?: string
   body?: unknown
-  /** The maximum seconds that the API waits until no operation of the object is running. */
+  /** The maximum seconds that the API waits for the object's running operations. */
   wait?: number
   ifMatch?: string | undefined
 }

@@ -19,10 +19,10 @@ import {
   task,
 } from './shapes.ts'
 
-/** The values of the query parameter `user_type`: the role whose connection a read returns. */
+/** The values of the query parameter `user_type`. They select the role of the connection in the response. */
 export type UserType = 'application' | 'admin' | 'application_read_only'
 
-/** The longest delay of a response that the API accepts, in seconds. */
+/** The longest `Prefer: wait` that the API accepts, in seconds. */
 export const longestWait = 60
 const pageLength = 1000
 const shortPageLength = 100
@@ -61,7 +61,7 @@ function createSender(api: Api) {
       const answer = await request(present, path, options)
       if (answer.status !== 401 || present.renew === undefined) return answer
       const renewed = await present.renew()
-      // A profile of the same name can be for another API now, which has other objects.
+      // The profile can now name another API. The ids of this request are not valid there.
       if (renewed.token === present.token || renewed.url.href !== present.url.href) return answer
       present = renewed
       return request(present, path, options)
@@ -102,7 +102,7 @@ export function createClient(api: Api) {
   return {
     clientIp: async () => (await call(clientAddress, '/client-ip')).ip_address,
     create: (input: object, wait?: number) => post(database, '/databases', input, wait),
-    /** `wait`: the maximum seconds that the API waits until no operation is running. */
+    /** `wait`: the maximum seconds that the API waits for running operations. */
     read: (id: string, userType: UserType = 'application', wait = 0) =>
       call(database, `/databases/${id}?user_type=${userType}`, { wait }),
     change: (id: string, input: object, wait: number = longestWait) =>
@@ -149,7 +149,7 @@ export function createClient(api: Api) {
       return call(branch, `/databases/${id}/branches/${made.id}`)
     },
     createBranch: (id: string, input: object, wait?: number) => post(branch, `/databases/${id}/branches`, input, wait),
-    /** `wait`: the maximum seconds that the API waits until no operation is running. */
+    /** `wait`: the maximum seconds that the API waits for running operations. */
     readBranch: (id: string, branchId: string, userType: UserType = 'application', wait = 0) =>
       call(branch, `/databases/${id}/branches/${branchId}?user_type=${userType}`, { wait }),
     /** Returns all live branches of the database, at any depth, oldest first. */

@@ -9,9 +9,9 @@ export type Change = ShapeType<typeof change>
 type Following = {
   /** False if no stream is open, or if the API has no streams. The caller must poll then. */
   readonly isLive: boolean
-  /** Waits until it is known whether the stream is live, at most `ms`. */
+  /** Waits at most `ms` until the stream is live or has failed. */
   opened(ms: number): Promise<void>
-  /** Waits for a change since the last call, at most `ms`. Returns at once while no stream is live. */
+  /** Waits at most `ms` for a change after the previous call. Returns at once if one arrived, or no stream is live. */
   next(ms: number): Promise<void>
   close(): void
 }
@@ -69,7 +69,7 @@ export function followChanges(present: () => Api, isMeant: (change: Change) => b
         await sleep(reopenMs, undefined, { signal: closing.signal })
       }
     } catch {
-      // The API has no streams or refuses another one, or the connection broke.
+      // The API has no streams, or refuses one more stream, or the connection broke.
       state = 'off'
       wake()
     }

@@ -18,7 +18,7 @@ export type Answer = { status: number; text: string; etag?: string | undefined }
 
 /** The response timeout: the longest `Prefer: wait`, plus a margin. */
 const usualTimeoutMs = 75_000
-/** A page of 1000 databases has about a tenth of this. */
+/** The maximum size of a response. A page of 1000 databases has about a tenth of this. */
 const highestBytes = 16 * 1024 * 1024
 
 function optionsOf({ method = 'GET', headers, authority, name }: Request, signal: AbortSignal): RequestOptions {

@@ -92,7 +92,7 @@ function addChanges(run: Run, group: ReturnType<typeof createCommand>): void {
       const remaining = rulesWithout(rules, cidr)
       if (remaining !== undefined) return remaining
       throw new CommandFailure(
-        `no rule for ${JSON.stringify(cidr)}; espalier allow list shows the rules`,
+        `there is no rule for ${JSON.stringify(cidr)}: run espalier allow list to see the rules`,
         exitCodes.notFound,
       )
     }),
@@ -108,7 +108,7 @@ const command: ClientCommand = run => {
       database.ip_allowlist.rules,
       columns,
       ({ cidr }) => cidr,
-      `No address may connect to ${escapeControls(database.name)}; espalier allow me adds this machine`,
+      `No address may connect to ${escapeControls(database.name)}: run espalier allow me to add this machine`,
     )
   })
   addChanges(run, group)

@@ -75,7 +75,7 @@ const command: ClientCommand = run => {
   act(run, databaseArgument(listing), (session, [name]) => list(session, name))
   const creation = databaseArgument(group.command('create').description('takes a backup')).option(
     '--durable',
-    'a copy in the archive, in place of a snapshot of the volume',
+    'stores a copy in the archive instead of a snapshot of the volume',
   )
   act<CreateOptions>(run, waitOptions(creation), (session, [name], options) => create(session, name, options))
   const deletion = group

@@ -17,14 +17,14 @@ test('creates a branch, uses it in the folder, and deletes it', async () => {
   const name = created.out.trim()
   expect(await cli.run('branch checkout Preview --database shop')).toMatchObject({
     code: 0,
-    out: `${join(cli.directory, '.espalier')} uses ${name}\n`,
+    out: `wrote ${join(cli.directory, '.espalier')}: commands in this folder use ${name}\n`,
   })
   expect(readFileSync(join(cli.directory, '.espalier'), 'utf8')).toBe(`{"database":"shop","branch":"${name}"}\n`)
-  // `.espalier` now chooses the database, and commands print its name.
+  // Commands now use the database in `.espalier`, and print its name.
   const path = join(cli.directory, '.espalier')
   for (const line of ['branch list', 'allow list'])
-    expect((await cli.run(line)).err.startsWith(`using shop of ${path}\n`)).toBe(true)
-  expect((await cli.run('env')).err.startsWith(`using shop (${name}) of ${path}\n`)).toBe(true)
+    expect((await cli.run(line)).err.startsWith(`using shop, from ${path}\n`)).toBe(true)
+  expect((await cli.run('env')).err.startsWith(`using shop (${name}), from ${path}\n`)).toBe(true)
   for (const line of ['branch list -q', 'branch list --json', 'branch list shop'])
     expect((await cli.run(line)).err).not.toContain('using')
   expect(golden((await cli.run('branch list')).out)).toMatchInlineSnapshot(`
@@ -36,7 +36,7 @@ test('creates a branch, uses it in the folder, and deletes it', async () => {
   expect((await cli.run('tasks')).out).toMatch(new RegExp(`^create-branch +branch ${name} `, 'm'))
   const nested = await cli.run(['branch', 'create', 'Of it', '--from', 'Preview', '-q', '--wait'])
   expect(nested.code).toBe(0)
-  expect((await cli.run('branch checkout')).out).toContain('uses shop\n')
+  expect((await cli.run('branch checkout')).out).toContain('use shop\n')
   expect(await cli.run(`branch delete ${nested.out.trim()} --yes`)).toMatchObject({
     code: 0,
     out: `${nested.out.trim()} is being deleted\n`,
@@ -55,7 +55,7 @@ test("if the folder's database or branch was deleted, the error names the file",
   expect((await cli.run('env')).err.endsWith(hint)).toBe(true)
   expect((await cli.run('env --branch none')).err).not.toContain('the name is from')
   for (const line of ['branch list', 'db get', 'tasks']) expect(await cli.run(line)).toMatchObject({ code: 0 })
-  expect((await cli.run('branch checkout')).out).toContain('uses shop\n')
+  expect((await cli.run('branch checkout')).out).toContain('use shop\n')
   expect((await cli.run('branch list')).out).not.toContain('*')
   writeFileSync(path, '{"database":"gone"}')
   expect((await cli.run('allow list')).err.endsWith(hint)).toBe(true)

@@ -87,7 +87,7 @@ async function create(session: Session, displayName: string | undefined, options
 /** Writes `.espalier`. */
 async function use(session: Session, database: string, branch: string | undefined): Promise<void> {
   const path = await writeProject(session.io.directory, { database, branch })
-  session.printer.note(`${path} uses ${escapeControls(branch ?? database)}`)
+  session.printer.note(`wrote ${path}: commands in this folder use ${escapeControls(branch ?? database)}`)
 }
 
 async function checkout(session: Session, name: string | undefined, options: { database?: string }): Promise<void> {
@@ -95,7 +95,7 @@ async function checkout(session: Session, name: string | undefined, options: { d
   const branch = name === undefined ? undefined : await findBranch(client, database, name)
   const path = await writeProject(session.io.directory, { database: database.name, branch: branch?.name })
   const used = escapeControls(branch?.name ?? database.name)
-  session.printer.done(`${path} uses ${used}`, branch?.name ?? database.name, {
+  session.printer.done(`wrote ${path}: commands in this folder use ${used}`, branch?.name ?? database.name, {
     database: database.name,
     branch: branch?.name,
   })
@@ -138,7 +138,7 @@ const command: ClientCommand = run => {
   addCreate(run, group)
   const checkingOut = group
     .command('checkout')
-    .description('writes .espalier: commands in this folder use this branch (default: the database itself)')
+    .description('writes .espalier: commands in this folder use this branch, or the database if no branch is given')
     .argument('[branch]', "the branch's name, display name or id")
   act<{ database?: string }>(run, databaseOption(checkingOut), (session, [name], options) =>
     checkout(session, name, options),

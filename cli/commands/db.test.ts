@@ -79,7 +79,7 @@ test('each failure has its exit code and a message', async () => {
   })
   expect(await cli.run('db list', { environment: { ESPALIER_TOKEN: 'wrong' } })).toMatchObject({
     code: 4,
-    err: expect.stringContaining('espalier login stores a token'),
+    err: expect.stringContaining('run espalier login to store a token'),
   })
   expect(await cli.run('db list', { environment: { ESPALIER_API_URL: 'http://127.0.0.1:1' } })).toMatchObject({
     code: 1,

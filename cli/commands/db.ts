@@ -50,7 +50,8 @@ export function databasePairs(database: Database) {
     ['protected', database.deletion_protection ? 'yes' : undefined],
     [
       'allowlist',
-      database.ip_allowlist.rules.map(({ cidr }) => cidr).join(', ') || 'closed; espalier allow me adds this machine',
+      database.ip_allowlist.rules.map(({ cidr }) => cidr).join(', ') ||
+        'closed: run espalier allow me to add this machine',
     ],
     ['services', database.services?.map(({ service_type: type, state }) => `${type} ${state}`).join(', ')],
     ['host', connection?.host],
@@ -75,7 +76,7 @@ async function smallestSize(client: Client): Promise<string> {
   const usable = (await client.sizes()).filter(({ status }) => status === 'active')
   const [first] = usable.toSorted((left, right) => left.connections - right.connections)
   if (first === undefined)
-    throw new CommandFailure('the installation has no active size; espalier size list shows all sizes')
+    throw new CommandFailure('the installation has no active size: run espalier size list to see all sizes')
   return first.name
 }
 
@@ -160,7 +161,7 @@ function addCreate(run: Run, group: ReturnType<typeof createCommand>): void {
     .option('--size <size>', 'a size from espalier size list (default: the smallest)')
     .option('--region <region>', 'the region (default: the only region)')
     .option('--pg-version <major>', 'the version of Postgres (default: the newest)')
-    .option('--display-name <text>', 'a name for people')
+    .option('--display-name <text>', 'a display name, shown in the console')
     .option('--allow-me', 'admits the address of this machine')
     .option('--allow <cidr...>', 'admits these IPv4 addresses or blocks')
     .option('--durable', 'keeps WAL and base backups in the archive')

@@ -14,7 +14,7 @@ beforeAll(async () => {
 })
 afterAll(() => cli?.close())
 
-/** Without the API and token of the environment. */
+/** An environment without an API and a token. */
 const environment = { ESPALIER_API_URL: '', ESPALIER_TOKEN: '', ESPALIER_HOME: '/nonexistent' }
 
 test('a token is read without echo, verified, and stored for its user only', async () => {
@@ -24,7 +24,7 @@ test('a token is read without echo, verified, and stored for its user only', asy
   const logged = await cli.run(`login --api ${cli.url} --method token`, { environment, typed: `${secret}\n` })
   expect(logged).toEqual({
     code: 0,
-    out: `Logged in to ${cli.url} as the profile default, with 0 databases\n`,
+    out: `Logged in to ${cli.url}: profile default, 0 databases\n`,
     err: 'Token: \n',
   })
   const path = join(cli.directory, 'config', 'espalier', 'profiles.json')
@@ -113,7 +113,10 @@ describe('with a provider', () => {
   test('login prints the provider and the API, and asks for confirmation', async () => {
     const line = `login --api ${url} --method device`
     const refused = await cli.run(line, { environment, typed: 'n\n' })
-    expect(refused).toMatchObject({ code: 1, err: expect.stringContaining(`Log in at ${url} for ${url}: `) })
+    expect(refused).toMatchObject({
+      code: 1,
+      err: expect.stringContaining(`The login is at the provider ${url}. The API ${url} `),
+    })
     expect(await cli.run(line, { environment })).toMatchObject({ code: 2, err: expect.stringContaining('--yes') })
     expect(requests).toEqual([])
     for (const answer of [{ typed: 'y\n' }, {}]) {
@@ -127,7 +130,7 @@ describe('with a provider', () => {
     const other = { ...profile, api: cli.url }
     await writeProfiles(config(), { profiles: { same: profile, other } })
     const same = await cli.run('login --profile same --method device', { environment })
-    expect(same.err).not.toContain('Log in at')
+    expect(same.err).not.toContain('The login is at')
     expect(requests).not.toEqual([])
     const moved = await cli.run(`login --profile other --api ${url} --method device`, { environment })
     expect(moved).toMatchObject({ code: 2, err: expect.stringContaining('--yes') })

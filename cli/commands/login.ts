@@ -36,7 +36,9 @@ async function readToken({ input, errors }: Io): Promise<string> {
     ? await readHidden(input, errors, { prompt: 'Token: ', what: 'token', mostCharacters })
     : await firstLine(input)
   if (isToken(text.trim())) return text.trim()
-  throw new UsageError('the token must be one line without spaces')
+  throw new UsageError(
+    `the token must be one line of at most ${mostCharacters} printable ASCII characters, without spaces`,
+  )
 }
 
 async function firstLine(input: Io['input']): Promise<string> {
@@ -66,7 +68,7 @@ async function tokenFor(
     await agree(
       session,
       options,
-      `Log in at ${escapeControls(oidc.issuer)} for ${api.url.origin}: this API receives a token from that provider.`,
+      `The login is at the provider ${escapeControls(oidc.issuer)}. The API ${api.url.origin} receives its token.`,
     )
   const { logInByBrowser, logInByDevice } = await import('../login/oidc.ts')
   const logIn = method === 'device' ? logInByDevice : logInByBrowser
@@ -108,7 +110,7 @@ async function logIn(session: Session, options: Options): Promise<void> {
     write({ current: name, profiles: { ...all.profiles, [name]: profile } }),
   )
   const count = `${databases.length} ${databases.length === 1 ? 'database' : 'databases'}`
-  printer.done(`Logged in to ${url.origin} as the profile ${name}, with ${count}`, name, {
+  printer.done(`Logged in to ${url.origin}: profile ${name}, ${count}`, name, {
     profile: name,
     api: url.origin,
   })
@@ -153,7 +155,7 @@ async function useProfile({ io, printer }: Session, name: string): Promise<void>
   const profiles = await withProfiles(io.environment, async ({ profiles: all }, write) => {
     if (name !== localProfile && !Object.hasOwn(all, name))
       throw new UsageError(
-        `--use: there is no profile ${JSON.stringify(name)}; espalier login --profile NAME creates a profile`,
+        `--use: there is no profile ${JSON.stringify(name)}; run espalier login --profile NAME to create a profile`,
       )
     await write({ profiles: all, ...(name === localProfile ? {} : { current: name }) })
     return all
@@ -174,13 +176,13 @@ const command: ClientCommand = (run: Run) => {
     .addOption(
       new Option(
         '--method <method>',
-        'the login method (default: token if standard input is no terminal or the API has no provider, else browser)',
+        'the login method (default: browser; token if standard input is not a terminal, or if the API has no provider)',
       ).choices(['token', 'browser', 'device']),
     )
-    .option('--status', 'shows which API, profile and tenant commands use')
+    .option('--status', 'shows the API, profile and tenant that commands use')
     .option('-y, --yes', 'does not ask for confirmation before a login at a provider')
     .option('--use <profile>', 'makes this profile the current profile')
-    .addHelpText('after', '\nThe token is read from a prompt or from standard input, never from the command line.')
+    .addHelpText('after', '\nReads the token from a prompt or from standard input, never from the command line.')
   return act<Options>(run, parsed, async (session, _, options) => {
     if (options.status) await showStatus(session, options)
     else if (options.use !== undefined) await useProfile(session, options.use)

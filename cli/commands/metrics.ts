@@ -21,7 +21,7 @@ const columns: readonly Column<Line>[] = [
   { title: 'MAX', value: ({ most }) => shown(most), align: 'right' },
 ]
 
-/** A start time has no mean. */
+/** The table omits this column: statistics of a start time have no meaning. */
 const startTime = 'start_time_seconds'
 
 /** Returns a line for each column with measurements. Pure. */

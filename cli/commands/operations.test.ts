@@ -22,7 +22,7 @@ const out = async (line: string | string[]) => {
   return golden(text)
 }
 
-/** Completes a change, as the operator would. The operator's stand-in completes only new objects. */
+/** Does the operator's part of a change. The operator's stand-in handles only new objects. */
 const reconciled = async (name: string) => {
   await reconcile(cli.api.cluster, 'acme', name)
   const isAvailable = async () => (await cli.run(`db get ${name} --json`)).out.includes('"status": "available"')
@@ -109,7 +109,7 @@ test('a change of the allowlist keeps its other rules', async () => {
   expect(await cli.run('allow remove 203.0.113.0/24 open')).toMatchObject({ code: 3 })
 })
 
-test('services are added beside those that exist, and removed', async () => {
+test('adding a service keeps the other services, and a service can be removed', async () => {
   await cli.run('db create served --wait -q')
   expect(await cli.run('services list served')).toMatchObject({ err: expect.stringContaining('has no services') })
   expect(await cli.run('services get mcp served')).toMatchObject({ code: 3 })
@@ -141,13 +141,13 @@ test("open prints the URL of the console, or of a database's page", async () => 
   expect(await cli.run('open none --print')).toMatchObject({ code: 3, out: '' })
 })
 
-test('.espalier chooses the database', async () => {
+test('commands use the database in .espalier', async () => {
   const path = join(cli.directory, '.espalier')
   writeFileSync(path, '{"database":"open"}')
   expect(await out('allow list -q')).toBe('127.0.0.1/32\n')
   expect(await cli.run('open --print')).toMatchObject({
     out: expect.stringContaining('/console/databases/'),
-    err: `using open of ${path}\n`,
+    err: `using open, from ${path}\n`,
   })
 })
 

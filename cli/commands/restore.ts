@@ -1,4 +1,4 @@
-/** `espalier restore`: replaces a database's data with the data of a backup, a time or a branch's time. */
+/** `espalier restore`: replaces a database's data with those of a backup or of a past time. */
 import { UsageError } from '../../server/usage-error.ts'
 import { escapeControls } from '../../values/escape.ts'
 import {
@@ -22,9 +22,15 @@ const command: ClientCommand = run => {
     .argument('<database>', "the database's name or id")
     .option('--backup <backup>', 'the backup: its name or id')
     .option('--to <time>', 'the time, such as 2026-01-31T12:00:00Z (needs the durable tier)')
-    .option('--branch <branch>', 'the time of this branch (from branch create --at)')
-    .option('--discard-previous', 'keeps no copy of the current data')
-    .addHelpText('after', '\nThe current data are kept as a backup and a volume, unless they are discarded.')
+    .option(
+      '--branch <branch>',
+      'the time or backup that this branch was created from (branch create --at or --from-backup)',
+    )
+    .option('--discard-previous', 'continues if no backup of the current data is possible, and deletes their volume')
+    .addHelpText(
+      'after',
+      '\nEspalier backs up the current data first. If it cannot, the restore fails, unless you use --discard-previous.',
+    )
   return act<Options>(run, waitOptions(confirmOption(parsed)), async (session, [name = ''], options) => {
     const { backup, to, branch, discardPrevious } = options
     if ([backup, to, branch].filter(one => one !== undefined).length !== 1)
@@ -37,7 +43,7 @@ const command: ClientCommand = run => {
       ...(branch === undefined ? {} : { branch_id: (await findBranch(client, database, branch)).id }),
     }
     const shown = escapeControls(database.name)
-    const outcome = discardPrevious ? 'are lost' : 'are kept as a backup'
+    const outcome = discardPrevious ? 'are lost if Espalier cannot back them up' : 'are kept as a backup'
     await confirm(session, options, database.name, `This replaces the data of ${shown}; the current data ${outcome}.`)
     const wanted = { ...target, ...(discardPrevious ? { discard_previous: true } : {}) }
     const first = await client.restore(database.id, wanted, 0)

@@ -1,4 +1,4 @@
-/** `espalier services`: mcp, rest and rag beside a database. */
+/** `espalier services`: the services of a database (mcp, rest, rag). */
 import { readFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
 import { Argument } from 'commander'
@@ -44,7 +44,8 @@ async function readConfiguration({ input }: Io, path: string | undefined): Promi
       : await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
           throw new UsageError(`--config: cannot read ${path} (${error.code})`)
         })
-  if (content.length > largestConfiguration) throw new UsageError('--config: the file is too large')
+  if (content.length > largestConfiguration)
+    throw new UsageError(`--config: the file must have at most ${largestConfiguration} characters`)
   let value: unknown
   try {
     value = parse(content)

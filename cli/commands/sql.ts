@@ -19,7 +19,8 @@ async function statementsOf({ io }: Session, { command }: Options): Promise<stri
   if (isTerminal(io.input))
     throw new UsageError("no statement: use espalier sql -c 'SELECT 1', or pass statements on standard input")
   const piped = await text(io.input)
-  if (piped.length > mostCharacters) throw new UsageError('the statements are too long: use psql -f')
+  if (piped.length > mostCharacters)
+    throw new UsageError(`the statements must have at most ${mostCharacters} characters: for longer files, use psql -f`)
   return piped
 }
 

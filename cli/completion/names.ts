@@ -60,12 +60,13 @@ async function throughCache({ environment }: Io, key: string, read: () => Promis
   const names = [...new Set((await read()).filter(isPlain))]
   const temporary = `${path}.${crypto.randomUUID()}`
   try {
+    // For a path in /proc, this does not return. The time limit of completion then ends the process.
     await mkdir(root, { recursive: true })
     await mkdir(directory, { recursive: true, mode: 0o700 })
     await writeFile(temporary, JSON.stringify(names), { mode: 0o600, flag: 'wx' })
     await rename(temporary, path)
   } catch {
-    // Without a cache, each completion asks the API.
+    // Without a cache, each completion calls the API.
     await rm(temporary, { force: true }).catch(() => {})
   }
   return names

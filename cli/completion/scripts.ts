@@ -1,7 +1,6 @@
 /**
- * The scripts that `espalier completion` prints. Each script calls `espalier __complete` for the candidates. If the
- * user types a path, the scripts run the program of that file name on PATH. A Tab after `./espalier` must not run a
- * file of a cloned repository.
+ * The scripts that `espalier completion` prints. Each script calls `espalier __complete` for the candidates. For a path
+ * such as `./espalier`, the scripts run the `espalier` on PATH: a Tab must not run a file of a cloned repository.
  */
 
 const bash = `# Run: eval "$(espalier completion bash)"

@@ -27,7 +27,7 @@ export async function keepAuthority(environment: NodeJS.ProcessEnv, certificates
   const path = join(directory, `ca-${digest}.pem`)
   const temporary = `${path}.${crypto.randomUUID()}`
   try {
-    // Create one directory at a time: Node's recursive mkdir never ends below a directory like /proc.
+    // Create one directory at a time: for a path in /proc, Node's recursive mkdir does not return.
     for (const part of [dirname(directory), directory]) await makeDirectory(part)
     await writeFile(temporary, certificates, { flag: 'wx', mode: 0o600 })
     await rename(temporary, path)

@@ -1,6 +1,6 @@
 /**
- * Resolves the name of a database or branch to the connection details of a role: host, port, password, and the name in
- * the certificate.
+ * Finds a database or branch by name, and returns a role's connection: host, port, password, and the name in the
+ * certificate.
  */
 
 import { escapeControls } from '../../values/escape.ts'
@@ -25,7 +25,7 @@ const isClosed = new Set(['deleting', 'deleted', 'suspended', 'suspending'])
 
 /** `branch`: its assigned name, its display name or its id. */
 type Wanted = { name: string; branch?: string | undefined; role: Role }
-type Instance = Pick<Database & Branch, 'id' | 'name' | 'status' | 'domain' | 'connection'>
+type Instance = Pick<Database & Branch, 'name' | 'status' | 'domain' | 'connection'>
 export type Found = { domain: string | undefined; connection: Connection & { host: string } }
 
 /** `note` prints the object and status if the command waits. @throws CommandFailure if a connection is not possible */
@@ -53,8 +53,8 @@ async function connectable(read: (wait: number) => Promise<Instance>, note: (lin
   return { domain, connection: { ...connection, host: connection.host } }
 }
 
-function unconnectable({ status, id }: Instance): string {
+function unconnectable({ status }: Instance): string {
   if (status === 'deleting' || status === 'deleted') return 'connections are no longer accepted'
   if (status === 'suspended' || status === 'suspending') return 'resume it first'
-  return `it has no address yet, or this role has no password; GET /managed/v1/tasks?subject_id=${id} shows the reason`
+  return 'it has no address yet, or this role has no password: run espalier tasks to see the reason'
 }

@@ -75,9 +75,10 @@ function majorOf(program: string): number | undefined {
 }
 
 /**
- * The environment of psql. psql before version 15 cannot verify an IP address in a certificate. It gets the
- * certificate's name as PGHOST and the address as PGHOSTADDR. psql 15 and later gets only the address. A gateway that
- * refuses a client presents its own certificate, which has the address and not the database's name.
+ * Returns the environment of psql. psql 15 and later gets only the address. It can then also verify the gateway's own
+ * certificate, which has the address and not the database's name. The gateway presents that certificate if it refuses a
+ * client. psql before version 15 cannot verify an IP address in a certificate. It gets the certificate's name as PGHOST
+ * and the address as PGHOSTADDR.
  */
 export function environmentOf(
   environment: NodeJS.ProcessEnv,

@@ -121,7 +121,7 @@ test('logs in with a code on another device', async () => {
   expect(subjectOf(token)).toBe('ann')
 })
 
-test('a token that cannot be renewed is an error with exit code 4, without the secret', async () => {
+test('a failed renewal has exit code 4, and its message does not contain the refresh token', async () => {
   await expect(refresh({ issuer, clientId: 'cli' })).rejects.toMatchObject({ exitCode: 4 })
   const failure = await refresh({ issuer, clientId: 'cli', refreshToken: 'a-secret' }).catch(error => error)
   expect(failure).toMatchObject({ exitCode: 4, message: expect.stringContaining('invalid_grant') })

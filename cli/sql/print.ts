@@ -66,7 +66,7 @@ export function createRowPrinter(io: Io, format: RowFormat): RowPrinter {
         return at === cells.length - 1 ? painted(cell) : painted(cell) + space
       })
       .join('  ')
-  /** Prints the title and the rows so far, once their widths are known. */
+  /** Computes the widths, and prints the title and the rows so far. */
   const startTable = () => {
     if (widths !== undefined || fields.length === 0) return
     widths = fields.map(({ name }, at) =>
