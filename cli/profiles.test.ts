@@ -72,6 +72,11 @@ test('the flag overrides the environment, which overrides the current profile', 
   expect(existsSync(profilesPath(environment)) && readFileSync(profilesPath(environment), 'utf8')).toContain('"work"')
 })
 
+test('a profile whose API would get the token in clear text is refused', async () => {
+  await writeProfiles(environment, { current: 'work', profiles: { work: { ...work, api: 'http://api.example.com' } } })
+  await expect(readTarget(environment, {})).rejects.toThrow('the API of the profile work must be https')
+})
+
 test('a token without an API is not sent if there are profiles', async () => {
   const alone = { ...environment, ESPALIER_TOKEN: 'secret' }
   expect((await readTarget(alone, {})).url.hostname).toBe('127.0.0.1')

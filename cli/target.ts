@@ -107,14 +107,10 @@ const marginMs = 30_000
 /** Returns the API of a profile. Renews an expired token of an OpenID provider first. */
 async function ofProfile(environment: NodeJS.ProcessEnv, { name, profile }: Named, renews: boolean): Promise<Api> {
   const usableOf = ({ api, token, authority, name: certificateName }: Profile): Api => ({
-    ...{ url: new URL(api), token, authority },
+    ...{ url: apiUrlOf(`the API of the profile ${name}`, api), token, authority },
     name: certificateName,
     // Reads the profile again by its name, since another profile may be current now.
-    renew: async () => {
-      const found = await readProfile(environment, name)
-      if (found === undefined) throw new UsageError(`the profile ${name} was deleted meanwhile`)
-      return ofProfile(environment, found, renews)
-    },
+    renew: async () => ofProfile(environment, (await readProfile(environment, name)) ?? { name, profile }, renews),
   })
   if (isCurrent(profile)) return usableOf(profile)
   if (!renews) throw new UsageError(`the token of the profile ${name} has expired`)

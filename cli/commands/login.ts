@@ -134,7 +134,8 @@ async function showStatus({ io, printer }: Session, options: Options): Promise<v
   const { tenant, sub, exp } = claimsOf(api.token)
   const { ESPALIER_API_URL: url, ESPALIER_TOKEN: token, ESPALIER_PROFILE: named } = io.environment
   const fromEnvironment = options.profile === undefined && Boolean(url || token)
-  const used = fromEnvironment ? undefined : (options.profile ?? (named || undefined) ?? current ?? localProfile)
+  const chosen = options.tenant === undefined ? (options.profile ?? (named || undefined) ?? current) : undefined
+  const used = fromEnvironment ? undefined : (chosen ?? localProfile)
   // The token is valid if this call succeeds.
   const databases = await createClient(api).list()
   const entries = [
