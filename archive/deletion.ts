@@ -7,10 +7,10 @@ import { type Incarnation, incarnationPrefix, tailPrefix, walPrefix } from './na
 import type { Archive } from './put.ts'
 import { deleteAll } from './tail.ts'
 
-/** The number of deleted objects, and whether more remain. */
+/** `hasMore`: more objects may remain. */
 type Deleted = { deleted: number; hasMore: boolean }
 
-/** Deletes the record first: without it the backup does not exist. @throws ArchiveError `store` */
+/** Deletes the record first: readers ignore a backup without a record. @throws ArchiveError `store` */
 export async function deleteBackup(archive: Archive, incarnation: Incarnation, id: string): Promise<void> {
   await archive.store.delete(backupNames(incarnation, id).record)
   const prefix = `${backupsPrefix(incarnation)}${id}/`
@@ -32,7 +32,10 @@ async function first({ store }: Archive, prefix: string, most: number): Promise<
   return names
 }
 
-/** @throws ArchiveError `store` */
+/**
+ * Deletes the records of complete backups first.
+ * @throws ArchiveError `store`; `damaged` or `unknown key` for a record, as `completeBackups`
+ */
 export async function deleteIncarnation(archive: Archive, incarnation: Incarnation, most: number): Promise<Deleted> {
   for await (const { id } of completeBackups(archive, incarnation))
     await archive.store.delete(backupNames(incarnation, id).record)
@@ -42,8 +45,8 @@ export async function deleteIncarnation(archive: Archive, incarnation: Incarnati
 }
 
 /**
- * Deletes files and pieces of segments before this one, on any timeline. Timeline histories are retained: they are
- * small, and a recovery reads them.
+ * Deletes files and pieces of segments before `before`, on any timeline. Keeps timeline histories: they are small, and
+ * a recovery reads them.
  * @throws ArchiveError `store`
  */
 export async function deleteWal(

@@ -1,14 +1,17 @@
-/** Faults of an object in the archive. Clients receive the message: it names the object and contains no key. */
+/** Faults of an object in the archive, or of the store. Clients receive the message: it contains no key. */
 type ArchiveFault =
-  /** Another object of this name exists, with other content: two primaries may be archiving. */
+  /** An object with this name and other content exists: two primaries may be archiving. */
   | { kind: 'conflict'; name: string; stored: string; offered: string }
-  /** The object is truncated or changed, or was not written by the archive. */
+  /** The object is missing, truncated or changed, or the archive did not write it. */
   | { kind: 'damaged'; name: string; detail: string }
   /** The object was encrypted with a key that this program does not have. */
   | { kind: 'unknown key'; name: string; keyId: string }
-  /** The received content does not have the announced digest or size. */
+  /** The received content does not have the stated digest or size. */
   | { kind: 'content differs'; name: string; detail: string }
-  /** The store could not be reached, or refused the request. `code`: the store's name for the error. */
+  /**
+   * The archive could not reach the store, the store refused the request, or an object changed meanwhile. `code`: the
+   * store's name for the error, or the archive's own code (`Gone`, `NotStored`).
+   */
   | { kind: 'store'; name: string; code: string; detail: string; isTemporary: boolean }
   /** The store has objects that were encrypted with a key that is not configured. */
   | { kind: 'wrong key'; detail: string }
@@ -22,7 +25,7 @@ const messageOf = (fault: ArchiveFault): string => {
     case 'unknown key':
       return `${fault.name}: the object is encrypted with the key ${fault.keyId}, which is not configured`
     case 'content differs':
-      return `${fault.name}: the content received is not the content announced: ${fault.detail}`
+      return `${fault.name}: the received content does not have the stated digest or size: ${fault.detail}`
     case 'store':
       return `${fault.name}: the object store failed: ${fault.code}: ${fault.detail}`
     case 'wrong key':

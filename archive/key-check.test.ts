@@ -31,6 +31,6 @@ test('two replicas that start at the same time on an empty store both start', as
 
 test('of two replicas with different keys, the second is refused', async () => {
   await expect(checkKey(withSibling(7), keys(8))).rejects.toThrow(
-    'which is not configured: Espalier writes nothing to it',
+    'which is not configured. Espalier stores nothing there',
   )
 })

@@ -9,6 +9,7 @@ import type { ArchiveKeys } from './object/key.ts'
 import { putOnce, readHeader } from './put.ts'
 import type { ObjectStore } from './store/store.ts'
 
+/** Do not change the text: replicas of different versions compare its digest. */
 const text = Buffer.from('The archive in this place is sealed with the key that this object is sealed with.\n')
 const content = { sha256: createHash('sha256').update(text).digest('hex'), size: text.length }
 
@@ -25,16 +26,13 @@ export async function checkKey(store: ObjectStore, keys: ArchiveKeys): Promise<v
     if (await isThere()) return
     throw new ArchiveError({
       kind: 'wrong key',
-      detail: `${store.location} has objects, such as ${name}, but no ${keyCheckName}, which identifies their key: Espalier writes nothing to it. Restore the object ${keyCheckName}, or use another location`,
+      detail: `${store.location} has objects, such as ${name}, but no ${keyCheckName} object. Espalier cannot check the key, and stores nothing there. Restore the object ${keyCheckName}, or use another location`,
     })
   }
   await putOnce({ store, keys }, { name: keyCheckName, content, source: source() }).catch(explained(store))
 }
 
-/**
- * Whether an archive wrote the object while it started: an archive that was killed before it wrote the key-check
- * object, or another replica that is still starting.
- */
+/** Whether the object is a probe or lock object. A starting archive writes these before the key-check object. */
 const isOfStart = (name: string): boolean => name.startsWith(probePrefix) || name.startsWith(`${keyCheckName}.claim-`)
 
 async function* source() {
@@ -48,7 +46,7 @@ const explained =
     throw new ArchiveError(
       {
         kind: 'wrong key',
-        detail: `${location} was created with the key ${error.fault.keyId}, which is not configured: Espalier writes nothing to it. Configure that key, or use another location`,
+        detail: `${location} was created with the key ${error.fault.keyId}, which is not configured. Espalier stores nothing there. Configure that key, or use another location`,
       },
       { cause: error },
     )

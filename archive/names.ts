@@ -1,6 +1,9 @@
 /** Object names: a database's objects are below `<id>/<incarnation>/`. */
 
-/** The history of one volume of a database: the database's id (a UUID), and the number of the volume, from 1. */
+/**
+ * One volume of a database: the database's id (a UUID), and the volume's number, from 1. In URIs and documents, the
+ * incarnation is this number.
+ */
 export type Incarnation = { readonly databaseId: string; readonly number: number }
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
@@ -57,7 +60,7 @@ export function parsePiece(name: string): Piece | undefined {
 /** The object that shows whether the store was created with the configured key. */
 export const keyCheckName = 'key-check'
 
-/** The prefix of probe objects: a starting program tests with them what the store supports, and then deletes them. */
+/** The prefix of probe objects. A program writes them at its start to test the store, and then deletes them. */
 export const probePrefix = 'check-'
 
 const identityPrefix = 'urn:espalier:archive:'
@@ -66,11 +69,11 @@ const identityPrefix = 'urn:espalier:archive:'
 export const identityOf = ({ databaseId, number }: Incarnation): string => `${identityPrefix}${databaseId}:${number}`
 
 export type Identity =
-  /** A database: it writes and reads the objects of one of its incarnations. */
+  /** A database: writes and reads the objects of one of its incarnations. */
   | { readonly kind: 'writer'; readonly incarnation: Incarnation }
-  /** A restore: it reads the objects of one incarnation. */
+  /** A restore: reads the objects of one incarnation. */
   | { readonly kind: 'reader'; readonly incarnation: Incarnation }
-  /** The operator: lists objects, reads records and deletes objects of every database. It reads and writes no data. */
+  /** The operator: lists objects, reads records and deletes objects of every database. Cannot read or write data. */
   | { readonly kind: 'operator' }
 
 /**

@@ -73,9 +73,9 @@ const conflict = (name: string, stored: string, { sha256: offered }: Content) =>
   new ArchiveError({ kind: 'conflict', name, stored, offered })
 
 /**
- * For stores without conditional writes: a writer first creates a lock object, named by its content's SHA-256. It
- * continues only if no other lock exists. Each writer lists the locks after it has created its own, so at least one of
- * two conflicting writers finds both locks.
+ * For stores without conditional writes: a writer first creates a lock object. The lock's name contains the SHA-256 of
+ * the object's content. The writer continues only if no other lock exists. Each writer lists the locks after it has
+ * created its own, so at least one of two conflicting writers finds both locks.
  */
 async function claim(
   store: ObjectStore,

@@ -1,8 +1,8 @@
 /**
  * The tail of a segment that is not yet archived completely. A stream is one sender's pieces of the segment, from the
  * first byte on. The tail is the stream that reaches furthest. Pieces of several streams are never joined: if two
- * servers archive under one identity, their bytes differ. Pieces of earlier versions name no stream: they are joined
- * with the pieces of every stream.
+ * servers archive under one identity, their bytes differ. Pieces of earlier versions have no stream in their names:
+ * they are joined with the pieces of every stream.
  */
 import { followsOther } from '../instance/archive/predecessor.ts'
 import { ArchiveError } from './errors.ts'
@@ -15,7 +15,7 @@ type StoredPiece = Piece & { name: string }
 type Tail = {
   /** The number of bytes from the segment's first byte to the first gap. */
   readonly length: number
-  /** @throws ArchiveError `damaged`, while it is read */
+  /** @throws ArchiveError `damaged`, `store` or `unknown key`, or an error of zstd, while the content is read */
   read(): AsyncGenerator<Uint8Array>
 }
 
@@ -29,7 +29,10 @@ async function piecesOf({ store }: Archive, incarnation: Incarnation, segment: s
   return pieces
 }
 
-/** Omits streams that follow another segment than `predecessor`, the SHA-256 of the segment that is replayed before. */
+/**
+ * Omits streams that were sent with another predecessor. `predecessor`: the SHA-256 of the segment that was replayed
+ * last.
+ */
 async function followingOf(
   archive: Archive,
   pieces: readonly StoredPiece[],
@@ -45,7 +48,7 @@ async function followingOf(
   return pieces.filter(({ stream }) => stream === undefined || !others.has(stream))
 }
 
-/** `skip`: the number of bytes at the start of a piece that earlier pieces cover. */
+/** `skip`: how many bytes at the piece's start are also in earlier pieces. */
 type Cover = { cover: { piece: StoredPiece; skip: number }[]; length: number }
 
 function longestOf(pieces: readonly StoredPiece[]): Cover {
@@ -68,8 +71,7 @@ function coverOf(pieces: readonly StoredPiece[]): Cover {
 }
 
 /**
- * @param predecessor the SHA-256 of the segment that is replayed before. Streams that follow another segment are
- * ignored
+ * @param predecessor the SHA-256 of the segment that was replayed last. Streams with another predecessor are ignored
  * @throws ArchiveError `store`; with a predecessor also `damaged` or `unknown key`
  */
 export async function tailOf(
@@ -90,7 +92,7 @@ export async function tailOf(
 
 async function* contentOf({ store, keys }: Archive, { name }: StoredPiece, skip: number): AsyncGenerator<Uint8Array> {
   const stored = await store.read(name)
-  // A piece is deleted once its segment is archived completely.
+  // A piece is deleted once its segment is archived completely, or with old WAL.
   if (stored === undefined) throw missing(name)
   let remaining = skip
   for await (const chunk of (await unsealed(stored, { name, keys })).content) {
@@ -105,7 +107,7 @@ const missing = (name: string) =>
     kind: 'store',
     name,
     code: 'Gone',
-    detail: 'the piece was deleted meanwhile; its segment is archived completely',
+    detail: 'the piece was deleted meanwhile; try again',
     isTemporary: true,
   })
 

@@ -15,7 +15,7 @@ const partsAhead = 2
 
 /**
  * The ids of all backups, also of incomplete backups, in order. A UUIDv7 begins with the time, so the newest backup is
- * the last. To skip a backup's parts, the list is restarted after the backup's id.
+ * the last. To skip a backup's parts, it lists again from the end of the backup's names.
  */
 async function* begunBackups({ store }: Archive, incarnation: Incarnation, after?: string): AsyncGenerator<string> {
   const prefix = backupsPrefix(incarnation)
@@ -35,7 +35,7 @@ async function* begunBackups({ store }: Archive, incarnation: Incarnation, after
 
 /**
  * Complete backups, sorted by id. With `after`, only backups with a greater id.
- * @throws ArchiveError, also `damaged` for an invalid record
+ * @throws ArchiveError, also `damaged` for an invalid record; SyntaxError for a record that is not JSON
  */
 export async function* completeBackups(
   archive: Archive,
@@ -48,7 +48,7 @@ export async function* completeBackups(
   }
 }
 
-/** Undefined if the backup does not exist or is incomplete. @throws ArchiveError */
+/** Undefined if the backup does not exist or is incomplete. @throws ArchiveError; SyntaxError if it is not JSON */
 export async function readRecord(
   archive: Archive,
   incarnation: Incarnation,
@@ -66,7 +66,7 @@ export async function readRecord(
   })
 }
 
-/** @throws ArchiveError `damaged` */
+/** @throws ArchiveError `damaged`, also if it is missing; `store`, `unknown key` */
 export async function readManifest(
   archive: Archive,
   incarnation: Incarnation,
@@ -77,7 +77,10 @@ export async function readManifest(
   return contentOf(archive, name, manifest)
 }
 
-/** The tar archive of the data directory, part by part. @throws ArchiveError `damaged`, while it is read */
+/**
+ * The tar archive of the data directory, part by part.
+ * @throws ArchiveError `damaged`, `store` or `unknown key`, while the parts are read
+ */
 export function readParts(
   archive: Archive,
   incarnation: Incarnation,

@@ -1,6 +1,6 @@
 /**
- * Writes a base backup to the archive while Postgres sends it. Two parts are in memory: while one part is written, the
- * next part is compressed.
+ * Writes a base backup to the archive while Postgres sends it. Two parts are in memory: `writeBackup` compresses one
+ * part while it writes the previous part.
  */
 import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
@@ -17,7 +17,7 @@ import { type BackupRecord, backupNames, partBytes } from './record.ts'
 
 type BackupRun = {
   incarnation: Incarnation
-  /** A unique UUID. */
+  /** A UUIDv7: readers sort backups by id. */
   id: string
   now: () => number
   /** Called after each part, with the bytes received so far and Postgres's estimate of all bytes. */
@@ -90,7 +90,7 @@ async function putBytes(archive: Archive, name: string, bytes: Buffer, signal?: 
   return content
 }
 
-/** Resolves once the part was read back. */
+/** Writes the part, and reads it back. */
 async function putPart(archive: Archive, name: string, part: Part, signal?: AbortSignal): Promise<void> {
   const content = storedOf(part)
   const source = Readable.from(part.chunks())
@@ -98,7 +98,7 @@ async function putPart(archive: Archive, name: string, part: Part, signal?: Abor
   await readBack(archive, name, content, signal)
 }
 
-/** @throws ArchiveError `damaged` unless the complete object exists with this content */
+/** @throws ArchiveError `damaged` unless the complete object exists with this content; `store`, `unknown key` */
 async function readBack(
   { store, keys }: Archive,
   name: string,

@@ -1,4 +1,4 @@
-/** Checks the compressed content of requests, which is stored as it was sent. */
+/** Checks the compressed content of requests. The archive does not compress this content again. */
 import { createHash } from 'node:crypto'
 import { createZstdDecompress, type ZstdDecompress } from 'node:zlib'
 import type { Content } from './header.ts'
@@ -23,7 +23,7 @@ export async function* verifiedCompressed(
   // Without a handler, an error after the end of the stream would end the process.
   zstd.on('error', () => {})
   const compared = compare(zstd, content, failure)
-  // It is awaited below. A rejection before that would have no handler, and Node would end the process.
+  // `compared` is awaited below. Without this handler, an earlier rejection would end the process.
   compared.catch(() => {})
   let length = 0
   let written: Promise<unknown> = Promise.resolve()

@@ -81,7 +81,7 @@ test('an object with any changed bit is refused, and a truncated object too', as
   await refused(Buffer.concat([object, Buffer.alloc(1)]))
 })
 
-test('an object with expected content is read into one buffer, and refused if its content differs', async () => {
+test('an object is read into one buffer, and refused if it does not have the expected content', async () => {
   for (const size of [0, 1, 262_144, 3_000_000]) {
     const bytes = randomBytes(size)
     const object = await seal(bytes, undefined, contentOf(bytes))
@@ -144,7 +144,7 @@ test("an object is readable with a previous key; without it, the error names the
   )
 })
 
-test('content that differs from the announced content fails', async () => {
+test('a source that does not have the stated digest and size is refused', async () => {
   const bytes = Buffer.from('some WAL')
   await expect(seal(bytes, 3, { ...contentOf(bytes), size: 7 })).rejects.toThrow('it has more than 7 bytes')
   await expect(seal(bytes, 3, { ...contentOf(bytes), size: 9 })).rejects.toThrow('it has 8 bytes, not 9')

@@ -18,8 +18,8 @@ const compressionLevel = 1
 /** Size of the chunks that zstd returns. */
 const yieldedBytes = 256 * 1024
 /**
- * Size of the chunks to compress. Another thread compresses each chunk: for a chunk of a TLS record's size, the change
- * of threads costs more than the compression.
+ * Size of the chunks to compress. Another thread compresses each chunk. For a small chunk (a TLS record), the thread
+ * switch costs more than the compression.
  */
 const gatheredBytes = 1024 * 1024
 
@@ -36,9 +36,9 @@ type SealedObject = {
 export type Verification = { isVerified?: boolean; isCompressed?: boolean; encodedSha256?: string | undefined }
 
 /**
- * The bytes of a new object. `content`: digest and size of the content, if known. Unless `isVerified` is set, the
- * stream fails if the source has other content. `predecessor`: the SHA-256 of the previous segment. The salt contains a
- * hash of this SHA-256.
+ * The bytes of a new object. `content`: digest and size of the content, if known. The stream fails if the source has
+ * other content; with `isVerified`, it does not check. `predecessor`: the SHA-256 of the previous segment. The salt
+ * contains a hash of this SHA-256.
  * @throws ArchiveError `content differs`, while the stream is read
  */
 export async function* sealed(source: Bytes, object: SealedObject): AsyncGenerator<Buffer> {
@@ -74,14 +74,17 @@ type Unsealed = { header: ObjectHeader; content: Bytes }
 
 /**
  * Resolves once the header was read and authenticated.
- * @throws ArchiveError `damaged`, `unknown key`; `damaged` also while the content is read
+ * @throws ArchiveError `damaged`, `unknown key`; while the content is read, `damaged` or an error of zstd
  */
 export async function unsealed(source: Bytes, { name, keys }: { name: string; keys: ArchiveKeys }): Promise<Unsealed> {
   const { header, frames } = await opened(source, name, keys)
   return { header, content: plainOf(header, frames) }
 }
 
-/** Decompresses decrypted frames, and checks size and digest. @throws ArchiveError `damaged`, while it is read */
+/**
+ * Decompresses decrypted frames, and checks size and digest.
+ * @throws ArchiveError `damaged` or an error of zstd, while the returned content is read
+ */
 export function plainOf({ compression, content, name }: ObjectHeader, frames: Bytes): Bytes {
   const plain = compression === 'none' ? frames : through(frames, createZstdDecompress({ chunkSize: yieldedBytes }))
   const damaged = (detail: string) => new ArchiveError({ kind: 'damaged', name, detail })
@@ -138,7 +141,10 @@ async function* verified(source: Bytes, { sha256, size }: Content, failure: (det
   if (digest !== sha256) throw failure(`its SHA-256 is ${digest}, not ${sha256}`)
 }
 
-/** Divides the source into chunks of `size` bytes. Two buffers alternate: a chunk is valid until the next but one. */
+/**
+ * Divides the source into chunks of `size` bytes. Two buffers alternate: a chunk is valid until the reader requests the
+ * second chunk after it.
+ */
 async function* gathered(source: Bytes, size: number): Bytes {
   let [filling, other]: (Buffer | undefined)[] = []
   let filled = 0

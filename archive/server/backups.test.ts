@@ -158,7 +158,7 @@ test('the digest of the compressed body is checked for a part, the digest of the
 })
 
 test.each([
-  ['another length than its name says', `tail/${segment(4)}.00000000-00000002`, 400],
+  ['another length than its name states', `tail/${segment(4)}.00000000-00000002`, 400],
   ['more than 4 MiB', `tail/${segment(4)}.00000000-00400001`, 400],
   ['an invalid name', 'tail/x', 400],
 ])('a piece with %s is refused', async (_, path, status) => {
@@ -180,7 +180,7 @@ const record = {
 }
 const asBody = (value: unknown) => Buffer.from(JSON.stringify(value))
 
-test('a record is refused while one of its objects is missing, and completes the backup', async () => {
+test('a record is refused while one of its objects is missing; an accepted record completes the backup', async () => {
   const at = `backups/${backupId}`
   const { parts: _, ...listed } = record
   // The writer itself deletes leftovers of an interrupted attempt.
@@ -235,7 +235,7 @@ test.each<[Who, string, string, number]>([
   expect(filesOf('.').toSorted()).toEqual(before)
 })
 
-test('WAL before a segment is deleted in pages, with pieces and on all timelines; histories stay', async () => {
+test('old WAL is deleted page by page, on all timelines and with its pieces; timeline histories remain', async () => {
   const files = [10, 11, 12, 13].flatMap(number => [segment(number), segment(number, 2)])
   for (const file of [...files, `${segment(11)}.00000028.backup`, '00000002.history'])
     await put(`wal/${file}`, Buffer.from(file))

@@ -10,7 +10,7 @@ import { type Archive, putOnce, readHeader } from '../put.ts'
 import { type Answer, refusal } from './answer.ts'
 import { parseContent } from './content.ts'
 
-/** A part needs about 90 bytes, so this is enough for a backup of 2.9 TB in parts of 16 MiB. */
+/** A record has about 94 bytes for each part. So this limits a backup to about 2.9 TB, in parts of 16 MiB. */
 const mostRecordBytes = 16 * 1024 * 1024
 const concurrentReads = 32
 

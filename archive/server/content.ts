@@ -25,7 +25,7 @@ const bad = (message: string, status = 400): Parsed => ({
 export function parseContent(fields: Fields, mostBytes = mostFileBytes): Parsed {
   const encoding = fields['content-encoding']
   if (encoding !== undefined && encoding !== 'zstd')
-    return { kind: 'refused', answer: refusal(415, 'bad_request', 'content-encoding: only zstd', accepted) }
+    return { kind: 'refused', answer: refusal(415, 'bad_request', 'content-encoding: only zstd is allowed', accepted) }
   const isCompressed = encoding !== undefined
   const [ofSize, ofDigest] = isCompressed
     ? (['espalier-length', 'unencoded-digest'] as const)
@@ -34,7 +34,7 @@ export function parseContent(fields: Fields, mostBytes = mostFileBytes): Parsed 
   if (typeof length !== 'string') return bad(`${ofSize}: is required`, 411)
   if (!/^[0-9]{1,12}$/.test(length)) return bad(`${ofSize}: must be a number of bytes`)
   const size = Number(length)
-  if (size > mostBytes) return bad(`${ofSize}: at most ${mostBytes} bytes`, 413)
+  if (size > mostBytes) return bad(`${ofSize}: must be at most ${mostBytes} bytes`, 413)
   const sha256 = parseDigest(digest)
   if (sha256 === undefined) return bad(`${ofDigest}: must be sha-256=:<base64>:`)
   const encodedSha256 = isCompressed ? parseDigest(fields['content-digest']) : undefined
@@ -59,10 +59,10 @@ export function parsePredecessor(fields: Fields): Buffer | undefined | 'invalid'
   return digest === undefined ? 'invalid' : Buffer.from(digest, 'hex')
 }
 
-/** A client that reads this may send compressed bodies (RFC 7694). */
+/** The archive sends this field. A client that receives it may send compressed bodies (RFC 7694). */
 export const accepted = { 'accept-encoding': 'zstd' } as const
 
-/** A client that reads this may name the stream of a piece. */
+/** The archive sends this field. A client that receives it may add the stream to a piece's name. */
 export const acceptedPieces = { 'espalier-pieces': 'stream' } as const
 
 /** Compares the whole field: clients of the archive send exactly `zstd`, not a list. */

@@ -21,7 +21,7 @@ export type Limits = {
   /** Maximum number of concurrent transfers of segments, parts and restores, and of deletions. */
   transfers: number
   transfersOfClient: number
-  /** The same for pieces of a tail. A separate limit, so that pieces do not wait for larger transfers. */
+  /** The same for pieces of a tail. A separate limit, so that larger transfers do not cause refusals of pieces. */
   pieces: number
   piecesOfClient: number
   connections: number
@@ -61,7 +61,8 @@ export async function answerTo(served: Served, exchange: Exchange): Promise<Answ
   if (end === undefined) return busy()
   const report = () => served.metrics.running(served.transfers.running + served.pieces.running)
   report()
-  // No bytes are sent while a large backup is checked or deleted, so the idle timeout would close the connection.
+  // The archive may check or delete a large backup for minutes. The server sends 102 Processing for at most 10 minutes,
+  // and not to clients of HTTP/1.0. Then the idle timeout would close the connection.
   if (isSlow(request.method, value)) request.socket.setTimeout(slowMs)
   try {
     return request.method === 'DELETE' ? await remove(served, value, client) : await transfer(served, value, exchange)
@@ -84,7 +85,7 @@ async function remove(served: Served, target: Target, client: Identity): Promise
   if (target.kind === 'backup') {
     const { record } = backupNames(incarnation, target.id)
     if (client.kind !== 'operator' && (await served.store.stat(record)) !== undefined)
-      return refusal(403, 'forbidden', 'only the operator deletes a complete backup')
+      return refusal(403, 'forbidden', 'only the operator may delete a complete backup')
     await deleteBackup(served, incarnation, target.id)
     return { status: 204 }
   }
@@ -142,7 +143,7 @@ async function receive(
 
 const invalidPredecessor = (): Answer => refusal(400, 'bad_request', 'espalier-predecessor: must be sha-256=:<base64>:')
 
-/** If this fails, the segment stays archived. Its pieces are then deleted together with old WAL. */
+/** After an error the segment stays archived. `deleteWal` deletes its pieces later. */
 async function dropTail(served: Served, incarnation: Target['incarnation'], segment: string): Promise<void> {
   await deleteTail(served, incarnation, segment).catch((error: unknown) =>
     served.logger.warn({ err: error, segment, ...incarnation }, 'could not delete pieces of an archived segment'),

@@ -92,7 +92,8 @@ function parseBackup(incarnation: Incarnation, id: string, rest: readonly string
 }
 
 /**
- * The client that a certificate names in its URI. Undefined unless the certificate has exactly one URI.
+ * The client that a certificate names in its URI. Undefined unless the certificate has exactly one URI, and this is an
+ * archive URI.
  * @param names the subject alternative names, as Node writes them: `URI:urn:espalier:archive:<id>:<number>`
  */
 export function clientOf(names: string | undefined): Identity | undefined {
@@ -121,22 +122,28 @@ const isDescription = (target: Target): boolean =>
   target.kind === 'backups' ||
   (target.kind === 'backup object' && target.object.kind === 'record')
 
-/** Undefined if the client is allowed to do this. */
+/** Undefined if the client may use this method on this target. */
 export function refusalFor(client: Identity, method: string, target: Target): Answer | undefined {
   if (client.kind !== 'operator' && !isSame(client.incarnation, target.incarnation))
     return refusal(403, 'forbidden', 'the certificate is for another database or incarnation')
   const allow = allowedMethods[target.kind]
   if (!allow.includes(method)) {
     const allowed = allow.join(', ')
-    return refusal(405, 'method_not_allowed', `only ${allowed}`, { allow: allowed })
+    return refusal(405, 'method_not_allowed', `method: ${method} is not allowed here; allowed: ${allowed}`, {
+      allow: allowed,
+    })
   }
   if (client.kind === 'operator')
     return method === 'DELETE' || (method !== 'PUT' && isDescription(target))
       ? undefined
-      : refusal(403, 'forbidden', 'the operator reads lists and records, and deletes; it reads and writes no data')
-  // A writer that restarts a backup deletes its own leftovers; only the operator deletes a complete backup.
+      : refusal(
+          403,
+          'forbidden',
+          'the operator may read lists and records, and delete objects; it may not read or write data',
+        )
+  // A writer that restarts a backup deletes its own leftovers; only the operator may delete a complete backup.
   const mayAbandon = target.kind === 'backup' && client.kind === 'writer'
-  if (method === 'DELETE' && !mayAbandon) return refusal(403, 'forbidden', 'only the operator deletes')
+  if (method === 'DELETE' && !mayAbandon) return refusal(403, 'forbidden', 'only the operator may delete these objects')
   if (method === 'PUT' && client.kind === 'reader') return refusal(403, 'forbidden', 'the certificate may only read')
   return undefined
 }

@@ -114,7 +114,7 @@ test('if two servers archive one name at the same time, one server is refused', 
   expect(results.map(({ status }) => status).sort()).toEqual([201, 409])
 })
 
-test('content that differs from the announced content is not archived', async () => {
+test('content without the stated digest is not archived', async () => {
   const wal = randomBytes(5000)
   const wrong = await put(path(segment(4)), wal, { headers: { 'content-digest': digestOf(Buffer.from('other')) } })
   expect(wrong.status).toBe(400)
@@ -146,22 +146,22 @@ test('a compressed and a plain PUT store the same object, and GET returns it com
 const large = Buffer.alloc(3_000_000, 'a row of the user ')
 const compressed = zstdCompressSync(large)
 test.each<[string, Uint8Array, Uint8Array, Sent['headers'], number]>([
-  ['of another digest', compressed, large, { 'unencoded-digest': digestOf(Buffer.from('other')) }, 400],
+  ['with another digest', compressed, large, { 'unencoded-digest': digestOf(Buffer.from('other')) }, 400],
   ['that ends early', compressed.subarray(0, -1), large, {}, 400],
   ['that is not zstd', Buffer.alloc(1000, 'x'), large, {}, 400],
-  ['of more bytes', compressed, large, { 'espalier-length': 1000 }, 400],
-  ['of fewer bytes', compressed, large, { 'espalier-length': large.length + 1 }, 400],
-  ['with a byte behind its end', Buffer.concat([compressed, Buffer.alloc(1)]), large, {}, 400],
-  ['twice', Buffer.concat([compressed, compressed]), large, {}, 400],
-  ['with many bytes behind its end', Buffer.concat([compressed, randomBytes(4_000_000)]), large, {}, 400],
+  ['longer than its stated length', compressed, large, { 'espalier-length': 1000 }, 400],
+  ['shorter than its stated length', compressed, large, { 'espalier-length': large.length + 1 }, 400],
+  ['with a byte after its end', Buffer.concat([compressed, Buffer.alloc(1)]), large, {}, 400],
+  ['in two zstd streams', Buffer.concat([compressed, compressed]), large, {}, 400],
+  ['with many bytes after its end', Buffer.concat([compressed, randomBytes(4_000_000)]), large, {}, 400],
   ['with an invalid length', compressed, large, { 'espalier-length': 'x' }, 400],
-  ['of another coding', compressed, large, { 'content-encoding': 'gzip' }, 415],
+  ['with another coding', compressed, large, { 'content-encoding': 'gzip' }, 415],
 ])('compressed content %s is refused', async (_, body, content, headers, status) => {
   expect(await putCompressed(path(segment(22)), body, content, headers)).toMatchObject({ status })
   expect((await call('GET', path(segment(22)))).status).toBe(404)
 })
 
-test("a segment's salt identifies the previous segment; a tail omits streams that follow another segment", async () => {
+test("a segment's salt identifies the previous segment; a tail omits streams with another predecessor", async () => {
   const digest = (text: string) => createHash('sha256').update(text).digest()
   const after = (text: string) => ({ 'espalier-predecessor': digestOf(Buffer.from(text)) })
   const target = path(segment(31))
@@ -222,7 +222,7 @@ test.each([
   ['no incarnation', 'urn:espalier:archive:', 401],
   ['an invalid number', `urn:espalier:archive:${databaseId}:01`, 401],
   ['another kind of URI', `urn:espalier:other:${databaseId}:1`, 401],
-])('a certificate of %s has no access', async (_, uri, status) => {
+])('a certificate with %s has no access', async (_, uri, status) => {
   const certificate = certified([uri])
   for (const [method, target] of [
     ['PUT', path(segment(7))],
@@ -233,7 +233,7 @@ test.each([
     expect(await call(method, target, { certificate })).toMatchObject({ status })
 })
 
-test('two identities, another authority, a server certificate, no certificate: the client has no access', async () => {
+test('a client has no access with two identities, another authority, a server certificate or none', async () => {
   const other = { databaseId, number: 2 }
   const target = path(segment(1))
   const read = (certificate: Sent['certificate']) => call('GET', target, { certificate })

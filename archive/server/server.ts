@@ -77,7 +77,7 @@ export async function startArchiveServer(options: Options): Promise<ArchiveServe
     server.listen(options.listen.port, options.listen.host, resolve)
   })
   return {
-    // It listens on TCP.
+    // The server listens on TCP, so this is never a string.
     address: server.address() as AddressInfo,
     follow: certificates => server.setSecureContext(context(certificates)),
     stop: graceMs => close(server, graceMs),
@@ -112,7 +112,7 @@ async function respond(served: Served, request: IncomingMessage, response: Serve
   }
 }
 
-/** The longest time for which a request sends 102 Processing. */
+/** The longest time for which the server sends 102 Processing for one request. */
 const longestProgressMs = 600_000
 
 /**
@@ -125,7 +125,7 @@ function reportProgress(request: IncomingMessage, response: ServerResponse, idle
   const timer = setInterval(() => {
     if (response.headersSent || response.destroyed || performance.now() - began > longestProgressMs)
       clearInterval(timer)
-    // All bytes have arrived, or some are not read yet: the request waits for the store, not for the client.
+    // All bytes have arrived, or some are not read yet: the server waits for the store, not for the client.
     else if (request.complete || request.readableLength > 0) response.writeProcessing()
   }, idleMs / 4)
   return () => clearInterval(timer)
@@ -134,7 +134,7 @@ function reportProgress(request: IncomingMessage, response: ServerResponse, idle
 function failure({ logger }: Served, { url: path }: IncomingMessage, error: unknown): Answer {
   const known = faultAnswer(error)
   if (known === undefined) logger.error({ err: error, path }, 'a request to the archive failed')
-  else logger.warn({ path, fault: known.body }, 'a request to the archive was refused')
+  else logger.warn({ path, fault: known.body }, 'the archive returned an error')
   return known ?? refusal(500, 'internal', 'the archive failed; its log has the error')
 }
 

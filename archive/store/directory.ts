@@ -10,7 +10,7 @@ import { dirname, join } from 'node:path'
 import { ArchiveError } from '../errors.ts'
 import { isObjectName, type ObjectStore, type StoredObject } from './store.ts'
 
-/** Not the name of an object: no object name begins with a dot. */
+/** No object name begins with a dot. */
 const partialPrefix = '.partial-'
 const readBytes = 256 * 1024
 
@@ -19,7 +19,7 @@ export async function openDirectoryStore(root: string): Promise<ObjectStore> {
   const location = `file://${root}`
   await attempt(location, () => mkdir(root, { recursive: true, mode: 0o700 }))
   const pathOf = (name: string): string => {
-    if (!isObjectName(name)) throw new RangeError(`${JSON.stringify(name)} is not the name of an object`)
+    if (!isObjectName(name)) throw new RangeError(`${JSON.stringify(name)} is not a valid object name`)
     return join(root, ...name.split('/'))
   }
   return {
@@ -39,9 +39,7 @@ export async function openDirectoryStore(root: string): Promise<ObjectStore> {
   }
 }
 
-/**
- * These errors concern one file, or are temporary. All other system errors are permanent: a user must fix the cause.
- */
+/** After these errors a retry may succeed. For all other system errors, a user must fix the cause. */
 const temporaryCodes = ['ENOSPC', 'EDQUOT', 'EIO', 'EMFILE', 'ENFILE', 'EBUSY', 'ESTALE', 'ETIMEDOUT']
 
 async function attempt<Result>(name: string, work: () => Promise<Result>): Promise<Result> {

@@ -61,7 +61,8 @@ function clientOf({ endpoint, region, pathStyle, authority, credentials }: S3Set
     region,
     forcePathStyle: pathStyle,
     maxAttempts: mostAttempts,
-    // Some servers return a part of an object with the checksum of the complete object. Headers have digests anyway.
+    // Some servers return a part of an object with the checksum of the complete object. The archive authenticates each
+    // object itself.
     responseChecksumValidation: 'WHEN_REQUIRED',
     ...(endpoint === undefined ? {} : { endpoint }),
     ...(credentials === undefined ? {} : { credentials }),
@@ -78,8 +79,8 @@ function clientOf({ endpoint, region, pathStyle, authority, credentials }: S3Set
 }
 
 /**
- * Whether the server refuses to replace an object with both kinds of writes: some servers refuse a `PutObject`, but
- * accept the completion of an upload in parts.
+ * Whether both kinds of writes refuse to replace an object: `PutObject`, and the completion of an upload in parts. On
+ * some servers only `PutObject` does.
  */
 async function supportsConditions(client: S3Client, { bucket: Bucket, prefix }: S3Settings): Promise<boolean> {
   const Key = `${prefix === '' ? '' : `${prefix}/`}${probePrefix}${randomBytes(8).toString('hex')}`
@@ -111,7 +112,7 @@ function s3Store(client: S3Client, settings: S3Settings, isConditional: boolean)
   const { bucket: Bucket, prefix: below, namesOfPage } = settings
   const prefix = below === '' ? '' : `${below}/`
   const keyOf = (name: string): string => {
-    if (!isObjectName(name)) throw new RangeError(`${JSON.stringify(name)} is not the name of an object`)
+    if (!isObjectName(name)) throw new RangeError(`${JSON.stringify(name)} is not a valid object name`)
     return `${prefix}${name}`
   }
   const at = (name: string) => ({ Bucket, Key: keyOf(name) })
@@ -155,7 +156,7 @@ async function ifPresent<Result>(work: () => Promise<Result>): Promise<Result | 
   }
 }
 
-/** A connection that is lost during a read causes ArchiveError `store`, as other store errors do. */
+/** Converts errors during the read, such as a lost connection, to ArchiveError `store`. */
 async function* reading(name: string, body: Readable): AsyncGenerator<Uint8Array> {
   const chunks = body[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>
   try {

@@ -34,7 +34,7 @@ export type ObjectStore = {
 const element = /^[A-Za-z0-9._-]{1,255}$/
 const longestName = 1000
 
-/** Whether `name` is valid in every store: S3 allows 1,024 bytes. */
+/** Whether `name` is valid. S3 allows 1,024 bytes, including the store's prefix. */
 export const isObjectName = (name: string): boolean =>
   name.length <= longestName &&
   name.split('/').every(part => element.test(part) && part !== '.' && part !== '..' && !part.startsWith('.'))

@@ -16,7 +16,7 @@ type Program = {
   name: string
   module: string
   version: string
-  /** `directory` contains its data and a directory `bucket`. */
+  /** `directory`: for the server's data. It contains an empty directory with the bucket's name. */
   start(address: string, directory: string): { args: string[]; env?: Record<string, string> }
 }
 
@@ -34,7 +34,7 @@ export const versitygw: Program = {
   }),
 }
 
-/** Refuses to replace an object with one request, but replaces it with an upload in parts. */
+/** A conditional `PutObject` does not replace an object, but a conditional upload in parts does. */
 export const gofakes3: Program = {
   name: 'gofakes3',
   module: 'github.com/johannesboyne/gofakes3/cmd/gofakes3',

@@ -91,7 +91,7 @@ test('a wrong key is refused at the start, and nothing is written', async () => 
   const { code, output } = await ended(espalier(usual(`file://${store}`, port, 'other-keys')))
   expect(code).toBe(1)
   expect(output).toMatch(
-    /was created with the key [0-9a-f]{16}, which is not configured: Espalier writes nothing to it/,
+    /was created with the key [0-9a-f]{16}, which is not configured\. Espalier stores nothing there/,
   )
   file('both-keys', `${other}\n${key}\n`)
   const both = espalier(usual(`file://${store}`, port, 'both-keys'))

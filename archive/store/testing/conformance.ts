@@ -1,4 +1,4 @@
-/** Tests that every object store passes. */
+/** The tests that every object store must pass. */
 import { createHash, randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ArchiveError } from '../../errors.ts'
@@ -149,7 +149,7 @@ export function describeObjectStore(title: string, open: () => Promise<ObjectSto
       expect((await store.stat('early'))?.size).toBe(3_000_000)
     })
 
-    test('a store without uploads has no abandoned uploads', async () => {
+    test('`deleteAbandonedUploads` returns 0 if the store has no incomplete uploads', async () => {
       const before = new Date(Date.now() - 3600_000)
       expect(await store.deleteAbandonedUploads('', before)).toBe(0)
     })
