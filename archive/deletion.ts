@@ -1,7 +1,7 @@
 /**
  * Deletes a backup, WAL before a segment, or all objects of an incarnation. Each operation can be repeated.
  */
-import { completeBackups } from './backup/read.ts'
+import { begunBackups } from './backup/read.ts'
 import { backupNames, backupsPrefix } from './backup/record.ts'
 import { type Incarnation, incarnationPrefix, tailPrefix, walPrefix } from './names.ts'
 import type { Archive } from './put.ts'
@@ -33,11 +33,11 @@ async function first({ store }: Archive, prefix: string, most: number): Promise<
 }
 
 /**
- * Deletes the records of complete backups first.
- * @throws ArchiveError `store`; `damaged` or `unknown key` for a record, as `completeBackups`
+ * Deletes the records of backups first. Reads no record: a damaged record must not keep all objects for ever.
+ * @throws ArchiveError `store`
  */
 export async function deleteIncarnation(archive: Archive, incarnation: Incarnation, most: number): Promise<Deleted> {
-  for await (const { id } of completeBackups(archive, incarnation))
+  for await (const id of begunBackups(archive, incarnation))
     await archive.store.delete(backupNames(incarnation, id).record)
   const names = await first(archive, incarnationPrefix(incarnation), most)
   await deleteAll(archive, names)

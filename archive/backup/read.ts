@@ -17,7 +17,11 @@ const partsAhead = 2
  * The ids of all backups, also of incomplete backups, in order. A UUIDv7 begins with the time, so the newest backup is
  * the last. To skip a backup's parts, it lists again from the end of the backup's names.
  */
-async function* begunBackups({ store }: Archive, incarnation: Incarnation, after?: string): AsyncGenerator<string> {
+export async function* begunBackups(
+  { store }: Archive,
+  incarnation: Incarnation,
+  after?: string,
+): AsyncGenerator<string> {
   const prefix = backupsPrefix(incarnation)
   // Every object name sorts before `~`.
   const behind = (id: string): string => `${prefix}${id}/~`
@@ -35,7 +39,7 @@ async function* begunBackups({ store }: Archive, incarnation: Incarnation, after
 
 /**
  * Complete backups, sorted by id. With `after`, only backups with a greater id.
- * @throws ArchiveError, also `damaged` for an invalid record; SyntaxError for a record that is not JSON
+ * @throws ArchiveError, also `damaged` for an invalid record
  */
 export async function* completeBackups(
   archive: Archive,
@@ -48,7 +52,7 @@ export async function* completeBackups(
   }
 }
 
-/** Undefined if the backup does not exist or is incomplete. @throws ArchiveError; SyntaxError if it is not JSON */
+/** Undefined if the backup does not exist or is incomplete. @throws ArchiveError, also `damaged` for an invalid record */
 export async function readRecord(
   archive: Archive,
   incarnation: Incarnation,
@@ -57,13 +61,22 @@ export async function readRecord(
   const { record: name } = backupNames(incarnation, id)
   const bytes = await readComplete(archive, name)
   if (bytes === undefined) return undefined
-  const parsed = backupRecord.safeParse(JSON.parse(bytes.toString()))
+  const parsed = backupRecord.safeParse(jsonOf(bytes))
   if (parsed.success) return parsed.data
   throw new ArchiveError({
     kind: 'damaged',
     name,
-    detail: `invalid field ${parsed.error.issues[0]?.path.join('.')}; another version of Espalier may have written it`,
+    detail: `invalid field ${parsed.error.issues[0]?.path.join('.') || '(the record)'}; another version of Espalier may have written it`,
   })
+}
+
+/** Undefined for a text that is not JSON. */
+function jsonOf(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(bytes.toString())
+  } catch {
+    return undefined
+  }
 }
 
 /** @throws ArchiveError `damaged`, also if it is missing; `store`, `unknown key` */

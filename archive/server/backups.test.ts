@@ -3,7 +3,7 @@
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import type { IncomingMessage } from 'node:http'
 import { Agent, request } from 'node:https'
 import { tmpdir } from 'node:os'
@@ -254,6 +254,11 @@ test('a backup and a complete incarnation are deleted, and the deletion can be r
     expect(await call('operator', 'DELETE', `${base}/backups/${backupId}`)).toMatchObject({ status: 204 })
     expect(filesOf('backups').filter(name => /record|manifest|0000/.test(name.slice(36)))).toEqual([])
   }
+  // A record that cannot be read does not keep the other objects.
+  const broken = join(root, databaseId, '1', 'backups', backupId)
+  mkdirSync(broken, { recursive: true })
+  writeFileSync(join(broken, 'record'), 'not an object of the archive')
+  expect((await call('operator', 'GET', `${base}/backups`)).status).toBe(500)
   for (let page = 0; page < 9 && json(await call('operator', 'DELETE', base)).hasMore; page++);
   expect(json(await call('operator', 'DELETE', base))).toEqual({ deleted: 0, hasMore: false })
   expect(filesOf('wal')).toEqual([])

@@ -84,6 +84,7 @@ function faultUnlessDone(answer: Answer, mayBeMissing: boolean): Answer {
   throw new ArchiveFault(
     typeof code === 'string' ? code.slice(0, 40) : `status_${answer.status}`,
     `the archive answered ${answer.status}${typeof message === 'string' ? `: ${message.slice(0, 300)}` : ''}`,
+    answer.status,
   )
 }
 
@@ -101,9 +102,13 @@ export function pauseMs(attempt: number, random = Math.random): number {
   return fullMs / 2 + (random() * fullMs) / 2
 }
 
+const isPermanent = ({ code, status }: ArchiveFault): boolean =>
+  code === 'conflict' || code === 'incomplete' || status === 413
+
 /**
  * Repeats `work` until it succeeds.
- * @throws ArchiveFault `conflict` or `incomplete`: a retry cannot succeed; the reason of `signal`
+ * @throws ArchiveFault if a retry cannot succeed: `conflict`, `incomplete`, or content that is too large (413); the
+ * reason of `signal`
  */
 export async function patiently<Result>(
   work: () => Promise<Result>,
@@ -115,7 +120,7 @@ export async function patiently<Result>(
     } catch (error) {
       signal.throwIfAborted()
       failed(error)
-      if (error instanceof ArchiveFault && (error.code === 'conflict' || error.code === 'incomplete')) throw error
+      if (error instanceof ArchiveFault && isPermanent(error)) throw error
       await delay(pauseMs(attempt), undefined, { signal })
     }
   }

@@ -15,10 +15,13 @@ export type ArchiveCertificates = { cert: string; key: string; ca: string }
 export class ArchiveFault extends Error {
   /** `conflict`: other content is stored under the name. */
   readonly code: string
-  constructor(code: string, message: string) {
+  /** The status of the archive's response, if there was one. */
+  readonly status: number | undefined
+  constructor(code: string, message: string, status?: number) {
     super(message)
     this.name = 'ArchiveFault'
     this.code = code
+    this.status = status
   }
 }
 
