@@ -166,3 +166,10 @@ test('a reader that stops early closes the source', async () => {
   await new Promise(resolve => setTimeout(resolve, 50))
   expect(ended).toBe(true)
 })
+
+test('an object whose sender stored no valid zstd is reported as damaged, with its name', async () => {
+  const bytes = randomBytes(1000)
+  const stored = { name, keys, content: contentOf(bytes), isVerified: true, isCompressed: true }
+  const object = await gathered(sealed(chunks(bytes, 1000), stored))
+  await expect(open(object)).rejects.toThrow(`${name}: the object is damaged: it is not valid zstd`)
+})

@@ -74,7 +74,7 @@ type Unsealed = { header: ObjectHeader; content: Bytes }
 
 /**
  * Resolves once the header was read and authenticated.
- * @throws ArchiveError `damaged`, `unknown key`; while the content is read, `damaged` or an error of zstd
+ * @throws ArchiveError `damaged`, `unknown key`; `damaged` also while the content is read
  */
 export async function unsealed(source: Bytes, { name, keys }: { name: string; keys: ArchiveKeys }): Promise<Unsealed> {
   const { header, frames } = await opened(source, name, keys)
@@ -83,12 +83,22 @@ export async function unsealed(source: Bytes, { name, keys }: { name: string; ke
 
 /**
  * Decompresses decrypted frames, and checks size and digest.
- * @throws ArchiveError `damaged` or an error of zstd, while the returned content is read
+ * @throws ArchiveError `damaged`, while the returned content is read
  */
 export function plainOf({ compression, content, name }: ObjectHeader, frames: Bytes): Bytes {
-  const plain = compression === 'none' ? frames : through(frames, createZstdDecompress({ chunkSize: yieldedBytes }))
   const damaged = (detail: string) => new ArchiveError({ kind: 'damaged', name, detail })
+  const plain = compression === 'none' ? frames : decompressed(frames, damaged)
   return content === undefined ? plain : verified(plain, content, damaged)
+}
+
+/** Authentic bytes that are no zstd were sent so: a part's content is not decompressed when it arrives. */
+async function* decompressed(frames: Bytes, damaged: (detail: string) => Error): Bytes {
+  try {
+    yield* through(frames, createZstdDecompress({ chunkSize: yieldedBytes }))
+  } catch (error) {
+    const isZstd = error instanceof Error && 'code' in error && String(error.code).startsWith('ZSTD_')
+    throw isZstd ? damaged(`it is not valid zstd: ${error.message}`) : error
+  }
 }
 
 /**
