@@ -22,6 +22,7 @@ import {
 import { createLaggingWatch } from '../../testing/lagging-watch.ts'
 import { rememberLists } from '../../testing/older-lists.ts'
 import { scheduleOf } from './due.ts'
+import { durableName } from './recorded.ts'
 
 const dayMs = 24 * 3600_000
 const id = '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f'
@@ -219,6 +220,20 @@ test('a crash after any effect leaves out none of the backups of a night', async
     if (crashPoint.effects.some(effect => effect.startsWith('create Backup one-scheduled-')))
       return expect(after).toBeGreaterThan(2)
   }
+})
+
+test('the durable backup of a night is taken once, although hot ones have become impossible after it', async () => {
+  const { cluster, start, stop, list } = await open({ backup: { durable: true } }, withArchive)
+  await stop()
+  const night = nextNight() - 3600_000
+  const draft = backupDraft(durableName('one', night), { name: 'one', id }, { purpose: 'scheduled', kind: 'durable' })
+  await cluster.create('Backup', draft)
+  await giveSnapshots(cluster, false)
+  await start(nextNight())
+  await editSpec(cluster, 'one', spec => ({ ...spec, displayName: 'looked at' }))
+  await databaseWhen(cluster, 'one', found => found?.status?.observedGeneration === found?.metadata.generation)
+  const names = (await list()).map(({ metadata }) => metadata.name).filter(name => !name.startsWith('one-base-'))
+  expect(names).toEqual([durableName('one', night)])
 })
 
 test('no backup is taken with schedules off or of a suspended database; a missed one is taken later', async () => {

@@ -120,9 +120,11 @@ class ScheduleController {
     if (schedule.state !== 'on' || kinds.length === 0) return undefined
     // After a crash between two creations only the durable backup exists. It is ignored, so that the hot one is taken.
     const durable = schedule.last === undefined ? undefined : durableName(database.metadata.name, schedule.last)
-    const scheduled = backups.filter(
-      backup => backup.spec.purpose === 'scheduled' && !isBase(backup) && backup.metadata.name !== durable,
-    )
+    const ofSchedule = backups.filter(backup => backup.spec.purpose === 'scheduled' && !isBase(backup))
+    const scheduled = ofSchedule.filter(({ metadata }) => metadata.name !== durable)
+    // If hot backups have become impossible since then, the durable one is not taken again under the scheduled name.
+    const untilNext = schedule.next === undefined ? undefined : schedule.next - now()
+    if (!kinds.includes('hot') && scheduled.length < ofSchedule.length) return untilNext
     const taken = {
       createdAt: Date.parse(database.metadata.creationTimestamp ?? ''),
       doneUpTo: doneUpTo(database.status, scheduled, now()),
@@ -130,7 +132,6 @@ class ScheduleController {
       isUnderWay: scheduled.some(isUnderWay),
     }
     const due = nextBackup(schedule, taken, { id, spreadMs, operatorStartedAt: this.#startedAt, now: now() })
-    const untilNext = schedule.next === undefined ? undefined : schedule.next - now()
     if (due === undefined) return untilNext
     if (due.takeAt > now()) return due.takeAt - now()
     if (await this.#isStillDue(database, due.dueAt)) await this.#create(database, id, due.dueAt, kinds)
@@ -164,7 +165,13 @@ class ScheduleController {
       const isLast = kind === kinds.at(-1)
       const backupName = isLast ? scheduledName(name, dueAt) : durableName(name, dueAt)
       const draft = backupDraft(database, { name: backupName, kind, databaseId: id, backupId: this.#newId() })
-      await createIfAbsent(this.#cluster, 'Backup', draft)
+      if (await createIfAbsent(this.#cluster, 'Backup', draft)) continue
+      const found = await this.#cluster.get('Backup', { namespace: database.metadata.namespace, name: backupName })
+      if (found !== undefined && (found.spec.purpose !== 'scheduled' || found.spec.kind !== kind))
+        this.#options.logger.warn(
+          { backup: keyOf(found), kind },
+          'a backup with the name of the scheduled one exists: the scheduled backup is not taken',
+        )
     }
   }
 
