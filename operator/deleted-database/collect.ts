@@ -48,8 +48,11 @@ export async function collect(collector: Collector, map: ConfigMap, deleted: Del
   if (remainingMs > 0) return { againMs: Math.min(remainingMs, longestMs) }
   if (!(await deleteSecrets(collector, deleted))) return 'waits'
   const backups = await durableBackups(cluster, deleted)
-  if (!deleted.keepsBackups && backups.length > 0) return deleteBackups(cluster, backups)
   const ways = archive()
+  if (!deleted.keepsBackups && backups.length > 0) {
+    const found = await deleteBackups(cluster, backups)
+    if (ways !== undefined) return found
+  }
   if (ways === undefined) {
     logger.warn(
       { database: deleted.id },

@@ -70,7 +70,9 @@ describe('a deletion is recorded', () => {
 
   test('not at all if nothing was ever archived', () => {
     expect(recorded({ spec: { backup: { durable: false } }, backups: [backup('completed', 'hot')] })).toBeUndefined()
-    expect(dueDeletionRecord({ ...of({ backups: [] }), podSettings: podSettings.parse({}) })).toBeUndefined()
+    const refused = { ...backup('completed'), status: { phase: 'failed' } } as Backup
+    for (const backups of [[], [refused]])
+      expect(dueDeletionRecord({ ...of({ backups }), podSettings: podSettings.parse({}) })).toBeUndefined()
   })
 
   test('if something was archived, although the installation has no archive now', () => {

@@ -58,8 +58,10 @@ function recordOf(observed: Facts): Recorded | undefined {
   if (id === undefined || deletedAt === undefined) return undefined
   const failed = failedUndelete(observed)
   if (failed !== undefined) return failed
-  const mayArchive = spec.backup.durable && podSettings.archive !== undefined
-  const hasArchived = mayArchive || status?.archive !== undefined || backups.some(isDurable)
+  const hasArchive = podSettings.archive !== undefined
+  // A durable backup has an incarnation before its first object is sent; one that was refused without an archive has none.
+  const isArchived = (backup: Backup) => isDurable(backup) && (hasArchive || backup.status?.incarnation !== undefined)
+  const hasArchived = (hasArchive && spec.backup.durable) || status?.archive !== undefined || backups.some(isArchived)
   if (!hasArchived || incarnation === undefined) return undefined
   const { keepBackups: keepsBackups, purge } = spec.deletion
   const deleted = { id, name, namespace, uid, deletedAt, incarnation, keepsBackups }
