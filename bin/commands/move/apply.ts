@@ -164,6 +164,6 @@ function tableOf({ schema, table, position }: DatabaseError, statements: readonl
   return failed?.table ?? 'some table'
 }
 
-/** Of an SQLSTATE: neither a lost connection, a full or stopping server, nor a conflict that passes. */
+/** Of an SQLSTATE of the server (error codes of the system can have five letters, too): neither a lost connection, a full or stopping server, nor a conflict that passes. */
 export const isDataFault = (code: string): boolean =>
   /^[0-9A-Z]{5}$/.test(code) && !/^(08|40|53|57|58|55006|55P03)/.test(code)

@@ -4,7 +4,7 @@
  * move's lock, so that a second command is refused.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { type Client, escapeLiteral } from 'pg'
+import { type Client, DatabaseError, escapeLiteral } from 'pg'
 import type { Endpoint } from '../../../instance/import/contract.ts'
 import { type Applier, createApplier, isDataFault, MoveError } from './apply.ts'
 import type { Move } from './copy.ts'
@@ -44,12 +44,16 @@ export async function follow(move: Move, goal?: bigint): Promise<void> {
   while (!signal.aborted) {
     const startedAt = Date.now()
     try {
+      if (locked !== undefined && !(await isUsable(locked, signal))) {
+        await end(locked)
+        locked = undefined
+      }
       locked ??= await openLocked(move.target)
       await followOnce(move, locked, goal)
       await end(locked)
       return
     } catch (error) {
-      const isKept = !signal.aborted && !isPermanent(error) && locked !== undefined && (await isUsable(locked))
+      const isKept = !signal.aborted && !isPermanent(error) && locked !== undefined && (await isUsable(locked, signal))
       if (locked !== undefined && !isKept) {
         await end(locked)
         locked = undefined
@@ -77,11 +81,17 @@ async function openLocked(target: Endpoint): Promise<Client> {
   }
 }
 
-const end = (client: Client): Promise<void> => client.end().catch(() => {})
+/** A server that does not answer cannot delay the end. */
+async function end(client: Client): Promise<void> {
+  const timer = setTimeout(() => client.connection.stream.destroy(), graceMs)
+  await client.end().catch(() => {})
+  clearTimeout(timer)
+}
 
 /** Rolls back what a failed attempt left open. A session that does not answer is given up. */
-async function isUsable(client: Client): Promise<boolean> {
+async function isUsable(client: Client, signal: AbortSignal): Promise<boolean> {
   const timer = setTimeout(() => client.connection.stream.destroy(), usableMs)
+  const stop = destroyAfterAbort(client, signal)
   try {
     await client.query('ROLLBACK')
     return true
@@ -89,25 +99,39 @@ async function isUsable(client: Client): Promise<boolean> {
     return false
   } finally {
     clearTimeout(timer)
+    stop()
   }
 }
 
+/** A statement that waits, for a lock or for a server that does not answer, must not outlast a deadline. */
+function destroyAfterAbort(client: Client, signal: AbortSignal): () => void {
+  const onAbort = () => setTimeout(() => client.connection.stream.destroy(), graceMs).unref()
+  if (signal.aborted) onAbort()
+  else signal.addEventListener('abort', onAbort, { once: true })
+  return () => signal.removeEventListener('abort', onAbort)
+}
+
 function isPermanent(error: unknown): boolean {
-  if (error instanceof MoveError) return true
-  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  return isDataFault(code)
+  return error instanceof MoveError || (error instanceof DatabaseError && isDataFault(error.code ?? ''))
 }
 
 async function followOnce(move: Move, client: Client, goal: bigint | undefined): Promise<void> {
+  const { signal } = move
+  const stop = destroyAfterAbort(client, signal)
+  try {
+    await followLocked(move, client, goal)
+  } finally {
+    stop()
+  }
+}
+
+async function followLocked(move: Move, client: Client, goal: bigint | undefined): Promise<void> {
   const { source, signal } = move
   const state = await stateFor(client, 'follow')
   await withSession(source, there => checkSlot(there, state))
   const applier = createApplier(client, state.position)
   const stream = await openStream(source, state.name, applier.position())
   const reports = startReports(move, applier)
-  // A statement that waits for a lock must not outlast a deadline.
-  const onAbort = () => setTimeout(() => client.connection.stream.destroy(), graceMs).unref()
-  signal.addEventListener('abort', onAbort, { once: true })
   const confirming = setInterval(() => stream.confirm(applier.recorded()), confirmMs)
   try {
     while (!signal.aborted && (goal === undefined || applier.position() < goal)) {
@@ -133,7 +157,6 @@ async function followOnce(move: Move, client: Client, goal: bigint | undefined):
     await applier.settle(true)
     stream.confirm(applier.recorded())
   } finally {
-    signal.removeEventListener('abort', onAbort)
     clearInterval(confirming)
     reports.stop()
     await stream.close()
