@@ -107,3 +107,23 @@ test('splits events at empty lines, and returns the incomplete rest', () => {
     rest: 'event: cha',
   })
 })
+
+test('a 404 of a proxy is not the end of a deletion', async () => {
+  let reads = 0
+  server = createServer((request, response) => {
+    const path = String(request.url).replace('/managed/v1', '').replace(/\?.*/, '')
+    const database = { id: 'd-1', name: 'shop', status: 'deleting', ip_allowlist: { rules: [] } }
+    if (path === '/events') return response.writeHead(404).end()
+    if (path === '/tasks') return response.end('[]')
+    if (request.method === 'DELETE') return response.writeHead(204).end()
+    if (path === '/databases') return response.end(JSON.stringify([database]))
+    reads++
+    if (reads > 1) return response.writeHead(404, { 'content-type': 'text/html' }).end('<h1>default backend - 404</h1>')
+    return response.end(JSON.stringify(database))
+  })
+  await new Promise<void>(resolve => server?.listen(0, '127.0.0.1', resolve))
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const environment = { ESPALIER_API_URL: url, ESPALIER_TOKEN: 'a' }
+  const { code, out } = await runCommand('db delete shop --yes --wait', { environment })
+  expect({ code, out }).toEqual({ code: 3, out: '' })
+})

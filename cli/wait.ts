@@ -81,12 +81,13 @@ export async function waitFor<T extends Waited>(
 
 type Deletion = Pick<Wait<Waited>, 'client' | 'read' | 'databaseId'> & { name: string }
 
-/** Waits until a read of the object returns 404. @throws CommandFailure */
+/** Waits until the API returns 404 for the object. A 404 of a proxy is an error. @throws CommandFailure */
 export async function waitUntilDeleted(session: Session, options: WaitOptions, deletion: Deletion): Promise<void> {
   const { client, name, read, ...rest } = deletion
   if (options.wait !== true) return
   const absent = (error: unknown) => {
-    if (error instanceof ApiFailure && error.status === 404) return { id: '', name, status: 'deleted' }
+    if (error instanceof ApiFailure && error.status === 404 && error.isFromApi)
+      return { id: '', name, status: 'deleted' }
     throw error
   }
   const first = await read(0).catch(absent)

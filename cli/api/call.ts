@@ -1,7 +1,7 @@
 /** Sends one API request with the caller's token. For https, the server's certificate is verified first. */
 import { escapeControls } from '../../values/escape.ts'
 import { CommandFailure, exitCodes } from '../errors.ts'
-import { object, string } from '../shape.ts'
+import { number, object, optional, string } from '../shape.ts'
 import { type Answer, send, stream, whyOf } from './request.ts'
 
 /** The API's address and the caller's token. */
@@ -26,10 +26,13 @@ export type Api = {
 /** `status`: undefined if no complete response arrived. */
 export class ApiFailure extends CommandFailure {
   readonly status: number | undefined
+  /** Whether the response is from the API, and not from a proxy before it. */
+  readonly isFromApi: boolean
 
-  constructor(message: string, status?: number) {
+  constructor(message: string, status?: number, isFromApi = false) {
     super(message, exitCodeOf(status))
     this.status = status
+    this.isFromApi = isFromApi
   }
 }
 
@@ -76,13 +79,13 @@ export async function request(
   }
 }
 
-const errorBody = object({ message: string })
+const errorBody = object({ code: optional(number), message: string })
 
 /** Creates the error for a refused request, with the API's message if there is one. */
 export function refusal(what: string, { status, text }: Answer): ApiFailure {
   const body = readJson(text)
   const why = errorBody(body) ? `, ${escapeControls(body.message)}` : ''
-  return new ApiFailure(`${what}: the API returned ${status}${why}`, status)
+  return new ApiFailure(`${what}: the API returned ${status}${why}`, status, errorBody(body) && body.code === status)
 }
 
 export function readJson(text: string): unknown {

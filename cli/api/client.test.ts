@@ -27,6 +27,16 @@ test('a refused token is renewed, and the next request uses the new one', async 
   expect(received).toEqual(['Bearer old', 'Bearer new', 'Bearer new'])
 })
 
+const tokenOf = (sub: string) =>
+  `a.${Buffer.from(JSON.stringify({ iss: 'i', sub, tenant: 't' })).toString('base64url')}.c`
+
+test('a token of another user is not used: the user may have logged in again under the same name', async () => {
+  const { url, received } = await startApi(tokenOf('bea'))
+  const client = createClient({ url, token: tokenOf('ada'), renew: async () => ({ url, token: tokenOf('bea') }) })
+  await expect(client.tasks({}, 1)).rejects.toMatchObject({ status: 401 })
+  expect(received).toHaveLength(1)
+})
+
 test.each([
   ['that cannot be renewed', undefined, 1],
   ['whose renewal is the same token', { token: 'old' }, 1],

@@ -49,6 +49,13 @@ function query(parameters: Query): string {
     : `?${new URLSearchParams(Object.fromEntries(given.map(([name, value]) => [name, String(value)])))}`
 }
 
+/** The claims of a token that identify its user. Only compared: the signature is not verified. */
+function userOf(token: string): string {
+  const claims = readJson(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
+  const { iss, sub, tenant } = Object(claims)
+  return JSON.stringify([iss, sub, tenant])
+}
+
 /**
  * Renews the token if the API refuses it, because a token can expire while a command waits. Then repeats the request:
  * the API refuses a token before it changes anything.
@@ -61,8 +68,9 @@ function createSender(api: Api) {
       const answer = await request(present, path, options)
       if (answer.status !== 401 || present.renew === undefined) return answer
       const renewed = await present.renew()
-      // The profile can now name another API. The ids of this request are not valid there.
-      if (renewed.token === present.token || renewed.url.href !== present.url.href) return answer
+      // The profile can now have another API or user. The ids of this request are not valid there.
+      const isSame = renewed.url.href === present.url.href && userOf(renewed.token) === userOf(present.token)
+      if (renewed.token === present.token || !isSame) return answer
       present = renewed
       return request(present, path, options)
     },

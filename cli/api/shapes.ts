@@ -84,6 +84,8 @@ export const task = object({
   created_at: string,
   subject_kind: string,
   subject_id: string,
+  /** Absent with an API of an earlier version. */
+  subject_name: optional(string),
   name: string,
   messages: list(object({ text: string })),
   status: string,
