@@ -314,7 +314,7 @@ test('publishes each shape with the fields that clients rely on', () => {
     'subject_kind',
     'updated_at',
   ])
-  expect(optional('Task')).toEqual(['error', 'request', 'response'])
+  expect(optional('Task')).toEqual(['error', 'request', 'response', 'subject_name'])
   expect(optional('Size')).toEqual(['deprecated_at', 'pricing', 'retired_at'])
   expect(required('SizePricing')).toEqual(['billing_interval', 'currency', 'price_amount'])
   expect(required('CreateManagedDatabaseInput')).toEqual(['name', 'region', 'size'])

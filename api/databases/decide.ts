@@ -207,6 +207,6 @@ export function decideDeletion(database: ManagedDatabase, branches: number, forc
   }
   if (branches > 0 && !force) {
     const [count, them] = branches === 1 ? ['a branch', 'it'] : [`${branches} branches`, 'them']
-    throw conflict(`the database has ${count}: delete ${them} first, or set force=true`)
+    throw conflict(`the database has ${count}: delete ${them} first, or repeat the request with force (force=true)`)
   }
 }

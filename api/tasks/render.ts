@@ -24,6 +24,7 @@ export function renderTask(task: Kinds['Task']): TaskShape {
     updated_at: status?.updatedAt === undefined ? createdAt : laterOf(createdAt, apiTime(status.updatedAt)),
     subject_kind: spec.subject.kind,
     subject_id: spec.subject.id,
+    subject_name: spec.subject.name,
     name: spec.name,
     messages: (status?.messages ?? []).map(message => ({ ...message, time: apiTime(message.time) })),
     status: taskStatus(task),

@@ -15,6 +15,7 @@ export const taskShape = output(
       updated_at: time.describe('When the task last changed.'),
       subject_kind: z.enum(subjectKinds).describe("The kind of the operation's object."),
       subject_id: idText.describe("The id of the operation's object."),
+      subject_name: z.string().optional().describe("The name of the operation's object, also of a deleted one."),
       name: z.enum(operationNames).describe('The operation.'),
       messages: z
         .array(
@@ -46,6 +47,7 @@ export const taskShape = output(
         updated_at: '2026-01-31T12:00:09.120Z',
         subject_kind: 'database',
         subject_id: '0198c0de-0000-7000-8000-000000000001',
+        subject_name: 'shop',
         name: 'create-managed',
         messages: [message],
         status: 'succeeded',

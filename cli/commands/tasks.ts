@@ -6,11 +6,9 @@ import { ageOf } from '../output/units.ts'
 import { findProject } from '../project.ts'
 import { chosenDatabase } from '../session.ts'
 
-type Shown = Task & { subject: string }
-
-const columns: readonly Column<Shown>[] = [
+const columns: readonly Column<Task>[] = [
   { title: 'OPERATION', value: ({ name }) => name },
-  { title: 'SUBJECT', value: ({ subject_kind: kind, subject }) => `${kind} ${subject}` },
+  { title: 'SUBJECT', value: ({ subject_kind: kind, subject_id: id, subject_name: name }) => `${kind} ${name ?? id}` },
   { title: 'STATUS', value: ({ status }) => status },
   { title: 'STARTED', value: ({ created_at: time }) => ageOf(time) },
   { title: 'MESSAGE', value: ({ error, messages }) => error ?? messages.at(-1)?.text },
@@ -27,14 +25,7 @@ const command: ClientCommand = run => {
     const tasks = await client.tasks(chosen === undefined ? {} : { database_id: chosen.id }, lines)
     const empty = 'No operations yet.'
     const { printer } = session
-    if (printer.format !== 'text') return printer.list(tasks, [], ({ id }) => id, empty)
-    const databases = chosen === undefined && tasks.length > 0 ? await client.list() : [chosen]
-    const hasBranches = chosen !== undefined && tasks.some(({ subject_kind: kind }) => kind === 'branch')
-    const branches = hasBranches ? await client.branches(chosen.id) : []
-    // If the subject is not in these lists, its id is shown.
-    const nameOf = (id: string) => [...databases, ...branches].find(object => object?.id === id)?.name ?? id
-    const shown = tasks.map(task => ({ ...task, subject: nameOf(task.subject_id) }))
-    printer.list(shown, columns, ({ id }) => id, empty)
+    printer.list(tasks, columns, ({ id }) => id, empty)
   })
 }
 export default command

@@ -464,6 +464,7 @@ export const texts = {
     limit: 'Rows of a statement',
     limitOf: (count: number) => `at most ${count.toLocaleString('en')}`,
     write: 'Allow writes',
+    needsWrite: 'The text has statements that can change data. Choose “Allow writes”, and run it again.',
     writeHint: 'Without it, statements run in a read-only snapshot. With it, each statement commits by itself.',
     run: 'Run',
     explain: 'Explain',

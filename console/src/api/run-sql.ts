@@ -20,7 +20,9 @@ type Target = { id: string; branchId: string | undefined }
 const refusalOf = async (response: Response): Promise<ApiError> => {
   const body: unknown = await response.json().catch(() => undefined)
   const message = typeof body === 'object' && body !== null && 'message' in body ? body.message : undefined
-  const text = typeof message === 'string' ? message : texts.errors.status(response.status)
+  const refused = typeof message === 'string' ? message : texts.errors.status(response.status)
+  // The API's message names a field of the request, which the page shows as a switch.
+  const text = refused.includes('need "mode": "write"') ? texts.sql.needsWrite : refused
   return new ApiError(response.status, text, response.headers.get('x-request-id') ?? undefined)
 }
 

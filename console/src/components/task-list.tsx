@@ -6,8 +6,7 @@ import { texts } from '../texts.ts'
 import { Ago, Status } from './state.tsx'
 
 type Task = Schemas['Task']
-type Database = Pick<Schemas['ManagedDatabase'], 'id' | 'name'>
-type Branch = Pick<Schemas['Branch'], 'id' | 'name'>
+type Database = Pick<Schemas['ManagedDatabase'], 'id'>
 
 const tookOf = ({ created_at: from, updated_at: to, status }: Task): string | undefined =>
   status === 'succeeded' || status === 'failed' ? span(Date.parse(to) - Date.parse(from)) : undefined
@@ -38,20 +37,14 @@ function Messages({ task }: { task: Task }) {
   )
 }
 
-type Props = {
-  tasks: readonly Task[]
-  /** Their names are shown; absent inside the page of one. */
-  databases?: readonly Database[] | undefined
-  branches?: readonly Branch[] | undefined
-}
-
-export function TaskList({ tasks, databases = [], branches = [] }: Props) {
-  const names = new Map([...databases, ...branches].map(({ id, name }) => [id, name]))
-  const linked = new Set(databases.map(({ id }) => id))
+/** @param databases links them; absent inside the page of one, which shows the names of its branches and backups only */
+export function TaskList({ tasks, databases }: { tasks: readonly Task[]; databases?: readonly Database[] }) {
+  const linked = new Set(databases?.map(({ id }) => id))
   return (
     <ul className="lines">
       {tasks.map(task => {
-        const name = names.get(task.subject_id)
+        const isOther = databases !== undefined || task.subject_kind !== 'database'
+        const name = isOther ? task.subject_name : undefined
         const newest = newestText(task)
         const took = tookOf(task)
         return (

@@ -88,13 +88,14 @@ export function plotsOf(all: readonly Series[], everyMs: number): PlotData[] {
     })
 }
 
-type Happened = { key: string; at: number; name: string; status: string }
+/** `status`: of an operation. */
+type Happened = { key: string; at: number; name: string; status?: string }
 type Task = { id: string; name: string; created_at: string; status: string }
 type Backup = { id: string; created_at: string; status: string }
 
 const backupTask = 'backup-managed'
 
-/** The starts of Postgres in a time, also those after a crash or an eviction. */
+/** The starts of Postgres's first process in a time, for example after an eviction. It survives a crash of a session. */
 export function startsIn(all: readonly Series[], from: number, to: number): Happened[] {
   const { columns = [], values = [] } = all.find(({ name }) => name === server) ?? {}
   const column = columns.indexOf('start_time_seconds')
@@ -102,7 +103,7 @@ export function startsIn(all: readonly Series[], from: number, to: number): Happ
   return [...times]
     .map(seconds => seconds * 1000)
     .filter(at => at >= from && at <= to)
-    .map(at => ({ key: `start ${at}`, at, name: 'start-postgres', status: 'succeeded' }))
+    .map(at => ({ key: `start ${at}`, at, name: 'start-postgres' }))
 }
 
 /** Operations and backups of a time, oldest first. A backup that an operation took is that operation. */

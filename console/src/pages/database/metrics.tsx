@@ -40,7 +40,7 @@ function Plots({ id, range, read: { series, from, to } }: { id: string; range: R
             <li key={key} className="row">
               <time dateTime={new Date(at).toISOString()}>{moment(at)}</time>
               {operationText(name)}
-              <Status status={status} />
+              {status !== undefined && <Status status={status} />}
             </li>
           ))}
         </ul>

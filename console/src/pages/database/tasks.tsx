@@ -2,22 +2,18 @@
 import { useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
 import { useApi } from '../../api/accounts.ts'
-import { branchesQuery, tasksQuery } from '../../api/queries.ts'
+import { tasksQuery } from '../../api/queries.ts'
 import { Empty, Result } from '../../components/state.tsx'
 import { TaskList } from '../../components/task-list.tsx'
 import { texts } from '../../texts.ts'
 
 export default function DatabaseTasks() {
   const { id } = useParams({ from: '/databases/$id' })
-  const api = useApi()
-  const query = useQuery(tasksQuery(api, { database_id: id }))
-  const { data: branches } = useQuery(branchesQuery(api, id))
+  const query = useQuery(tasksQuery(useApi(), { database_id: id }))
   return (
     <section className="card" aria-label={texts.database.tab.tasks}>
       <Result query={query} what={texts.database.tab.tasks}>
-        {tasks =>
-          tasks.length === 0 ? <Empty title={texts.operations.none} /> : <TaskList tasks={tasks} branches={branches} />
-        }
+        {tasks => (tasks.length === 0 ? <Empty title={texts.operations.none} /> : <TaskList tasks={tasks} />)}
       </Result>
     </section>
   )
