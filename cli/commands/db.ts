@@ -157,7 +157,7 @@ function addCreate(run: Run, group: ReturnType<typeof createCommand>): void {
   const command = group
     .command('create')
     .description('creates a database')
-    .argument('<name>', 'letters, digits and hyphens')
+    .argument('<name>', 'at most 50 lower-case letters and digits; begins with a letter')
     .option('--size <size>', 'a size from espalier size list (default: the smallest)')
     .option('--region <region>', 'the region (default: the only region)')
     .option('--pg-version <major>', 'the version of Postgres (default: the newest)')

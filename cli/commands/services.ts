@@ -118,6 +118,14 @@ function addChanges(run: Run, group: ReturnType<typeof createCommand>): void {
     .option('--config <file>', "the service's configuration, YAML or JSON; - reads standard input")
     .option('--allow-me', 'admits the address of this machine')
     .option('--allow <cidr...>', 'admits these IPv4 addresses or blocks')
+    .addHelpText(
+      'after',
+      `
+rest and rag need a configuration. For rest, with a role that may read the tables:
+  espalier sql shop --role admin -c 'CREATE ROLE web'
+  espalier sql shop -c 'GRANT SELECT ON ALL TABLES IN SCHEMA public TO web'
+  printf 'db_schemas: public\\ndb_anon_role: web\\n' | espalier services add rest shop --allow-me --config - --wait`,
+    )
   act<AddOptions>(run, waitOptions(databaseArgument(adding)), (session, [type = '', name], options) =>
     add(session, type, name, options),
   )
@@ -145,7 +153,7 @@ const command: ClientCommand = run => {
   const listing = group.command('list').alias('ls').description('lists the services of a database')
   act(run, databaseArgument(listing), async (session, [name]) => {
     const { database } = await chosenDatabase(session, name)
-    const empty = `${escapeControls(database.name)} has no services: espalier services add rest`
+    const empty = `${escapeControls(database.name)} has no services: run espalier services add --help`
     session.printer.list(database.services ?? [], columns, ({ service_type: type }) => type, empty)
   })
   const getting = group
