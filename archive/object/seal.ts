@@ -96,7 +96,8 @@ async function* decompressed(frames: Bytes, damaged: (detail: string) => Error):
   try {
     yield* through(frames, createZstdDecompress({ chunkSize: yieldedBytes }))
   } catch (error) {
-    const isZstd = error instanceof Error && 'code' in error && String(error.code).startsWith('ZSTD_')
+    // Z_BUF_ERROR: the stream is truncated.
+    const isZstd = error instanceof Error && 'code' in error && /^(ZSTD_|Z_BUF_ERROR$)/.test(String(error.code))
     throw isZstd ? damaged(`it is not valid zstd: ${error.message}`) : error
   }
 }
