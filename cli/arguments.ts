@@ -37,8 +37,8 @@ type Action<O> = (session: Session, args: Arguments, options: O) => Promise<void
 /** Adds the common options and the action to a command. `O`: the command's other options. */
 export function act<O extends object = object>(run: Run, command: Command, action: Action<O>): Command {
   return command
-    .option('--json', "prints the API's JSON")
-    .option('-q, --quiet', 'prints names or ids only')
+    .option('--json', 'prints the result as JSON')
+    .option('-q, --quiet', 'prints only names, ids or values')
     .option('--profile <name>', 'a profile from espalier login; "local" means the embedded installation')
     .option('--tenant <id>', 'the tenant of the embedded installation (default: demo)')
     .action(async () => {

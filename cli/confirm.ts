@@ -28,11 +28,11 @@ export async function agree({ io }: Session, { yes }: ConfirmOptions, reason: st
   if (!/^y(es)?$/i.test(typed)) throw new CommandFailure('not confirmed: nothing was changed')
 }
 
-/** `lost`: a sentence that names what will be lost. @throws UsageError, CommandFailure */
+/** Asks the user to type `name`. `lost`: a sentence that names what will be lost. @throws UsageError, CommandFailure */
 export async function confirm({ io }: Session, { yes }: ConfirmOptions, name: string, lost: string): Promise<void> {
   if (yes === true) return
   if (!isTerminal(io.input)) throw new UsageError(needsYes)
   io.errors.write(`${escapeLines(lost)}\n`)
   const typed = await readLine(io, `Type ${escapeControls(name)} to continue: `)
-  if (typed !== name) throw new CommandFailure('the name differs: nothing was changed')
+  if (typed !== name) throw new CommandFailure(`the typed name is not ${escapeControls(name)}: nothing was changed`)
 }

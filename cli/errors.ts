@@ -10,7 +10,9 @@ export const exitCodes = {
 } as const
 type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 
-/** A command failed. Escape a server's text before you add it to the message: `runClient` keeps line breaks. */
+/**
+ * A command failed. Escape a server's text before you add it to the message: `runClient` does not escape line breaks.
+ */
 export class CommandFailure extends Error {
   override readonly name = 'CommandFailure'
   readonly exitCode: ExitCode

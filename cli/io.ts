@@ -28,7 +28,7 @@ export const isTerminal = (stream: { readonly isTTY?: boolean }): boolean => str
 
 type Style = Parameters<typeof styleText>[0]
 
-/** Adds colours only on a terminal, and not if NO_COLOR is set (no-color.org) or TERM is `dumb`. */
+/** Returns a function that adds colours on a terminal, unless NO_COLOR (no-color.org) is set or TERM is `dumb`. */
 export function styleOf({ environment }: Io, stream: Output): (style: Style, text: string) => string {
   const hasColours = isTerminal(stream) && !environment.NO_COLOR && environment.TERM !== 'dumb'
   return (style, text) => (hasColours ? styleText(style, text, { validateStream: false }) : text)

@@ -26,7 +26,7 @@ afterEach(() => rmSync(directory, { recursive: true, force: true }))
 const work = { api: 'https://api.example.com', token: 'a.b.c' }
 const test1 = { api: 'http://127.0.0.1:8080', token: 'd.e.f' }
 
-test('only the user can read the file, and no part of it is left on a failure', async () => {
+test('only the user can read the file, and a write leaves no temporary file', async () => {
   await writeProfiles(environment, { current: 'work', profiles: { work, test: test1 } })
   const path = profilesPath(environment)
   expect(statSync(path).mode & 0o777).toBe(0o600)

@@ -1,5 +1,5 @@
 /**
- * Stores the profiles of `espalier login`: APIs and tokens, in one file that only its user can read. At most one
+ * Stores the profiles of `espalier login` (APIs and tokens) in one file. Only the owner can read the file. At most one
  * profile is current. If no profile is current, commands use the embedded installation.
  */
 import { link, mkdir, open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'

@@ -43,8 +43,8 @@ export function parseProject(text: string, path: string): Project {
 }
 
 /**
- * Returns the path of a folder's project file. `exists` is true only for a small regular file. This user or root must
- * own the file, or the directory `.espalier` that contains it.
+ * Returns the path of a folder's project file. `exists` is true only for a small regular file. The current user or root
+ * must own the file. If the file is in the directory `.espalier`, the user or root must own the directory instead.
  */
 async function fileIn(folder: string): Promise<{ path: string; exists: boolean }> {
   const path = join(folder, projectFileName)

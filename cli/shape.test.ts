@@ -26,7 +26,7 @@ test('an inherited property is not a field', () => {
   expect(exactly({ id: string })(JSON.parse('{"id":"a","__proto__":1}'))).toBe(false)
 })
 
-test('checks lengths, other fields, and list and record types', () => {
+test('checks lengths, unknown fields, lists and records', () => {
   expect([sized(1, 2)(''), sized(1, 2)('ab'), sized(1, 2)('abc'), sized(0, 2)(1)]).toEqual([false, true, false, false])
   expect(exactly({ id: string })({ id: 'a', more: 1 })).toBe(false)
   expect(list(string)(['a', 1])).toBe(false)

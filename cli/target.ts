@@ -22,7 +22,7 @@ export const targetHelp = `  ESPALIER_API_URL   the API (default: the profile's 
   ESPALIER_API_NAME  without a profile: the name in the API's certificate, if it is not the host of ESPALIER_API_URL
   ESPALIER_PROFILE   a profile from \`espalier login\`; \`local\` means the embedded installation`
 
-/** The lifetime of a new token for the embedded installation. Most commands need it for minutes. */
+/** The lifetime of a new token for the embedded installation. Longer commands renew the token. */
 const tokenSeconds = 3600
 const defaultTenant = 'demo'
 

@@ -18,12 +18,12 @@ const running = new Set([
   ...['creating', 'modifying', 'restoring', 'suspending', 'resuming', 'deleting'],
   ...['pending', 'running', 'queued'],
 ])
-/** Statuses that need attention. */
+/** Statuses that make the command fail. */
 const failed = new Set(['failed', 'degraded'])
 
 /** The maximum seconds of one long poll. */
 const pollSeconds = 5
-/** The longest pause between two reads, in seconds. It limits how long a stale read is used. */
+/** The longest pause between two reads, in seconds, in case the stream missed a change. */
 const quietSeconds = 10
 /** How long to wait until the stream opens: a proxy may delay it. */
 const openMs = 2_000
@@ -57,11 +57,13 @@ export async function waitFor<T extends Waited>(
     while (running.has(object.status)) {
       const remaining = Math.ceil((deadline - Date.now()) / 1000)
       const state = escapeControls(`${object.name} is ${object.status}`)
-      if (remaining <= 0)
+      if (remaining <= 0) {
+        const still = escapeControls(`${object.name} is still ${object.status}`)
         throw new CommandFailure(
-          `${state} after ${timeout} s; the operation continues: run espalier tasks to see its state`,
+          `${still} after ${timeout} s; the operation continues: run espalier tasks to see its state`,
           exitCodes.timeout,
         )
+      }
       const message = await newestMessage(client, object.id)
       progress.update(message === undefined ? state : `${state}: ${escapeControls(message)}`)
       await following.opened(Math.min(openMs, remaining * 1000))

@@ -30,7 +30,7 @@ test('a refused token is renewed, and the next request uses the new one', async 
 const tokenOf = (sub: string) =>
   `a.${Buffer.from(JSON.stringify({ iss: 'i', sub, tenant: 't' })).toString('base64url')}.c`
 
-test('a token of another user is not used: the user may have logged in again under the same name', async () => {
+test("a renewed token of another user is not used: a new login can replace the profile's user", async () => {
   const { url, received } = await startApi(tokenOf('bea'))
   const client = createClient({ url, token: tokenOf('ada'), renew: async () => ({ url, token: tokenOf('bea') }) })
   await expect(client.tasks({}, 1)).rejects.toMatchObject({ status: 401 })
@@ -39,9 +39,9 @@ test('a token of another user is not used: the user may have logged in again und
 
 test.each([
   ['that cannot be renewed', undefined, 1],
-  ['whose renewal is the same token', { token: 'old' }, 1],
+  ['that stays the same after a renewal', { token: 'old' }, 1],
   ['whose renewed token is refused', { token: 'wrong' }, 2],
-  ['whose renewal is for another API', { token: 'new', url: new URL('http://127.0.0.1:1') }, 1],
+  ['whose profile now has another API', { token: 'new', url: new URL('http://127.0.0.1:1') }, 1],
 ])('a token %s is an error', async (_, renewed, requests) => {
   const { url, received } = await startApi('new')
   const renew = renewed === undefined ? undefined : async () => ({ url, ...renewed })

@@ -57,8 +57,8 @@ function userOf(token: string): string {
 }
 
 /**
- * Renews the token if the API refuses it, because a token can expire while a command waits. Then repeats the request:
- * the API refuses a token before it changes anything.
+ * Renews the token if the API refuses the token: a token can expire while a command waits. Then repeats the request.
+ * The repeat is safe, since a request with a refused token changes nothing.
  */
 function createSender(api: Api) {
   let present = api

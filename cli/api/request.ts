@@ -31,7 +31,7 @@ function optionsOf({ method = 'GET', headers, authority, name }: Request, signal
   }
 }
 
-// An import would evaluate the lazy exports of the module, and so load fetch and HTTP/2.
+// An import of node:http or node:https would also load fetch and HTTP/2. Commands would then start more slowly.
 const clientFor = ({ protocol }: URL) =>
   process.getBuiltinModule(protocol === 'https:' ? 'node:https' : 'node:http').request
 
@@ -59,7 +59,7 @@ export async function send(url: URL, request: Request): Promise<Answer> {
 
 /**
  * Yields the response's text as it arrives.
- * @throws Error if the status is not 200, or the connection is silent for `silentMs` or breaks
+ * @throws Error if the status is not 200, if no data arrives for `silentMs`, or if the connection breaks
  */
 export async function* stream(
   url: URL,

@@ -1,4 +1,4 @@
-/** `espalier branch`: branches of a database, and which one a project folder uses. */
+/** `espalier branch`: the branches of a database, and the branch that a folder uses. */
 
 import { escapeControls } from '../../values/escape.ts'
 import type { Branch } from '../api/shapes.ts'
@@ -123,7 +123,7 @@ function addCreate(run: Run, group: ReturnType<typeof createCommand>): void {
     .option('--from <branch>', 'copies this branch instead of the database')
     .option('--from-backup <backup>', 'copies the data of this durable backup')
     .option('--at <time>', 'copies the data of this time, such as 2026-01-31T12:00:00Z')
-    .option('--expires <time>', 'when the branch is deleted')
+    .option('--expires <time>', 'the time at which Espalier deletes the branch, such as 2026-01-31T12:00:00Z')
     .option('--checkout', 'writes .espalier: commands in this folder use the branch')
   act<CreateOptions>(run, waitOptions(command), (session, [name], options) => create(session, name, options))
 }

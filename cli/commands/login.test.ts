@@ -17,7 +17,7 @@ afterAll(() => cli?.close())
 /** An environment without an API and a token. */
 const environment = { ESPALIER_API_URL: '', ESPALIER_TOKEN: '', ESPALIER_HOME: '/nonexistent' }
 
-test('a token is read without echo, verified, and stored for its user only', async () => {
+test('login reads a token without echo, verifies it, and stores it for the owner only', async () => {
   const secret = await token()
   expect(await cli.run(`login --api ${cli.url}`, { environment, piped: 'wrong\n' })).toMatchObject({ code: 4 })
   expect(await cli.run(`login --api ${cli.url}`, { environment, piped: '' })).toMatchObject({ code: 2 })
@@ -115,7 +115,7 @@ describe('with a provider', () => {
     const refused = await cli.run(line, { environment, typed: 'n\n' })
     expect(refused).toMatchObject({
       code: 1,
-      err: expect.stringContaining(`The login is at the provider ${url}. The API ${url} `),
+      err: expect.stringContaining(`You log in at the provider ${url}. The API ${url} `),
     })
     expect(await cli.run(line, { environment })).toMatchObject({ code: 2, err: expect.stringContaining('--yes') })
     expect(requests).toEqual([])
@@ -130,7 +130,7 @@ describe('with a provider', () => {
     const other = { ...profile, api: cli.url }
     await writeProfiles(config(), { profiles: { same: profile, other } })
     const same = await cli.run('login --profile same --method device', { environment })
-    expect(same.err).not.toContain('The login is at')
+    expect(same.err).not.toContain('You log in at')
     expect(requests).not.toEqual([])
     const moved = await cli.run(`login --profile other --api ${url} --method device`, { environment })
     expect(moved).toMatchObject({ code: 2, err: expect.stringContaining('--yes') })

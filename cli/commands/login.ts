@@ -63,13 +63,15 @@ async function tokenFor(
       throw new UsageError(`this API does not support login with OpenID Connect: use espalier login --method token`)
     return { token: await readToken(io) }
   }
-  // A hostile API could name another API's provider. It would then receive a token that the other API accepts.
-  if (known?.oidc?.issuer !== oidc.issuer)
+  // A hostile API could name another API's provider, and would then receive a token that the other API accepts.
+  if (known?.oidc?.issuer !== oidc.issuer) {
+    const provider = escapeControls(oidc.issuer)
     await agree(
       session,
       options,
-      `The login is at the provider ${escapeControls(oidc.issuer)}. The API ${api.url.origin} receives its token.`,
+      `You log in at the provider ${provider}. The API ${api.url.origin} then receives the token of this login.`,
     )
+  }
   const { logInByBrowser, logInByDevice } = await import('../login/oidc.ts')
   const logIn = method === 'device' ? logInByDevice : logInByBrowser
   return await logIn(oidc, { io, note: printer.note })
@@ -177,7 +179,7 @@ const command: ClientCommand = (run: Run) => {
     .addOption(
       new Option(
         '--method <method>',
-        'the login method (default: browser; token if standard input is not a terminal, or if the API has no provider)',
+        'the method (default: browser, if standard input is a terminal and the API has a provider; otherwise token)',
       ).choices(['token', 'browser', 'device']),
     )
     .option('--status', 'shows the API, profile and tenant that commands use')

@@ -27,8 +27,9 @@ const identityOf = ({ timestamp, pid, line_num: line, message }: LogEntry): stri
   JSON.stringify([timestamp, pid, line, message])
 
 /**
- * Returns the entries of a page that were not printed before, oldest first. Pages overlap, since entries with the same
- * time can arrive later. Stores the entries of the page in `printed`, unless the page is empty. Otherwise pure.
+ * Returns the entries of a page that were not printed before, oldest first. Each page starts at the newest time of the
+ * previous page, since more entries with that time can arrive later. Stores the page's entries in `printed`, unless the
+ * page is empty. Otherwise pure.
  */
 export function newEntries(page: readonly LogEntry[], printed: Set<string>): LogEntry[] {
   const fresh = page.toReversed().filter(entry => !printed.has(identityOf(entry)))

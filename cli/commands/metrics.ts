@@ -44,7 +44,7 @@ const command: ClientCommand = run => {
   )
     .addOption(new Option('--service <type>', 'measurements of a service').choices(['mcp', 'rest', 'rag']))
     .option('--since <time>', 'only measurements since this time: 10m, 2h or 2026-01-31T12:00:00Z')
-    .option('--interval <interval>', 'the interval between rows, such as "5 minutes"')
+    .option('--interval <interval>', 'the interval between measurements, such as "5 minutes"')
   return act<Options>(run, parsed, async (session, [name], { branch: branchName, service, since, interval }) => {
     const { client, database, branch } = await chosenPlace(session, name, branchName)
     const start_time = since === undefined ? undefined : sinceTime(since)

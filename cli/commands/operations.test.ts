@@ -22,7 +22,7 @@ const out = async (line: string | string[]) => {
   return golden(text)
 }
 
-/** Does the operator's part of a change. The operator's stand-in handles only new objects. */
+/** Applies a change in place of the operator. The fake operator of this test applies only new objects. */
 const reconciled = async (name: string) => {
   await reconcile(cli.api.cluster, 'acme', name)
   const isAvailable = async () => (await cli.run(`db get ${name} --json`)).out.includes('"status": "available"')

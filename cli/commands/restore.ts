@@ -24,12 +24,15 @@ const command: ClientCommand = run => {
     .option('--to <time>', 'the time, such as 2026-01-31T12:00:00Z (needs the durable tier)')
     .option(
       '--branch <branch>',
-      'the time or backup that this branch was created from (branch create --at or --from-backup)',
+      'a branch: restores the time or backup that the branch was created from (branch create --at or --from-backup)',
     )
-    .option('--discard-previous', 'continues if no backup of the current data is possible, and deletes their volume')
+    .option(
+      '--discard-previous',
+      'restores even if Espalier cannot back up the current data; deletes the previous volume after the restore',
+    )
     .addHelpText(
       'after',
-      '\nEspalier backs up the current data first. If it cannot, the restore fails, unless you use --discard-previous.',
+      '\nEspalier first backs up the current data. Without this backup, the restore needs --discard-previous.',
     )
   return act<Options>(run, waitOptions(confirmOption(parsed)), async (session, [name = ''], options) => {
     const { backup, to, branch, discardPrevious } = options

@@ -58,7 +58,7 @@ async function readConfiguration({ input }: Io, path: string | undefined): Promi
 
 type AddOptions = WaitOptions & { config?: string; allowMe?: boolean; allow?: string[] }
 
-/** Computes the new list of services, and sends it. The API keeps the fields that a service in the list omits. */
+/** Computes the new list of services, and sends it. The API keeps optional fields that a service in the list omits. */
 async function change(
   session: Session,
   name: string | undefined,
@@ -71,7 +71,7 @@ async function change(
   return (await waitFor(session, options, { client, first, read })).services ?? []
 }
 
-/** The fields that the API requires for an unchanged service. */
+/** Repeats the configuration of an unchanged service: the API requires `rest_config` and `rag_config`. */
 const unchanged = ({ service_type, rest_config, rag_config, mcp_config }: Service): object => ({
   service_type,
   ...(rest_config === undefined ? {} : { rest_config }),
@@ -115,13 +115,13 @@ function addChanges(run: Run, group: ReturnType<typeof createCommand>): void {
     .command('add')
     .description('adds a service, or changes its configuration')
     .addArgument(typeArgument())
-    .option('--config <file>', "the service's configuration, YAML or JSON; - reads standard input")
+    .option('--config <file>', 'a file with the configuration in YAML or JSON ("-": standard input)')
     .option('--allow-me', 'admits the address of this machine')
     .option('--allow <cidr...>', 'admits these IPv4 addresses or blocks')
     .addHelpText(
       'after',
       `
-rest and rag need a configuration. For rest, with a role that may read the tables:
+rest and rag need a configuration. This example adds rest, with a role that can read the tables:
   espalier sql shop --role admin -c 'CREATE ROLE web'
   espalier sql shop -c 'GRANT SELECT ON ALL TABLES IN SCHEMA public TO web'
   printf 'db_schemas: public\\ndb_anon_role: web\\n' | espalier services add rest shop --allow-me --config - --wait`,

@@ -49,7 +49,7 @@ describe('the hidden command __complete', () => {
   })
   afterAll(() => cli?.close())
 
-  test("offers the API's names that are one plain word", async () => {
+  test('offers only names without spaces and special characters', async () => {
     expect((await cli.run(['__complete', '--', 'db', 'get', ''])).out).toBe('shop\n')
     expect((await cli.run(['__complete', '--', 'connect', 'sh'])).out).toBe('shop\n')
     expect((await cli.run(['__complete', '--', 'db', 'get', 'x'])).out).toBe('')

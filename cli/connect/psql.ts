@@ -75,10 +75,10 @@ function majorOf(program: string): number | undefined {
 }
 
 /**
- * Returns the environment of psql. psql 15 and later gets only the address. It can then also verify the gateway's own
- * certificate, which has the address and not the database's name. The gateway presents that certificate if it refuses a
- * client. psql before version 15 cannot verify an IP address in a certificate. It gets the certificate's name as PGHOST
- * and the address as PGHOSTADDR.
+ * Returns the environment of psql. psql 15 and later gets only the address. If the gateway refuses a client, the
+ * gateway presents its own certificate. That certificate has the address, and not the database's name. psql before
+ * version 15 cannot verify an IP address in a certificate: that psql gets the certificate's name as PGHOST, and the
+ * address as PGHOSTADDR.
  */
 export function environmentOf(
   environment: NodeJS.ProcessEnv,

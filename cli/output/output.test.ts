@@ -5,7 +5,7 @@ import { progressLine } from '../progress.ts'
 import { pairs, table } from './table.ts'
 import { ageOf, bytesText } from './units.ts'
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: the tests are about them
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the tests search for control characters
 const unsafe = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/
 const hostile = 'a\u001b[2Jb\u009b31m\u202ec\nd\re\u2028'
 
@@ -23,7 +23,7 @@ test('no control character or direction mark reaches a terminal', () => {
   )
 })
 
-test('a table aligns its columns, escapes cells, and cuts long ones except the last', () => {
+test('a table aligns its columns, escapes cells, and cuts long cells, except in the last column', () => {
   const items = [
     { name: 'shop', size: 12, note: 'x'.repeat(70) },
     { name: hostile, size: 7, note: '' },

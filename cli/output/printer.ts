@@ -1,4 +1,4 @@
-/** Prints results as text, as the API's JSON (`--json`), or as names only (`--quiet`). */
+/** Prints results as text, as JSON (`--json`), or as names only (`--quiet`). */
 
 import { escapeControls, escapeLines, printedJson } from '../../values/escape.ts'
 import { type Io, styleOf } from '../io.ts'
@@ -14,7 +14,7 @@ export type Printer = {
   /** `empty`: printed on standard error instead of a table without rows. */
   list<T>(items: readonly T[], columns: readonly Column<T>[], nameOf: (item: T) => string, empty: string): void
   one(object: object, name: string, entries: readonly (readonly [string, string | number | undefined | null])[]): void
-  /** Prints the result of a change: a sentence, the API's object, or the name. Without an object, JSON has the name. */
+  /** Prints the result of a change: a sentence, JSON, or the name. Without `object`, the JSON has only the name. */
   done(sentence: string, name: string, object?: object): void
   /** Prints a line unchanged, with its colours. The caller escapes it. */
   line(text: string): void

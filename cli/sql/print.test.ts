@@ -60,7 +60,7 @@ test('rows beyond the sample are printed as they arrive', () => {
   expect(lines.slice(400, 404)).toEqual(['x     398', 'x     399', 'a longer one  400', 'x     401'])
 })
 
-test('CSV keeps every byte in a pipe, and escapes on a terminal', () => {
+test('CSV is unchanged in a pipe; on a terminal, control characters are escaped', () => {
   const rows = [
     ['a,"b"\nc', '1'],
     ['', null],

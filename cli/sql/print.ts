@@ -1,6 +1,7 @@
 /**
  * Prints rows as they arrive. The first rows decide the widths of a table, so that memory does not depend on the size
- * of the result. On a terminal, control characters are escaped. A file or pipe gets the bytes of CSV unchanged.
+ * of the result. Tables and JSON always escape control characters. CSV, values and COPY data escape control characters
+ * only on a terminal.
  */
 
 import { escapeControls, escapeLines, printedJson } from '../../values/escape.ts'

@@ -59,7 +59,7 @@ export type Cli = {
   close(): Promise<void>
 }
 
-/** Starts an API and a stand-in for the operator. Returns a runner for one tenant's commands. */
+/** Starts an API and a fake operator. Returns a runner for one tenant's commands. */
 export async function startCli(options: HarnessOptions = {}): Promise<Cli> {
   const api = await startClient(options)
   const stopStandIn = await startStandIn(api)
