@@ -112,7 +112,7 @@ export const branch = declareKind({
       .describe('When everything of the branch was deleted. The record remains for 30 days.'),
     source: branchSource
       .optional()
-      .describe('What was copied, set when the snapshot is taken. Only a move to another target changes it.'),
+      .describe('What was copied, set when the snapshot is ready. Only a move to another target changes it.'),
     move: branchMove.optional().describe('The last move to another target.'),
     ...instanceStatus,
     services: serviceStatuses.optional().describe('The state of its services.'),

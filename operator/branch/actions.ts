@@ -8,14 +8,14 @@ export type Replaced = { incarnation: number; claimUid: string | undefined }
 
 export type OwnAction =
   | { do: 'create-backup'; draft: Draft<'Backup'> }
-  /** The branch has expired: requests its deletion as the API would. */
+  /** Sets `spec.deletionRequestedAt` of an expired branch, as the API does. */
   | { do: 'request-deletion'; at: string }
   /**
    * Deletes the branch's remaining objects, listed from the API server because a cache can lag. Once none is left,
    * writes `status` as the record of the deleted branch.
    */
   | { do: 'leave-record'; status: BranchStatus }
-  /** Deletes the volume that a move has left unused. Once nothing of it is left, writes `status`. */
+  /** Deletes the unused volume of the last move. Once no object of the volume is left, writes `status`. */
   | { do: 'delete-replaced'; replaced: Replaced; status: BranchStatus }
   /** Deletes the record, which has been kept long enough. */
   | { do: 'delete-record' }

@@ -116,9 +116,9 @@ describe('a branch', () => {
 
   test('that expires is deleted', async () => {
     await it.create('timed')
-    // The expiry is one hour ahead, so that a slow creation cannot reach it. The next operator's clock is one hour
-    // ahead, too. With that clock every gateway's Lease has expired, and no gateway can acknowledge. So the deletion
-    // completes only under the operator with the real clock.
+    // The expiry is one hour ahead, so that a slow creation cannot reach it. `under` starts an operator whose clock
+    // is one hour ahead. For this operator every gateway's Lease has expired, so no gateway can acknowledge. The
+    // deletion completes only under the operator with the real clock.
     await made('timed-1', 'timed', { expiresAt: new Date(Date.now() + 3600_000).toISOString() })
     await under({ now: () => Date.now() + 3600_000 }, async () => {
       await when('timed-1', ({ spec }) => spec.deletionRequestedAt !== undefined)
@@ -202,7 +202,7 @@ describe('a database with branches', () => {
     expect((await it.database('taken'))?.metadata.deletionTimestamp).toBeUndefined()
   })
 
-  test('that is suspended during the creation of a branch stops after the branch exists', async () => {
+  test('that is suspended while a branch is created stops only after the branch is available', async () => {
     await it.create('resting')
     it.workload().snapshots.making = { mode: 'held' }
     await request('resting-1', 'resting')

@@ -36,8 +36,8 @@ function branches({ caches, settings, events, metrics }: BranchControllerOptions
     isOwnAction,
     perform,
     remainingBackups,
-    // Ready reports that the operator does not manage this namespace. The operator does not observe Postgres there,
-    // so the phase stays.
+    // In a namespace that the operator does not manage, the operator cannot observe Postgres. So the phase stays, and
+    // Ready reports why.
     phaseNotServed: ({ phase = 'creating' }) => phase,
     complete: (branch, status, now) => {
       const { metadata, spec } = branch

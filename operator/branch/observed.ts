@@ -26,7 +26,10 @@ export type Observed = ObservedOwner & {
    * move to another target is requested.
    */
   source: Source | undefined
-  /** The database `spec.databaseName`, also for a branch of a branch. Undefined if its id is not `spec.databaseId`. */
+  /**
+   * The database with the name `spec.databaseName` and the id `spec.databaseId`. Undefined if there is no such
+   * database. A branch of a branch has a database, too.
+   */
   root: ManagedDatabase | undefined
   /**
    * The Backup with the name of the branch's prebranch backup. `ownBackup` checks that it was taken for this branch.
@@ -79,7 +82,10 @@ export function instanceOf(branch: Branch, now: number, pods: Pick<PodSettings, 
   }
 }
 
-/** A requested deletion time in the future is replaced by now. */
+/**
+ * Returns since when the branch is being deleted. Returns the current time if `spec.deletionRequestedAt` is in the
+ * future.
+ */
 function deletionSince(branch: Branch, now: number): string | undefined {
   const { metadata, spec, status } = branch
   if (metadata.deletionTimestamp !== undefined) return metadata.deletionTimestamp

@@ -75,7 +75,7 @@ test.each<[string, number, object, number]>([
   expect(await Promise.all([claimOf(1), claimOf(2)])).toEqual([expect.anything(), expect.anything()])
 })
 
-test('does not delete a volume if the Branch is outdated, or if the claim has another uid or owner', async () => {
+test('does not delete a volume if the Branch was recreated, or if the claim has another uid or owner', async () => {
   const moved = await branch(2, { endedAt })
   const other = { ...moved, metadata: { ...moved.metadata, uid: 'other' } }
   expect(await deleteReplaced(cluster, other, replaced(1))).toBe(false)

@@ -1,6 +1,6 @@
 /**
- * Deletes a volume that a move of a branch has replaced, or that a failed move has created. It reads the API server,
- * because a cache can lag, and deleted data are lost.
+ * Deletes a volume that a move of a branch has replaced, or that a failed move has created. Reads the API server: a
+ * cache can lag, and a wrong deletion loses data.
  */
 import type { Cluster } from '../../cluster/index.ts'
 import { type Branch, childNames, firstMember, labels } from '../../crds/index.ts'

@@ -1,6 +1,6 @@
 /**
- * Enqueues a branch when its prebranch backup changes, or when the database `spec.databaseName` changes and its id is
- * not `spec.databaseId`.
+ * Enqueues a branch when its prebranch backup changes. Also enqueues a branch when the database named by
+ * `spec.databaseName` changes, if the database's id is not `spec.databaseId`.
  */
 import { keyOf } from '../../cluster/informer/index.ts'
 import { type Backup, childNames, labels } from '../../crds/index.ts'

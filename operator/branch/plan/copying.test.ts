@@ -103,7 +103,7 @@ describe('a new branch', () => {
     expect(written).not.toContain(childNames.configuration(id, 1))
     expect(written).not.toContain(childNames.statefulSet(id, 1))
   })
-  test('with a leftover claim creates no Postgres on it', () => {
+  test('with an old claim gets no StatefulSet before its source is recorded', () => {
     const { claim } = reconciled.children
     const remaining = claim && {
       ...claim,

@@ -1,4 +1,4 @@
-/** The deletion of a branch: its order, and which record remains for how long. */
+/** The deletion of a branch: its order, its record, and when the record is deleted. */
 import { describe, expect, test } from 'vitest'
 import { apiVersion, type Backup, labels, managedByEspalier, type Task } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
@@ -73,7 +73,7 @@ describe('a branch whose deletion is requested', () => {
     const node = { name: 'n', silentSince: timestamp(now - 1_000), isOutOfService: false }
     expect(planOf(deletionRequested({ node })).requeueAt).toBe(now + 30_000)
   })
-  test('deletes its volume first, and then its source backup', () => {
+  test('deletes its volume before its source backup', () => {
     expect(planOf(deletionRequested({ backup })).actions).not.toContainEqual(removal)
     const given = deletionRequested({ ...cleared, backup })
     expect(planOf(given).actions).toEqual([removal])
@@ -100,7 +100,7 @@ describe('a branch whose deletion is requested', () => {
     expect(planOf(deletionRequested(rest, status)).actions).toEqual([])
     expect(planOf(deletionRequested(rest, status)).status.operation?.taskId).toBe(taskId)
   })
-  test('leaves a record that has the billing times, and has no volume and endpoint', () => {
+  test('leaves a record with the billing times, and without volume or endpoint', () => {
     const given = deletionRequested(
       { ...cleared, task },
       { operation, storage: { capacity: '1Gi', since: ago(0) }, pendingRestart: [] },
@@ -135,7 +135,7 @@ describe('a branch whose deletion is requested', () => {
 describe('a branch whose creation failed', () => {
   const failed = { phase: 'failed' as const, connectableAt: undefined }
   const created = { ...operation, name: 'create-branch' as const }
-  test('loses its objects in the order of a deletion, and then its finalizer', () => {
+  test('is cleaned up in the order of a deletion; its finalizer is removed last', () => {
     expect(planOf({ status: failed }).actions).toMatchObject([{ do: 'apply', kind: 'ConfigMap' }])
     expect(planOf({ status: failed, rest: { ...cleared, backup } }).actions).toEqual([removal])
     expect(planOf({ status: failed, rest: cleared }).actions).toEqual([{ do: 'finish-deletion' }])
@@ -162,7 +162,7 @@ describe('the record of a branch', () => {
   test('without deletedAt is kept', () => {
     expect(planOf(record(0, { status: { deletedAt: undefined } }))).toMatchObject({ actions: [], requeueAt: undefined })
   })
-  test('loses its finalizer first', () => {
+  test('is deleted only after its finalizer is removed', () => {
     const withFinalizer = record(0, { metadata: { finalizers: ['espalier.dev/teardown'] } })
     expect(planOf(withFinalizer)).toMatchObject({ actions: [{ do: 'finish-deletion' }], requeueAt: undefined })
     const deleted = record(30 * day, { metadata: { deletionTimestamp: ago(0) } })
@@ -174,12 +174,12 @@ describe('the record of a branch', () => {
   })
 })
 
-describe('objects that a late write creates', () => {
+describe('objects that a previous leader creates late', () => {
   const unheld = { metadata: { finalizers: [] } }
   test.each<[string, GivenBranch['status']]>([
-    ['failed during creation', { phase: 'failed', connectableAt: undefined }],
-    ['is deleted', { phase: 'deleted', deletedAt: ago(30 * day) }],
-  ])('are deleted first if the branch %s', (_, status) => {
+    ['of a branch whose creation failed', { phase: 'failed', connectableAt: undefined }],
+    ['of a deleted branch', { phase: 'deleted', deletedAt: ago(30 * day) }],
+  ])('%s are deleted', (_, status) => {
     const [secret] = serving.owned.secrets
     if (secret === undefined) throw new Error('there is no Secret')
     const late = { ...cleared, owned: { ...none(serving.owned, []), secrets: [secret] } }

@@ -1,6 +1,6 @@
 /**
- * Plans the deletion of a branch: endpoint, Postgres, volume, source backup, credentials and address. Databases are
- * deleted in the same order. A deletion by `spec.deletionRequestedAt` leaves a record for 30 days. A branch whose
+ * Plans the deletion of a branch in this order: services, endpoint, Postgres, volume, source backup, credentials,
+ * address. A deletion by `spec.deletionRequestedAt` leaves a record for 30 days. A branch whose
  * creation failed keeps its failure reason until a user deletes the branch. Pure.
  */
 import type { AnyObject } from '../../../cluster/index.ts'
@@ -87,8 +87,9 @@ export const planCleanup = (observed: Observed, owner: Owner | undefined, now: n
 })
 
 /**
- * The plan of a failed creation or a deleted branch: removes the operation from the status once the Task has ended. It
- * also deletes objects that a late write of a previous leader has created: children and the source backup.
+ * The plan of a deleted branch, and of a branch whose creation failed. The plan removes the operation from the status
+ * once the operation's Task has ended. The plan also deletes children and a source backup that a previous leader's late
+ * write has created.
  */
 export const planEnded = (observed: Observed, now: number): Plan => {
   const services = { ...observed.services, objects: noServiceObjects }
@@ -123,7 +124,7 @@ function ownedByUid({ branch, owned }: Observed): Observed['owned'] {
 const outcomeOf = (observed: Observed): BranchStatus =>
   withOutcome({ ...observed.branch.status, operation: endedOperation(observed) })
 
-/** Reasons that one pass reports and the next one does not. */
+/** Reasons in Ready that a rejected write causes. A later pass can remove them. */
 const transientReasons = new Set(['Refused', 'NameTaken'])
 
 /**

@@ -1,11 +1,11 @@
 /**
  * Plans a branch: a pure function from the observed state, the time and the settings to actions and status. So the
  * operator can continue after a crash at any point. A branch is created in this order:
- * 1. Its source: a snapshot, or for a branch with `spec.target` a base backup and WAL in the archive. `status.source`
- *    records it.
- * 2. A volume from that source.
- * 3. Postgres. It refuses clients until the source's slots and subscriptions are dropped and all passwords are
- *    replaced.
+ * 1. The operator takes a snapshot of the source. With `spec.target`, the operator selects a base backup and WAL in the
+ *    archive instead. `status.source` records the snapshot or the backup.
+ * 2. The operator creates a volume from `status.source`.
+ * 3. Postgres starts. Postgres refuses clients until the source's slots and subscriptions are dropped and all passwords
+ *    are replaced.
  * 4. The endpoint opens, and billing starts.
  */
 import { isFailedCreation } from '../../../crds/index.ts'

@@ -40,7 +40,7 @@ const begun = () => {
 const move = () => begun().move ?? { target: second, taskId: '', startedAt: '' }
 
 describe('a move', () => {
-  test('begins with one write, which has the next incarnation and the record of the current volume', () => {
+  test('begins with one status write, which records the next incarnation and the current volume', () => {
     const { actions, status } = planOf(requested())
     expect(actions).toEqual([])
     expect(status).toMatchObject({

@@ -1,9 +1,9 @@
 /**
  * Moves a branch to another target. One status write records the new source and the next incarnation, and removes the
  * volume from the status. The operator then creates a new volume and a Postgres on it, as it did at the branch's
- * creation. The previous Postgres keeps its volume, but its endpoint is closed. Once the branch serves from the new
- * volume, the previous volume is deleted. If the target cannot be recovered, one status write returns to the previous
- * volume. Pure.
+ * creation. During the move, the previous Postgres keeps its volume, and the branch's endpoint is closed. Once the
+ * branch serves from the new volume, the operator deletes the previous volume. If the target cannot be recovered, one
+ * status write returns to the previous volume. Pure.
  */
 import {
   childNames,
@@ -70,7 +70,7 @@ const failure = ({ reason, message }: Refusal, now: number): Pick<Move, 'endedAt
 })
 
 const failed = ({ reason, message }: Refusal): Finding =>
-  no(reason, `the branch has not moved, and keeps its data: ${message}`)
+  no(reason, `the branch keeps its data, because the move failed: ${message}`)
 
 /** The deadline of the running move, in ms since the epoch; undefined if no move is running. */
 export const moveDeadline = ({ branch }: Observed): number | undefined =>
@@ -106,12 +106,13 @@ export function returning(
   return nothing(withFindings(observed, findings, { ...previous, move: ended }, now))
 }
 
-/** The condition Progressing of a created branch; undefined during a move. */
+/** The condition Progressing of a connectable branch. Undefined during a move, until the branch serves. */
 export function progressOf({ branch }: Observed, serves: boolean): Finding | undefined {
   const { spec, status = {} } = branch
   const { move, operation } = status
   // Until the Task of the last operation has ended, Progressing reports that operation and not the queued move.
-  if (isMoveRequested(branch) && operation === undefined) return yes('Queued', 'the previous volume is being deleted')
+  if (isMoveRequested(branch) && operation === undefined)
+    return yes('Queued', 'the requested move waits until the unused volume of the last move is deleted')
   if (move === undefined) return no(completed, 'the branch has become connectable')
   if (isMoveRunning(branch)) return serves ? no(completed, 'the branch has moved') : undefined
   const { target, error, reason = 'MoveFailed' } = move
@@ -127,7 +128,7 @@ export const moveAfter = ({ branch }: Observed, serves: boolean, now: number): B
   return move !== undefined && isMoveRunning(branch) && serves ? { ...move, endedAt: timestamp(now) } : move
 }
 
-/** Returns the action that deletes the volume that a move has left unused. `status`: what this plan writes. */
+/** Returns the action that deletes the unused volume of the last move, if any. `status`: what this plan writes. */
 export function deletion(observed: Observed, status: BranchStatus, now: number): Action[] {
   const replaced = replacedBy(observed)
   const { move } = status
@@ -138,8 +139,8 @@ export function deletion(observed: Observed, status: BranchStatus, now: number):
 }
 
 /**
- * Returns the volume to delete: the previous one, or that of a failed move. Returns a deleted volume again if a late
- * write of a previous leader has recreated one of the volume's objects.
+ * Returns the volume to delete: the previous volume, or the volume of a failed move. A previous leader's late write can
+ * recreate an object of a deleted volume. This function then returns the volume again.
  */
 export function replacedBy(observed: Observed): Replaced | undefined {
   const { status = {} } = observed.branch
@@ -151,7 +152,7 @@ export function replacedBy(observed: Observed): Replaced | undefined {
 }
 
 /**
- * The incarnation (the number of a volume) that the branch no longer uses after a move; undefined if there is none.
+ * The incarnation (volume number) that the branch no longer uses after the last move. Undefined if there is none.
  */
 export function replacedIncarnation({ move, incarnation: serving }: BranchStatus): number | undefined {
   if (move?.endedAt === undefined) return undefined

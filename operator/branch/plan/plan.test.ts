@@ -129,7 +129,7 @@ describe('a branch', () => {
       expect(planOf({ ...without, status: { phase: undefined } }).status.phase).toBe('creating')
       expect(planOf(both(without, { spec: requested })).actions).toEqual([])
     })
-    test('loses owner references of its children, and is otherwise not changed', () => {
+    test('removes owner references from its children, and changes nothing else', () => {
       const labelActions = (given: GivenBranch) => does(both(given, { rest: { ...without.rest, ...given.rest } }))
       expect(labelActions(unmarked(service, 'services', true, reference))).toEqual(['mark Service'])
       expect(labelActions(unmarked(service, 'services', true))).toEqual([])
@@ -147,7 +147,7 @@ describe('the owner annotations of children', () => {
       expect(planOf(given).status).toEqual({ ...reconciled, phase: 'creating' })
     }
   })
-  test('are fixed together with other actions if the plan does not change the child otherwise', () => {
+  test('are fixed together with other actions if these actions do not change the child', () => {
     expect(does(unmarked(service, 'services', false))).toEqual(['mark Service'])
     expect(planOf(unmarked(service, 'services', false)).configurationDigest).toBeDefined()
     const pressing = both(unmarked(service, 'services', true), {})
@@ -162,7 +162,7 @@ describe('the owner annotations of children', () => {
       'other',
     ])
   })
-  test('of a claim that is not recorded are fixed only during a deletion or a cleanup', () => {
+  test('of a claim that is not in the status are fixed only during a deletion or cleanup', () => {
     const stray = both(unmarked(claim, 'claims', true, { annotations: { [ownerUidAnnotation]: 'another' } }), {
       status: { ...failedCreation, volume: undefined },
     })
@@ -193,7 +193,7 @@ describe('the expiry of a branch', () => {
 })
 
 describe('the status', () => {
-  test("records the volume before any action if the claim's annotations have the volume's values", () => {
+  test("records the volume before any action if the claim's annotations describe the volume", () => {
     const proven = { ...claim, metadata: { ...claim.metadata } }
     const given: GivenBranch = {
       status: { volume: undefined },
@@ -203,7 +203,7 @@ describe('the status', () => {
     expect(status.volume).toEqual(reconciled.volume)
     expect([actions, status.incarnation]).toEqual([[], 1])
   })
-  test('with only the source or only the volume prevents a second copy', () => {
+  test('with only a source, or only a volume, prevents a second copy', () => {
     const rest = { source: root, children: { ...serving.children, claim: undefined } }
     const copies = (status: GivenBranch['status']) => does({ status, rest }).includes('create-backup')
     const { source } = reconciled

@@ -1,7 +1,7 @@
 /**
- * The Backup that a branch is copied from: a snapshot of its source, with the purpose `prebranch`. It exists at least
- * until the branch's volume is bound, even if the source is deleted before. It is deleted with the branch at the
- * latest. Pure.
+ * The Backup that a branch is copied from: a snapshot of its source, with the purpose `prebranch`. The operator keeps
+ * the Backup until the branch's volume is bound, even if the source is deleted. The operator deletes the Backup
+ * together with the branch, or earlier. Pure.
  */
 import type { Draft } from '../../../cluster/index.ts'
 import {
@@ -22,7 +22,7 @@ import type { BranchStatus, Observed, Source } from '../observed.ts'
 import type { Refusal } from './refusal.ts'
 
 /**
- * `id`: of the branch. The Backup gets its own id when it is created. `isRetained`: whether the Backup is kept after
+ * `id`: the branch's id. The Backup gets its own id when it is created. `isRetained`: whether the Backup is kept after
  * the branch is created.
  */
 export function prebranchDraft({ metadata, spec }: Branch, id: string, isRetained: boolean): Draft<'Backup'> {
@@ -61,7 +61,7 @@ type Copied =
   | { state: 'cut'; source: NonNullable<BranchStatus['source']> }
   | { state: 'failed'; refusal: Refusal }
 
-/** Returns whether the copy is in progress, complete (`cut`) or failed. */
+/** Returns the state of the copy: `underway`, `cut` (complete) or `failed`. */
 export function copied(backup: Backup, branch: Branch, source: Source | undefined, now: number): Copied {
   const { metadata, status = {} } = backup
   const { databaseId, sourceBranch } = branch.spec
@@ -102,7 +102,7 @@ export function copied(backup: Backup, branch: Branch, source: Source | undefine
   }
 }
 
-/** The fields of a branch's backup that identify it. */
+/** The fields by which the operator recognises a Backup as this branch's prebranch backup. */
 export const prebranchOf = ({ databaseName, databaseId, sourceBranch }: Branch['spec']) => ({
   ...{ databaseName, databaseId, sourceBranch, purpose: 'prebranch' as const },
 })

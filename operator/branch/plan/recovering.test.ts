@@ -123,7 +123,7 @@ describe('a branch from the archive', () => {
     return { ...seen, podSettings: settings, instance: instanceOf(observed.branch, now, settings) }
   }
 
-  test("gets an empty volume; `prepare` recovers the data with read access to the source's archive", () => {
+  test("gets an empty volume; the init container reads the data from the source's archive", () => {
     const { actions } = plan(made(), now, branchSettings)
     const claim = actions.find(action => action.do === 'create-claim')
     expect(claim).toBeDefined()

@@ -1,6 +1,6 @@
 /**
- * Plans the source of a branch with `spec.target`. The branch is recovered from the archive: the operator does not
- * connect to the source database. Pure.
+ * Plans the source of a branch with `spec.target`. The branch is recovered from the archive. The source's Postgres need
+ * not run. Pure.
  */
 import type { RecoveryRecord } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
@@ -18,7 +18,7 @@ export const recoverableMessage = (backup: string): string =>
 
 export const recoveringMessage = 'the base backup is being extracted, and WAL is being replayed'
 
-/** Whether the first pod exists and its Postgres does not run yet: its init container recovers the data. */
+/** Whether the pod's init container recovers the data: the pod exists, and Postgres does not run yet. */
 export const isRecovering = ({ instance: { dataSource, status }, pod }: Observed): boolean =>
   dataSource?.kind === 'archive' &&
   status?.volume === undefined &&

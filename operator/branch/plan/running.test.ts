@@ -180,7 +180,7 @@ describe('a branch that was connectable', () => {
     expect([statusOf(since(59_000)).phase, planOf(since(59_000)).requeueAt]).toEqual(['available', now + 1_000])
     expect([statusOf(since(60_000)).phase, planOf(since(60_000)).requeueAt]).toEqual(['failed', undefined])
   })
-  test('and failed is not deleted, and can serve again', () => {
+  test('is not deleted after its phase becomes failed, and can serve again', () => {
     expect(statusOf({ ...since(60_000), status: { phase: 'failed' } }).phase).toBe('failed')
     expect(planOf(since(60_000)).actions).not.toContainEqual({ do: 'finish-deletion' })
     expect(statusOf({ status: { phase: 'failed' } }).phase).toBe('available')
@@ -246,7 +246,7 @@ describe('the status of a branch', () => {
     expect(condition({ rest: { postgres: refused } }, 'ConfigurationRefused')[0]).toBe('True')
     expect(condition({}, 'ConfigurationRefused')[0]).toBeUndefined()
   })
-  test('waits for the answers of Postgres and of the gateways if it needs them', () => {
+  test('waits for Postgres if Postgres was not observed, and for gateways until they acknowledge the route', () => {
     expect(planOf({ rest: { postgres: undefined, isAtRest: false } }).awaitsPostgres).toBe(true)
     const route = serving.route && { ...serving.route, acknowledged: false, waitingFor: ['g'] }
     const waiting = creating({ rest: { route, isAtRest: false } })

@@ -24,8 +24,8 @@ import type { Refusal } from './refusal.ts'
 import { restartsOf } from './restarts.ts'
 
 /**
- * How long a created branch may fail to serve before its phase becomes `failed`. A restart of Postgres usually takes
- * less time. During a restart in the region's window, the limit is `maintenanceMs` instead.
+ * A connectable branch that does not serve for this time becomes `failed`. A restart of Postgres usually takes less
+ * time. During a restart in the region's window, the limit is `maintenanceMs` instead.
  */
 const toleratedMs = 60_000
 /** The delay before the deletion of a replaced volume is retried. */
@@ -100,8 +100,8 @@ function creationFailure(
 }
 
 /**
- * Returns the time at which the branch stopped serving. Returns `now` if it served in the previous pass. After a failed
- * move, returns at earliest the time of the return to the previous volume.
+ * Returns the time at which the branch stopped serving, or `now` if the branch served in the previous pass. Ignores the
+ * time before the last move ended, because the endpoint was closed during the move.
  */
 function notServingSince({ branch }: Observed, now: number): number {
   const ready = conditionOf(branch.status, 'Ready')
@@ -109,7 +109,10 @@ function notServingSince({ branch }: Observed, now: number): number {
   return ready?.status === 'False' ? Math.max(Date.parse(ready.lastTransitionTime), returnedAt) : now
 }
 
-/** When a branch that does not serve becomes failed. Undefined if this time has passed, or if there is none. */
+/**
+ * When a branch that does not serve becomes `failed`. Undefined if this time has passed. Also undefined if the branch
+ * serves or was never connectable, and during a move.
+ */
 function failsAt(observed: Observed, { serves }: Assessment, time: MaintenanceTime): number | undefined {
   const { now, maintenanceMs } = time
   const { connectableAt, maintenance } = observed.branch.status ?? {}
@@ -126,8 +129,8 @@ function phaseOf(observed: Observed, assessment: Assessment, time: MaintenanceTi
 }
 
 /**
- * Returns the creation until the branch is connectable. After that, returns `status.operation` until its Task has
- * ended. Progressing can report the end of an operation before its Task does.
+ * Until the branch is connectable, returns the operation `create-branch`. After that, returns `status.operation` until
+ * the operation's Task has ended. Progressing can report the end of an operation before the Task does.
  */
 function operationAfter(observed: Observed, isMade: boolean, now: number): BranchStatus['operation'] {
   const { status } = observed.branch
