@@ -40,7 +40,7 @@ export const backupPolicy = z.strictObject({
     .min(1)
     .max(3650)
     .optional()
-    .describe('For how many days scheduled backups are kept. Omitted: 7, and at most 30 backups.'),
+    .describe('For how many days scheduled backups are kept. Omitted: 7, and at most 30 backups of each kind.'),
   retention: z
     .strictObject({
       hot: retentionOfPurposes.optional().describe('Retention of hot backups (snapshots of the volume).'),

@@ -33,6 +33,6 @@ export function suspensionBlock(backups: readonly Backup[], branches: readonly B
   if (branch === undefined) return undefined
   return {
     reason: 'AwaitsBranch',
-    message: `the branch ${branch.metadata.name} is being created: Postgres is stopped when the branch exists`,
+    message: `the branch ${branch.metadata.name} is being created: Postgres is stopped when the branch has its data`,
   }
 }
