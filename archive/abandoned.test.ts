@@ -36,7 +36,7 @@ test('only leftovers older than a day are removed, even if the clock is an hour 
   expect(readdirSync(join(root, 'a/1/wal'))).toEqual(['.partial-new'])
 })
 
-test('a killed first start does not prevent the next start', async () => {
+test('an archive that was killed during its first start can start again', async () => {
   writeAged('check-1234', 1000)
   writeAged('key-check.claim-1234', 1000)
   await checkKey(store, keys)

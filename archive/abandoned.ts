@@ -1,7 +1,7 @@
 /**
- * Removes leftovers of killed writers: incomplete uploads, and probe objects. A program writes probe objects when it
- * opens a store. Only leftovers older than a day are removed: a clock that is wrong by hours must not end a running
- * upload.
+ * Removes incomplete uploads and probe objects of killed programs. A program writes a probe object when it opens an S3
+ * store. Uploads and probe objects younger than a day stay: with a wrong clock, the archive could otherwise delete a
+ * running upload.
  */
 import type { Logger } from 'pino'
 import { probePrefix } from './names.ts'
@@ -22,7 +22,10 @@ export async function removeAbandoned(store: ObjectStore, now: number): Promise<
   return count
 }
 
-/** Removes leftovers now and every six hours. Never fails: after a store error it tries again after six hours. */
+/**
+ * Removes old uploads and probe objects now and every six hours. Never fails: after a store error it tries again after
+ * six hours.
+ */
 export function removeAbandonedRegularly(
   store: ObjectStore,
   { logger, now = Date.now }: { logger: Logger; now?: () => number },
@@ -30,9 +33,9 @@ export function removeAbandonedRegularly(
   const remove = async () => {
     try {
       const count = await removeAbandoned(store, now())
-      if (count > 0) logger.info({ count }, 'removed leftovers of interrupted uploads')
+      if (count > 0) logger.info({ count }, 'removed incomplete uploads and old probe objects')
     } catch (error) {
-      logger.warn({ err: error }, 'could not remove leftovers of interrupted uploads')
+      logger.warn({ err: error }, 'could not remove incomplete uploads and old probe objects')
     }
   }
   void remove()

@@ -33,7 +33,7 @@ async function first({ store }: Archive, prefix: string, most: number): Promise<
 }
 
 /**
- * Deletes the records of backups first. Reads no record: a damaged record must not keep all objects for ever.
+ * Deletes the records of backups first. Does not read the records: a damaged record must not prevent the deletion.
  * @throws ArchiveError `store`
  */
 export async function deleteIncarnation(archive: Archive, incarnation: Incarnation, most: number): Promise<Deleted> {
@@ -76,7 +76,8 @@ async function* namesBefore({ store }: Archive, prefix: string, before: string):
       if (timeline === undefined) continue
       if (found < position) yield name
       else {
-        // This timeline has no more names before the position: skip to the next timeline. `~` sorts after every name.
+        // This timeline has no more names before the position: skip to the next timeline. `~` sorts after every
+        // character in names.
         next = `${prefix}${timeline}~`
         break
       }

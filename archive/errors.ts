@@ -1,7 +1,7 @@
 /** Faults of an object in the archive, or of the store. Clients receive the message: it contains no key. */
 type ArchiveFault =
   /** An object with this name and other content exists: two primaries may be archiving. */
-  | { kind: 'conflict'; name: string; stored: string; offered: string }
+  | { kind: 'conflict'; name: string; stored: string; received: string }
   /** The object is missing, truncated or changed, or the archive did not write it. */
   | { kind: 'damaged'; name: string; detail: string }
   /** The object was encrypted with a key that this program does not have. */
@@ -13,13 +13,13 @@ type ArchiveFault =
    * store's name for the error, or the archive's own code (`Gone`, `NotStored`).
    */
   | { kind: 'store'; name: string; code: string; detail: string; isTemporary: boolean }
-  /** The store has objects that were encrypted with a key that is not configured. */
+  /** The store was created with a key that is not configured, or it has objects but no key-check object. */
   | { kind: 'wrong key'; detail: string }
 
 const messageOf = (fault: ArchiveFault): string => {
   switch (fault.kind) {
     case 'conflict':
-      return `${fault.name}: the archive has other content under this name (SHA-256 ${fault.stored}, offered ${fault.offered}); check whether two servers archive under one identity`
+      return `${fault.name}: the archive has other content under this name (stored SHA-256 ${fault.stored}, received ${fault.received}); check whether two servers archive under one identity`
     case 'damaged':
       return `${fault.name}: the object is damaged: ${fault.detail}`
     case 'unknown key':

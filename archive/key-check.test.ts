@@ -25,11 +25,11 @@ const withSibling = (byte: number): ObjectStore => ({
   },
 })
 
-test('two replicas that start at the same time on an empty store both start', async () => {
+test('two replicas can start at the same time on an empty store', async () => {
   await checkKey(withSibling(7), keys(7))
 })
 
-test('of two replicas with different keys, the second is refused', async () => {
+test('the second of two replicas with different keys cannot start', async () => {
   await expect(checkKey(withSibling(7), keys(8))).rejects.toThrow(
     'which is not configured. Espalier stores nothing there',
   )

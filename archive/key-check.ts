@@ -1,6 +1,6 @@
 /**
- * Checks at startup that the configured key is the store's key. If an administrator lost the key and created a new key,
- * the archive must not write beside objects that it cannot decrypt.
+ * Checks at startup that the store's key is configured. If an administrator lost the key and created a new key, the
+ * archive must not write beside objects that it cannot decrypt.
  */
 import { createHash } from 'node:crypto'
 import { ArchiveError } from './errors.ts'
@@ -15,7 +15,7 @@ const content = { sha256: createHash('sha256').update(text).digest('hex'), size:
 
 /**
  * Writes the key-check object if the store is empty, otherwise reads it.
- * @throws ArchiveError `wrong key` if the key is not the store's, `damaged`, `store`
+ * @throws ArchiveError `wrong key` if the store's key is not configured or cannot be checked; `damaged`; `store`
  */
 export async function checkKey(store: ObjectStore, keys: ArchiveKeys): Promise<void> {
   const isThere = async () => (await readHeader({ store, keys }, keyCheckName).catch(explained(store))) !== undefined

@@ -1,8 +1,8 @@
 /** Object names: a database's objects are below `<id>/<incarnation>/`. */
 
 /**
- * One volume of a database: the database's id (a UUID), and the volume's number, from 1. In URIs and documents, the
- * incarnation is this number.
+ * One volume of a database: the database's id (a UUID), and the volume's number, from 1. In URIs and documents,
+ * `incarnation` means only the volume's number.
  */
 export type Incarnation = { readonly databaseId: string; readonly number: number }
 
@@ -32,7 +32,7 @@ export const incarnationPrefix = ({ databaseId, number }: Incarnation): string =
 
 export const walPrefix = (incarnation: Incarnation): string => `${incarnationPrefix(incarnation)}wal/`
 
-/** The prefix of streamed pieces of segments that are not yet archived completely. */
+/** The prefix of pieces. Agents send a piece before the complete segment is archived. */
 export const tailPrefix = (incarnation: Incarnation): string => `${incarnationPrefix(incarnation)}tail/`
 
 /** A byte range of a segment. `stream`: identifies the sender; absent in pieces of earlier versions. */
@@ -60,7 +60,7 @@ export function parsePiece(name: string): Piece | undefined {
 /** The object that shows whether the store was created with the configured key. */
 export const keyCheckName = 'key-check'
 
-/** The prefix of probe objects. A program writes them at its start to test the store, and then deletes them. */
+/** The prefix of probe objects. A program writes a probe object when it opens an S3 store, and then deletes it. */
 export const probePrefix = 'check-'
 
 const identityPrefix = 'urn:espalier:archive:'

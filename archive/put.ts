@@ -30,7 +30,8 @@ type NewObject = {
 /**
  * @param object `content`: digest and size of the content of `source`
  * @returns `exists` if an object with this content existed before
- * @throws ArchiveError `conflict` if an object with other content exists; `content differs`; `store`
+ * @throws ArchiveError `conflict` if an object with other content exists; `damaged` or `unknown key` if the archive
+ *   cannot read the existing object's header; `content differs`; `store`
  */
 export async function putOnce(
   archive: Archive,
@@ -56,7 +57,7 @@ export async function putOnce(
   return result
 }
 
-/** @throws ArchiveError `conflict` if the object has other content */
+/** @throws ArchiveError `conflict` if the object has other content; `damaged`, `unknown key`, `store` */
 async function isStored(
   archive: Archive,
   name: string,
@@ -69,13 +70,14 @@ async function isStored(
   return true
 }
 
-const conflict = (name: string, stored: string, { sha256: offered }: Content) =>
-  new ArchiveError({ kind: 'conflict', name, stored, offered })
+const conflict = (name: string, stored: string, { sha256: received }: Content) =>
+  new ArchiveError({ kind: 'conflict', name, stored, received })
 
 /**
  * For stores without conditional writes: a writer first creates a lock object. The lock's name contains the SHA-256 of
- * the object's content. The writer continues only if no other lock exists. Each writer lists the locks after it has
- * created its own, so at least one of two conflicting writers finds both locks.
+ * the object's content. The writer continues only if no lock with another SHA-256 exists. The writer does not delete
+ * the lock. Each writer lists the locks after it has created its own lock. So at least one of two conflicting writers
+ * finds both locks.
  */
 async function claim(
   store: ObjectStore,

@@ -1,8 +1,8 @@
 /**
- * The tail of a segment that is not yet archived completely. A stream is one sender's pieces of the segment, from the
- * first byte on. The tail is the stream that reaches furthest. Pieces of several streams are never joined: if two
- * servers archive under one identity, their bytes differ. Pieces of earlier versions have no stream in their names:
- * they are joined with the pieces of every stream.
+ * Reads the tail of a segment that is not yet archived completely. A stream consists of one sender's pieces of a
+ * segment. The tail is the stream that has the most bytes before its first gap. Pieces of several streams are never
+ * joined: if two servers archive under one identity, their bytes differ. Pieces of earlier versions have no stream in
+ * their names: these pieces are joined with the pieces of every stream.
  */
 import { followsOther } from '../instance/archive/predecessor.ts'
 import { ArchiveError } from './errors.ts'
@@ -15,7 +15,7 @@ type StoredPiece = Piece & { name: string }
 type Tail = {
   /** The number of bytes from the segment's first byte to the first gap. */
   readonly length: number
-  /** @throws ArchiveError `damaged`, `store` or `unknown key`, or an error of zstd, while the content is read */
+  /** @throws ArchiveError `damaged`, `store` or `unknown key`, while the content is read */
   read(): AsyncGenerator<Uint8Array>
 }
 
@@ -30,8 +30,7 @@ async function piecesOf({ store }: Archive, incarnation: Incarnation, segment: s
 }
 
 /**
- * Omits streams that were sent with another predecessor. `predecessor`: the SHA-256 of the segment that was replayed
- * last.
+ * Omits streams that follow another segment. `predecessor`: the SHA-256 of the segment that was replayed last.
  */
 async function followingOf(
   archive: Archive,
@@ -71,7 +70,7 @@ function coverOf(pieces: readonly StoredPiece[]): Cover {
 }
 
 /**
- * @param predecessor the SHA-256 of the segment that was replayed last. Streams with another predecessor are ignored
+ * @param predecessor the SHA-256 of the segment that was replayed last. Streams that follow another segment are ignored
  * @throws ArchiveError `store`; with a predecessor also `damaged` or `unknown key`
  */
 export async function tailOf(
@@ -92,7 +91,7 @@ export async function tailOf(
 
 async function* contentOf({ store, keys }: Archive, { name }: StoredPiece, skip: number): AsyncGenerator<Uint8Array> {
   const stored = await store.read(name)
-  // A piece is deleted once its segment is archived completely, or with old WAL.
+  // `deleteTail` deletes the pieces of an archived segment, and `deleteWal` deletes the pieces of old segments.
   if (stored === undefined) throw missing(name)
   let remaining = skip
   for await (const chunk of (await unsealed(stored, { name, keys })).content) {

@@ -10,12 +10,12 @@ import { unsealed } from '../object/seal.ts'
 import type { Archive } from '../put.ts'
 import { type BackupRecord, backupNames, backupRecord, backupsPrefix } from './record.ts'
 
-/** How many parts are read while one is extracted. */
+/** The number of parts that are read ahead while another part is extracted. */
 const partsAhead = 2
 
 /**
  * The ids of all backups, also of incomplete backups, in order. A UUIDv7 begins with the time, so the newest backup is
- * the last. To skip a backup's parts, it lists again from the end of the backup's names.
+ * the last. To skip a backup's parts, `begunBackups` starts a new list after the backup's last possible name.
  */
 export async function* begunBackups(
   { store }: Archive,
@@ -23,7 +23,7 @@ export async function* begunBackups(
   after?: string,
 ): AsyncGenerator<string> {
   const prefix = backupsPrefix(incarnation)
-  // Every object name sorts before `~`.
+  // `~` sorts after every character in names.
   const behind = (id: string): string => `${prefix}${id}/~`
   for (let last = after === undefined ? undefined : behind(after); ; ) {
     let id: string | undefined
@@ -79,7 +79,7 @@ function jsonOf(bytes: Buffer): unknown {
   }
 }
 
-/** @throws ArchiveError `damaged`, also if it is missing; `store`, `unknown key` */
+/** @throws ArchiveError `damaged`, also if the manifest is missing; `store`, `unknown key` */
 export async function readManifest(
   archive: Archive,
   incarnation: Incarnation,
@@ -106,7 +106,8 @@ export function readParts(
 
 async function contentOf({ store, keys }: Archive, name: string, expected: Content): Promise<Buffer> {
   const stored = await store.read(name)
-  if (stored === undefined) throw new ArchiveError({ kind: 'damaged', name, detail: 'it is missing' })
+  if (stored === undefined)
+    throw new ArchiveError({ kind: 'damaged', name, detail: 'the store has no object with this name' })
   return unsealedComplete(stored, { name, keys }, expected)
 }
 

@@ -106,7 +106,8 @@ async function readBack(
   signal?: AbortSignal,
 ): Promise<void> {
   const stored = await store.read(name, undefined, signal)
-  if (stored === undefined) throw new ArchiveError({ kind: 'damaged', name, detail: 'it no longer exists' })
+  if (stored === undefined)
+    throw new ArchiveError({ kind: 'damaged', name, detail: 'the store has no object with this name after the write' })
   const { content } = await authenticated(stored, { name, keys })
   if (content?.sha256 !== sha256) throw new ArchiveError({ kind: 'damaged', name, detail: 'it has other content' })
 }

@@ -1,4 +1,4 @@
-/** Reads a complete object of known size into memory. One call decompresses it, outside the event loop. */
+/** Reads a complete object of known size into memory. One zstd call decompresses the object, in another thread. */
 import { promisify } from 'node:util'
 import { zstdDecompress } from 'node:zlib'
 import { ArchiveError } from '../errors.ts'
@@ -9,8 +9,8 @@ import { opened } from './seal.ts'
 const decompress = promisify(zstdDecompress)
 
 /**
- * The content of an object, in one buffer. Computes no digest: the authenticated header has the expected digest, each
- * frame is authenticated, and the length is checked.
+ * The content of an object, in one buffer. Does not compute the digest again: the header and each frame are
+ * authenticated, and the length is checked.
  * @param expected the content that the object must have
  * @throws ArchiveError `damaged`, `unknown key`
  */
@@ -24,7 +24,7 @@ export async function unsealedComplete(
   const isExpected = header.content?.sha256 === expected.sha256 && header.content.size === expected.size
   const buffered: Buffer[] = []
   for await (const frame of frames) {
-    // Inside the loop: an error thrown here closes the source.
+    // Throw inside the loop: this closes the source.
     if (!isExpected) throw damaged("it has other content than the backup's record names")
     buffered.push(frame)
   }

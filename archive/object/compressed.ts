@@ -30,7 +30,8 @@ export async function* verifiedCompressed(
   try {
     for await (const piece of source) {
       length += piece.length
-      if (length > mostCompressed(content.size)) throw failure(`it has more than ${content.size} bytes`)
+      if (length > mostCompressed(content.size))
+        throw failure(`its compressed content has more than ${mostCompressed(content.size)} bytes`)
       await Promise.race([written, compared])
       // Another thread decompresses the chunk while the caller stores it.
       written = new Promise<void>(resolve => zstd.write(piece, () => resolve()))
@@ -60,7 +61,8 @@ export async function* verifiedEncoded(
   for await (const piece of source) {
     hash.update(piece)
     length += piece.length
-    if (length > mostCompressed(size)) throw failure(`it has more than ${size} bytes`)
+    if (length > mostCompressed(size))
+      throw failure(`its compressed content has more than ${mostCompressed(size)} bytes`)
     yield piece
   }
   const digest = hash.digest('hex')

@@ -57,8 +57,8 @@ export async function* encryptedFrames(source: AsyncIterable<Uint8Array>, key: U
 }
 
 /**
- * Decrypts frames. Yields a frame's data only after it has authenticated the frame. A truncated end is detected only at
- * the end.
+ * Decrypts frames. Yields a frame's data only after it has authenticated the frame. Detects a truncated
+ * object only after it has yielded the other frames.
  * @throws ArchiveError `damaged`
  */
 export async function* decryptedFrames(

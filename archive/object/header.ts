@@ -1,6 +1,6 @@
 /**
- * The header of an object describes its content. It is clear text, and authenticated. A reader refuses an object that
- * was moved to another name, or whose header was changed.
+ * The header of an object describes the object's content. The header is authenticated, but not encrypted. A reader
+ * refuses an object that was moved to another name, or whose header was changed.
  *
  *     magic "ESPARCH1" | length of the JSON, 4 bytes big endian | JSON | HMAC-SHA256 of all bytes before it
  */

@@ -167,7 +167,7 @@ test('a reader that stops early closes the source', async () => {
   expect(ended).toBe(true)
 })
 
-test('an object whose sender stored no valid zstd is reported as damaged, with its name', async () => {
+test('an object whose content is not valid zstd is damaged, and the error names the object', async () => {
   const bytes = randomBytes(1000)
   const stored = { name, keys, content: contentOf(bytes), isVerified: true, isCompressed: true }
   for (const body of [bytes, zstdCompressSync(bytes).subarray(0, 500)]) {

@@ -91,7 +91,7 @@ export function plainOf({ compression, content, name }: ObjectHeader, frames: By
   return content === undefined ? plain : verified(plain, content, damaged)
 }
 
-/** Authentic bytes that are no zstd were sent so: a part's content is not decompressed when it arrives. */
+/** Authentic bytes can be invalid zstd: the archive does not decompress a part when it receives the part. */
 async function* decompressed(frames: Bytes, damaged: (detail: string) => Error): Bytes {
   try {
     yield* through(frames, createZstdDecompress({ chunkSize: yieldedBytes }))
@@ -153,8 +153,8 @@ async function* verified(source: Bytes, { sha256, size }: Content, failure: (det
 }
 
 /**
- * Divides the source into chunks of `size` bytes. Two buffers alternate: a chunk is valid until the reader requests the
- * second chunk after it.
+ * Divides the source into chunks of `size` bytes. Two buffers alternate. A chunk stays valid while the reader uses
+ * the next chunk.
  */
 async function* gathered(source: Bytes, size: number): Bytes {
   let [filling, other]: (Buffer | undefined)[] = []

@@ -91,7 +91,7 @@ const filesOf = (folder: string) => {
   }
 }
 
-test('a tail is read from the first byte to the first gap, also from overlapping pieces', async () => {
+test('a tail is read to the first gap, even if pieces overlap', async () => {
   const [wal, name] = [randomBytes(9000), segment(1)]
   expect(await call('writer', 'GET', `${base}/tail/${name}`)).toMatchObject({ status: 404 })
   expect(await putPiece(name, wal, 100, 3000)).toMatchObject({ status: 201 })
@@ -137,7 +137,7 @@ test('only pieces of a completely archived segment are deleted', async () => {
   expect(await call('reader', 'GET', `${base}/tail/${segment(3)}`)).toMatchObject({ status: 200 })
 })
 
-test('the digest of the compressed body is checked for a part, the digest of the content for a segment', async () => {
+test('the archive checks the compressed digest of a part, and the content digest of a segment', async () => {
   const [part, other] = [Buffer.alloc(100_000, 'a row '), Buffer.alloc(100_000, 'other ')]
   const digest = (bytes: Buffer) => `sha-256=:${createHash('sha256').update(bytes).digest('base64')}:`
   const sent = (path: string, body: Buffer, of = body) =>
@@ -235,7 +235,7 @@ test.each<[Who, string, string, number]>([
   expect(filesOf('.').toSorted()).toEqual(before)
 })
 
-test('old WAL is deleted page by page, on all timelines and with its pieces; timeline histories remain', async () => {
+test('old WAL and its pieces are deleted on all timelines, in pages; timeline histories remain', async () => {
   const files = [10, 11, 12, 13].flatMap(number => [segment(number), segment(number, 2)])
   for (const file of [...files, `${segment(11)}.00000028.backup`, '00000002.history'])
     await put(`wal/${file}`, Buffer.from(file))
@@ -254,7 +254,7 @@ test('a backup and a complete incarnation are deleted, and the deletion can be r
     expect(await call('operator', 'DELETE', `${base}/backups/${backupId}`)).toMatchObject({ status: 204 })
     expect(filesOf('backups').filter(name => /record|manifest|0000/.test(name.slice(36)))).toEqual([])
   }
-  // A record that cannot be read does not keep the other objects.
+  // An unreadable record does not prevent the deletion of the other objects.
   const broken = join(root, databaseId, '1', 'backups', backupId)
   mkdirSync(broken, { recursive: true })
   writeFileSync(join(broken, 'record'), 'not an object of the archive')

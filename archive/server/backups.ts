@@ -10,7 +10,7 @@ import { type Archive, putOnce, readHeader } from '../put.ts'
 import { type Answer, refusal } from './answer.ts'
 import { parseContent } from './content.ts'
 
-/** A record has about 94 bytes for each part. So this limits a backup to about 2.9 TB, in parts of 16 MiB. */
+/** A record has about 94 bytes for each part. So this limits a backup to about 3.0 TB, in parts of 16 MiB. */
 const mostRecordBytes = 16 * 1024 * 1024
 const concurrentReads = 32
 
@@ -30,7 +30,7 @@ export async function listBackups(
 
 type Incoming = AsyncIterable<Buffer> & { headers: { [name: string]: string | string[] | undefined } }
 
-/** Responds with the size of the backup in the store. */
+/** Responds with the stored size of the backup's parts and manifest. */
 export async function receiveRecord(
   archive: Archive,
   { incarnation, id, name }: { incarnation: Incarnation; id: string; name: string },
@@ -43,10 +43,14 @@ export async function receiveRecord(
     return refusal(415, 'bad_request', 'content-encoding: not allowed for a record; send it uncompressed')
   const bytes = await buffer(request)
   const { size, sha256 } = content.value
-  if (bytes.length !== size || createHash('sha256').update(bytes).digest('hex') !== sha256)
-    throw new ArchiveError({ kind: 'content differs', name, detail: 'it has another size or digest' })
+  if (bytes.length !== size)
+    throw new ArchiveError({ kind: 'content differs', name, detail: `it has ${bytes.length} bytes, not ${size}` })
+  const digest = createHash('sha256').update(bytes).digest('hex')
+  if (digest !== sha256)
+    throw new ArchiveError({ kind: 'content differs', name, detail: `its SHA-256 is ${digest}, not ${sha256}` })
   const record = parseRecord(bytes)
-  if (record === undefined) return refusal(400, 'bad_request', 'the body is not the record of a backup')
+  if (record === undefined)
+    return refusal(400, 'bad_request', "body: must be a backup record; bytes: must be the sum of the parts' sizes")
   const checked = await storedBytesOf(archive, incarnation, id, record)
   if ('wrong' in checked)
     return refusal(
@@ -71,7 +75,7 @@ function parseRecord(bytes: Buffer): BackupRecord | undefined {
   }
 }
 
-/** The size of all objects in the store. Reads each object's header, and not its content. */
+/** The stored size of the backup's parts and manifest. Reads each object's header, and not its content. */
 async function storedBytesOf(
   archive: Archive,
   incarnation: Incarnation,

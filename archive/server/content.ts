@@ -13,7 +13,7 @@ type Parsed =
   | { kind: 'parsed'; value: Content; isCompressed: boolean; encodedSha256: string | undefined }
   | { kind: 'refused'; answer: Answer }
 
-/** The maximum size of a file. Segments of Espalier databases have 16 MiB; other servers may use larger segments. */
+/** The maximum size of a file. Segments of Espalier databases have 16 MiB. Segments of other servers can be larger. */
 export const mostFileBytes = 64 * 1024 * 1024
 
 const bad = (message: string, status = 400): Parsed => ({

@@ -18,10 +18,10 @@ import { clientOf, parseTarget, refusalFor, type Target } from './request.ts'
 import type { Transfers } from './transfers.ts'
 
 export type Limits = {
-  /** Maximum number of concurrent transfers of segments, parts and restores, and of deletions. */
+  /** Maximum number of concurrent requests that read, write or delete objects other than pieces. */
   transfers: number
   transfersOfClient: number
-  /** The same for pieces of a tail. A separate limit, so that larger transfers do not cause refusals of pieces. */
+  /** The same for pieces. The limit is separate, so that the archive still accepts pieces during larger transfers. */
   pieces: number
   piecesOfClient: number
   connections: number
@@ -62,7 +62,8 @@ export async function answerTo(served: Served, exchange: Exchange): Promise<Answ
   const report = () => served.metrics.running(served.transfers.running + served.pieces.running)
   report()
   // The archive may check or delete a large backup for minutes. The server sends 102 Processing for at most 10 minutes,
-  // and not to clients of HTTP/1.0. Then the idle timeout would close the connection.
+  // and not to clients of HTTP/1.0. Without 102, the idle timeout would close the connection. So the idle timeout of
+  // these requests is 10 minutes.
   if (isSlow(request.method, value)) request.socket.setTimeout(slowMs)
   try {
     return request.method === 'DELETE' ? await remove(served, value, client) : await transfer(served, value, exchange)
@@ -91,7 +92,7 @@ async function remove(served: Served, target: Target, client: Identity): Promise
   }
   if (target.kind === 'incarnation')
     return { status: 200, body: await deleteIncarnation(served, incarnation, served.limits.listed) }
-  // A request without `before` must not delete all WAL: only the path of the incarnation does that.
+  // A request without `before` must not delete all WAL. To delete everything, clients use the incarnation's path.
   if (target.kind !== 'wal' || target.before === undefined)
     return refusal(400, 'bad_request', 'before: required; must be the name of a segment')
   return { status: 200, body: await deleteWal(served, incarnation, target.before, served.limits.listed) }
@@ -127,13 +128,17 @@ async function receive(
   const content = parseContent(request.headers, ...(target.kind === 'piece' ? [mostPieceBytes] : []))
   if (content.kind === 'refused') return content.answer
   if (target.kind === 'piece' && target.piece.length !== content.value.size)
-    return refusal(400, 'bad_request', 'the size of the content must be the length in the name of the piece')
+    return refusal(
+      400,
+      'bad_request',
+      `${content.isCompressed ? 'espalier-length' : 'content-length'}: must be the length in the name of the piece`,
+    )
   const predecessor = parsePredecessor(request.headers)
   if (predecessor === 'invalid') return invalidPredecessor()
   const object = { name: objectName(target), content: content.value, source: request, predecessor }
   const { isCompressed } = content
-  // Files of a backup are checked by its manifest when they are read. WAL has no manifest: it is decompressed and
-  // checked here.
+  // A restore checks a backup's data files with the manifest. WAL has no manifest: the archive decompresses and checks
+  // WAL here.
   const encodedSha256 = target.kind === 'backup object' ? content.encodedSha256 : undefined
   const result = await putOnce(served, { ...object, isCompressed, encodedSha256 }, signal)
   if (result === 'created') served.metrics.stored(content.value.size)

@@ -4,7 +4,7 @@ import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 export type ArchiveMetrics = {
   readonly registry: Registry
   request(method: string, status: number, seconds: number): void
-  /** The content of a new object, before compression. */
+  /** Counts the bytes of a new object, before compression. */
   stored(bytes: number): void
   /** The number of current transfers. */
   running(count: number): void
@@ -24,7 +24,7 @@ export function createArchiveMetrics(): ArchiveMetrics {
   })
   const bytes = new Counter({
     name: 'espalier_archive_stored_bytes_total',
-    help: 'Bytes of new objects, before compression.',
+    help: 'Bytes of new objects before compression, without records of backups.',
     registers,
   })
   const transfers = new Gauge({

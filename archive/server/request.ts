@@ -144,6 +144,7 @@ export function refusalFor(client: Identity, method: string, target: Target): An
   // A writer that restarts a backup deletes its own leftovers; only the operator may delete a complete backup.
   const mayAbandon = target.kind === 'backup' && client.kind === 'writer'
   if (method === 'DELETE' && !mayAbandon) return refusal(403, 'forbidden', 'only the operator may delete these objects')
-  if (method === 'PUT' && client.kind === 'reader') return refusal(403, 'forbidden', 'the certificate may only read')
+  if (method === 'PUT' && client.kind === 'reader')
+    return refusal(403, 'forbidden', 'the certificate permits only reads')
   return undefined
 }

@@ -102,12 +102,12 @@ test('repeating a PUT succeeds; a PUT of other content is refused, and the objec
   expect((await call('GET', path(segment(2)))).body.equals(wal)).toBe(true)
 })
 
-test('a connection is kept for longer than a minute', async () => {
+test('the server keeps an idle connection open for longer than a minute', async () => {
   const { headers } = await call('HEAD', path(segment(2)), { headers: { connection: 'keep-alive' } })
   expect(headers['keep-alive']).toBe('timeout=65')
 })
 
-test('if two servers archive one name at the same time, one server is refused', async () => {
+test('the archive refuses one of two servers that send different content under one name at the same time', async () => {
   const results = await Promise.all(
     [randomBytes(3_000_000), randomBytes(3_000_000)].map(wal => put(path(segment(3)), wal)),
   )
@@ -186,7 +186,7 @@ test("a segment's salt identifies the previous segment; a tail omits streams wit
   }
 })
 
-test('a client that disconnects in the middle of a segment leaves nothing, and can send it again', async () => {
+test('after a client disconnects during a segment, no partial file exists, and the client can retry', async () => {
   const wal = randomBytes(1_000_000)
   const { port } = server.address
   const headers = { 'content-digest': digestOf(wal), 'content-length': wal.length }
@@ -217,11 +217,11 @@ test('a client that sends nothing for the idle timeout is disconnected, and its 
 })
 
 test.each([
-  ['another database', identityOf({ databaseId: databaseId.replace('0001', '0002'), number: 1 }), 403],
-  ['another incarnation', identityOf({ databaseId, number: 2 }), 403],
-  ['no incarnation', 'urn:espalier:archive:', 401],
-  ['an invalid number', `urn:espalier:archive:${databaseId}:01`, 401],
-  ['another kind of URI', `urn:espalier:other:${databaseId}:1`, 401],
+  ['a URI of another database', identityOf({ databaseId: databaseId.replace('0001', '0002'), number: 1 }), 403],
+  ['a URI of another incarnation', identityOf({ databaseId, number: 2 }), 403],
+  ['a URI without an incarnation', 'urn:espalier:archive:', 401],
+  ['a URI with an invalid number', `urn:espalier:archive:${databaseId}:01`, 401],
+  ['a URI of another kind', `urn:espalier:other:${databaseId}:1`, 401],
 ])('a certificate with %s has no access', async (_, uri, status) => {
   const certificate = certified([uri])
   for (const [method, target] of [
@@ -233,7 +233,7 @@ test.each([
     expect(await call(method, target, { certificate })).toMatchObject({ status })
 })
 
-test('a client has no access with two identities, another authority, a server certificate or none', async () => {
+test('a client with two identities, another authority, a server certificate or no certificate is refused', async () => {
   const other = { databaseId, number: 2 }
   const target = path(segment(1))
   const read = (certificate: Sent['certificate']) => call('GET', target, { certificate })

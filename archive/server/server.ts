@@ -1,7 +1,7 @@
 /**
- * The archive's HTTPS server. A database's certificate, from the installation's authority, names one incarnation, and
- * gives access only to this incarnation's objects. The operator's certificate gives access to lists, records and
- * deletions.
+ * The archive's HTTPS server. The installation's authority issues the certificates. A database's certificate names one
+ * incarnation, and permits reads and writes of only this incarnation's objects. A restore's certificate permits only
+ * reads. The operator's certificate gives access to lists, records and deletions.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
@@ -43,7 +43,8 @@ const usualLimits: Limits = {
   piecesOfClient: 2,
   connections: 4096,
   idleMs: 30_000,
-  // A database that writes little sends a piece each minute. A handshake needs as much CPU time as the piece.
+  // A database that writes little sends a piece each minute. The connection stays open for the next piece: a TLS
+  // handshake needs as much CPU time as the piece.
   keepAliveMs: 65_000,
   listed: 1000,
 }
@@ -55,7 +56,7 @@ export async function startArchiveServer(options: Options): Promise<ArchiveServe
   const server = createServer({
     ...context(options.certificates),
     requestCert: true,
-    // A client without a certificate gets an error that says so.
+    // `answerTo` refuses a client without a valid certificate with 401 and an error message.
     rejectUnauthorized: false,
     handshakeTimeout: 10_000,
     headersTimeout: 10_000,
@@ -125,7 +126,7 @@ function reportProgress(request: IncomingMessage, response: ServerResponse, idle
   const timer = setInterval(() => {
     if (response.headersSent || response.destroyed || performance.now() - began > longestProgressMs)
       clearInterval(timer)
-    // All bytes have arrived, or some are not read yet: the server waits for the store, not for the client.
+    // The whole body has arrived, or received bytes are still unread. So the server is waiting for the store.
     else if (request.complete || request.readableLength > 0) response.writeProcessing()
   }, idleMs / 4)
   return () => clearInterval(timer)
@@ -143,8 +144,8 @@ async function send(
   response: ServerResponse,
   { status, headers, body }: Answer,
 ): Promise<void> {
-  // After the start of the body no error can be sent. The closed connection shows the client that the body is
-  // incomplete.
+  // The server cannot send an error once the response body has started. The closed connection shows the client that the
+  // body is incomplete.
   if (response.headersSent) return void response.destroy()
   const isBodyUnread = await discardBody(request)
   if (response.destroyed) return

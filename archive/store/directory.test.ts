@@ -53,7 +53,7 @@ test('only the owner can access objects and directories', async () => {
   expect(statSync(join(root, 'a', 'b')).mode & 0o777).toBe(0o600)
 })
 
-test('lost+found is not an object, and need not be readable', async () => {
+test('the store ignores lost+found, even if it cannot read the directory', async () => {
   const store = await openDirectoryStore(root)
   mkdirSync(join(root, 'lost+found'), { mode: 0o000 })
   writeFileSync(join(root, 'lost+found', 'x'), '')

@@ -170,7 +170,7 @@ async function* listed(root: string, prefix: string, after = ''): AsyncGenerator
   }
 }
 
-/** A directory is sorted by its name and a final `/`, as in S3. */
+/** The sort key of a directory is its name followed by `/`, as in S3. */
 const sortKey = (entry: Dirent): string => (entry.isDirectory() ? `${entry.name}/` : entry.name)
 const byBytes = (one: string, other: string): number => (one < other ? -1 : one > other ? 1 : 0)
 

@@ -49,7 +49,7 @@ for (const { kind, isConditional, isHere } of servers) {
       expect((await open()).isConditional).toBe(isConditional)
     })
 
-    test('of several writers of one name with different content, at most one succeeds', async () => {
+    test('if several writers write different content under one name, at most one writer succeeds', async () => {
       const store = await open()
       for (let round = 0; round < (isSoak ? 30 : 10); round++) {
         const writers = Array.from({ length: 3 }, () => put(store, `race/${round}`, randomBytes(1000)))
@@ -125,7 +125,7 @@ describe('a server with error responses', () => {
     { status: 500, code: 'InternalError', isTemporary: true },
     { status: 403, code: 'AccessDenied', isTemporary: false },
     { status: 501, code: 'NotImplemented', isTemporary: false },
-  ])('$status $code: `isTemporary` is $isTemporary; a 503 is retried', async ({ status, code, isTemporary }) => {
+  ])('$status $code: `isTemporary` is $isTemporary', async ({ status, code, isTemporary }) => {
     answers = [{ status, code }]
     count = 0
     const { port } = server.address() as AddressInfo

@@ -1,7 +1,7 @@
 /**
  * Stores objects in an S3 bucket, below a prefix. An object larger than 17 MiB is uploaded in parts, and appears when
- * it is complete. Writes are conditional (`If-None-Match: *`) if the server supports this. `openS3Store` tests the
- * support.
+ * it is complete. Writes are conditional (`If-None-Match: *`) if the server supports this. `openS3Store` tests
+ * whether the server does.
  */
 import { randomBytes } from 'node:crypto'
 import { Agent } from 'node:https'
@@ -33,7 +33,7 @@ export type S3Settings = {
   region: string
   /** Whether the bucket is the first element of the path instead of a part of the host name. */
   pathStyle: boolean
-  /** PEM: trusted authorities for the server's certificate, instead of the system's. */
+  /** PEM: authorities to trust for the server's certificate, instead of Node's authorities. */
   authority?: string | undefined
   /** Absent: the AWS SDK reads them from the environment, files or the metadata service. */
   credentials?: { accessKeyId: string; secretAccessKey: string } | undefined
@@ -79,8 +79,8 @@ function clientOf({ endpoint, region, pathStyle, authority, credentials }: S3Set
 }
 
 /**
- * Whether both kinds of writes refuse to replace an object: `PutObject`, and the completion of an upload in parts. On
- * some servers only `PutObject` does.
+ * Whether both kinds of writes refuse to replace an object: `PutObject`, and the completion of an upload in parts.
+ * On some servers, only `PutObject` refuses.
  */
 async function supportsConditions(client: S3Client, { bucket: Bucket, prefix }: S3Settings): Promise<boolean> {
   const Key = `${prefix === '' ? '' : `${prefix}/`}${probePrefix}${randomBytes(8).toString('hex')}`

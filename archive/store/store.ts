@@ -1,7 +1,7 @@
 /**
  * The object store: an S3 bucket or a directory. A name consists of elements of `A-Z a-z 0-9 . _ -`, joined by `/`. `a`
- * and `a/b` cannot both exist: in a directory store, `a` would be a file and a directory. Every method rejects with
- * ArchiveError `store` if the store fails; `isTemporary`: a retry may succeed.
+ * and `a/b` must not both exist: in a directory store, `a` would be a file and a directory. If the store fails, every
+ * method rejects with ArchiveError `store`; `isTemporary`: a retry may succeed.
  */
 export type StoredObject = { readonly name: string; readonly size: number; readonly modifiedAt: Date }
 
@@ -14,7 +14,8 @@ export type ObjectStore = {
   /** Whether `create` refuses a second writer. If false, two concurrent writers of the same name may both succeed. */
   readonly isConditional: boolean
   /**
-   * Writes an object completely or not at all; no reader reads a part of it. The memory does not grow with the size.
+   * Writes an object completely or not at all. Readers never receive an incomplete object. Memory use does not grow
+   * with the object's size.
    * @returns `exists` if an object with this name exists; it stays unchanged
    */
   create(name: string, bytes: AsyncIterable<Uint8Array>, signal?: AbortSignal): Promise<'created' | 'exists'>

@@ -1,6 +1,6 @@
 /**
- * An HTTP proxy in front of an S3 server, for tests. It answers instead of the server, does not answer, or resets the
- * connection.
+ * An HTTP proxy in front of an S3 server, for tests. For each request, the test can select a fault: an error response,
+ * no response, or a connection reset.
  */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
