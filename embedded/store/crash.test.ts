@@ -19,6 +19,7 @@ async function writeAndKill(directory: string, round: number, afterMs: number): 
   const acknowledged: Acknowledged[] = []
   const lines = createInterface({ input: child.stdout })
   const began = once(lines, 'line')
+  const ended = once(lines, 'close')
   lines.on('line', line => {
     const [version = '', name = '', value = ''] = line.split(' ')
     acknowledged.push({ version: Number(version), name, value })
@@ -26,7 +27,7 @@ async function writeAndKill(directory: string, round: number, afterMs: number): 
   await Promise.race([began, once(child, 'exit')])
   await delay(afterMs)
   child.kill('SIGKILL')
-  await once(lines, 'close')
+  await ended
   return acknowledged
 }
 

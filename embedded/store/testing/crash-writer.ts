@@ -16,11 +16,23 @@ const store = await openStore({
   compactAfterBytes: 20_000,
 })
 
+/** The pipe of a reader that is slow for a moment can be full. */
+function print(line: string): void {
+  for (;;)
+    try {
+      writeSync(1, line)
+      return
+    } catch (error) {
+      if (!(error instanceof Error && 'code' in error && error.code === 'EAGAIN')) throw error
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1)
+    }
+}
+
 async function write(cluster: Cluster, name: string, step: number): Promise<void> {
   const value = `${round}.${step}`
   if (step % 9 === 8) {
     await cluster.delete('ConfigMap', { namespace: 'default', name })
-    writeSync(1, `0 ${name} -\n`)
+    print(`0 ${name} -\n`)
     return
   }
   const draft = {
@@ -30,7 +42,7 @@ async function write(cluster: Cluster, name: string, step: number): Promise<void
     data: { value, filling: value.repeat(50) },
   } as const
   const { metadata } = await cluster.apply('ConfigMap', draft)
-  writeSync(1, `${metadata.resourceVersion} ${name} ${value}\n`)
+  print(`${metadata.resourceVersion} ${name} ${value}\n`)
 }
 
 async function writeForEver(side: number): Promise<void> {
