@@ -49,12 +49,16 @@ async function logIn(uri: string): Promise<string> {
   }
 }
 
+/** A session is of one server: a login at a server that is being replaced is unknown to the next one. */
 async function conversations(uri: string, method = 'GET', body?: object): Promise<Record<string, unknown>> {
-  const answer = await fetching(`${uri}/api/conversations`, {
-    method,
-    headers: { authorization: `Bearer ${await logIn(uri)}`, 'content-type': 'application/json' },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  })
+  const send = async () =>
+    fetching(`${uri}/api/conversations`, {
+      method,
+      headers: { authorization: `Bearer ${await logIn(uri)}`, 'content-type': 'application/json' },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+  const first = await send()
+  const answer = first.status === 401 ? await send() : first
   if (!answer.ok) throw new Error(`${answer.status} ${await answer.text()}`)
   return (await answer.json()) as Record<string, unknown>
 }
