@@ -1,5 +1,6 @@
 /** `espalier allow`: the addresses that may connect to a database. */
 
+import { UsageError } from '../../server/usage-error.ts'
 import { escapeControls } from '../../values/escape.ts'
 import type { Database } from '../api/shapes.ts'
 import {
@@ -42,6 +43,8 @@ async function change(
   options: WaitOptions,
   decide: (rules: readonly Rule[]) => Rule[] | undefined,
 ): Promise<void> {
+  if (name !== undefined && /^[0-9.]+(\/[0-9]+)?$/.test(name))
+    throw new UsageError(`${name} is no database: the address comes first, then the database`)
   const { client, database } = await chosenDatabase(session, name)
   const first = await client.changeFrom(
     database.id,

@@ -25,7 +25,7 @@ test('creates a branch, uses it in the folder, and deletes it', async () => {
   for (const line of ['branch list', 'allow list'])
     expect((await cli.run(line)).err.startsWith(`using shop, from ${path}\n`)).toBe(true)
   expect((await cli.run('env')).err.startsWith(`using shop (${name}), from ${path}\n`)).toBe(true)
-  for (const line of ['branch list -q', 'branch list --json', 'branch list shop'])
+  for (const line of ['branch list -q', 'branch list --json', 'branch list shop', 'branch list -d shop'])
     expect((await cli.run(line)).err).not.toContain('using')
   expect(golden((await cli.run('branch list')).out)).toMatchInlineSnapshot(`
     "   NAME           DISPLAY NAME  STATUS     COPY OF  CREATED  EXPIRES
@@ -40,6 +40,10 @@ test('creates a branch, uses it in the folder, and deletes it', async () => {
   expect(await cli.run(`branch delete ${nested.out.trim()} --yes`)).toMatchObject({
     code: 0,
     out: `${nested.out.trim()} is being deleted\n`,
+  })
+  expect(await cli.run('db delete shop --yes')).toMatchObject({
+    code: 1,
+    err: expect.stringMatching(/shop has (a branch|2 branches): delete (it|them) first, or add --force/),
   })
   expect(await cli.run('branch delete none')).toMatchObject({
     code: 3,

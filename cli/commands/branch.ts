@@ -130,10 +130,9 @@ function addCreate(run: Run, group: ReturnType<typeof createCommand>): void {
 
 const command: ClientCommand = run => {
   const group = createCommand(run, 'branch', 'Branches of a database: copies with their own address and passwords.')
-  act(
-    run,
-    databaseArgument(group.command('list').alias('ls').description('lists the branches of a database')),
-    (session, [name]) => list(session, name),
+  const listing = group.command('list').alias('ls').description('lists the branches of a database')
+  act<{ database?: string }>(run, databaseOption(databaseArgument(listing)), (session, [name], options) =>
+    list(session, name ?? options.database),
   )
   addCreate(run, group)
   const checkingOut = group

@@ -130,6 +130,10 @@ async function remove(session: Session, name: string, options: DeleteOptions): P
   const client = await session.client()
   const database = await findDatabase(client, name)
   const count = database.branch_count ?? 0
+  if (count > 0 && !options.force) {
+    const [has, them] = count === 1 ? ['a branch', 'it'] : [`${count} branches`, 'them']
+    throw new CommandFailure(`${escapeControls(database.name)} has ${has}: delete ${them} first, or add --force`)
+  }
   const branches = count === 0 ? '' : ` and ${count} ${count === 1 ? 'branch' : 'branches'}`
   const backups = options.keepBackups ? '' : ' Its backups are deleted too.'
   const shown = escapeControls(database.name)

@@ -97,6 +97,10 @@ test('a change of the allowlist keeps its other rules', async () => {
     code: 0,
     err: expect.stringContaining('No address may connect'),
   })
+  expect(await cli.run('allow add open 203.0.113.0/24')).toMatchObject({
+    code: 2,
+    err: expect.stringContaining('203.0.113.0/24 is no database: the address comes first'),
+  })
   expect(await out('allow add 203.0.113.0/24 open --label office')).toBe('open admits 203.0.113.0/24\n')
   await reconciled('open')
   expect(await out('allow me open')).toBe('open admits 203.0.113.0/24, 127.0.0.1/32\n')
