@@ -156,7 +156,7 @@ function List({ backups, choose, verify, remove }: ListProps) {
         </thead>
         <tbody>
           {backups.map(backup => {
-            const { id, status, kind, purpose = '', metadata } = backup
+            const { id, name, status, kind, purpose = '', metadata } = backup
             const isComplete = status === 'completed'
             const size = metadata.size_bytes
             const verified = textIn(metadata.verification)
@@ -172,6 +172,7 @@ function List({ backups, choose, verify, remove }: ListProps) {
               <tr key={id}>
                 <th scope="row" className="cell-plain">
                   <Ago at={new Date(cutOf(backup)).toISOString()} />
+                  <p className="quiet mono wrap">{name}</p>
                 </th>
                 <td>
                   <Status status={status} />
