@@ -1,4 +1,4 @@
-/** Asks for confirmation before data is lost: the user types the object's name. */
+/** Asks for confirmation: `agree` asks yes or no, `confirm` asks the user to type the object's name. */
 import { UsageError } from '../server/usage-error.ts'
 import { escapeControls, escapeLines } from '../values/escape.ts'
 import type { ConfirmOptions } from './arguments.ts'

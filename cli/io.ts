@@ -1,4 +1,4 @@
-/** The streams and the environment of a command. Tests pass their own, and start no process. */
+/** The streams and the environment of a command. Most tests pass their own streams, and start no process. */
 import type { Writable } from 'node:stream'
 import { styleText } from 'node:util'
 import type { HiddenInput } from '../server/hidden-input.ts'

@@ -65,7 +65,7 @@ test('the flag overrides the environment, which overrides the current profile', 
   expect(await targetOf(given, { profile: 'test' })).toEqual([test1.api, test1.token])
   await expect(targetOf(environment, { profile: 'none' })).rejects.toThrow('known profiles: local, work, test')
   await expect(targetOf(environment, { profile: 'work', tenant: 'x' })).rejects.toThrow('--tenant')
-  // The embedded installation: there is none in this home.
+  // Both calls choose the embedded installation, but this home has no installation.
   await expect(targetOf(given, { profile: 'local' })).rejects.toThrow('no installation at')
   await expect(targetOf(environment, { tenant: 'x' })).rejects.toThrow('no installation at')
   expect(await readProfile(environment, undefined)).toEqual({ name: 'work', profile: work })

@@ -27,7 +27,7 @@ export function foldersAbove(directory: string): string[] {
   }
 }
 
-/** Only `branch checkout --database` replaces an invalid file without reading it. */
+/** `branch checkout --database` replaces an invalid file, since this command does not read the file. */
 const toReplace = 'to replace the file, run espalier branch checkout --database NAME'
 
 /** @throws UsageError if the text is not a project */

@@ -49,8 +49,8 @@ type ChosenDatabase = { client: Client; database: Database; projectBranch: strin
 type ChosenPlace = { client: Client; database: Database; branch: Branch | undefined }
 
 /**
- * If an object that `.espalier` names does not exist, adds the file's path to the error. The user may not know of that
- * file: in a cloned repository, another author wrote it.
+ * Adds the path of `.espalier` to the error if the database or branch in that file does not exist. The user may not
+ * know of the file: in a cloned repository, another author wrote the file.
  */
 async function ofProject<T>(path: string | undefined, find: () => Promise<T>): Promise<T> {
   try {

@@ -17,7 +17,8 @@ import {
 
 export const targetHelp = `  ESPALIER_API_URL   the API (default: the profile's API, else the embedded installation's)
   ESPALIER_API_PORT  the port of the embedded installation's API
-  ESPALIER_TOKEN     an access token (default: the profile's, else a new one for the installation in ESPALIER_HOME)
+  ESPALIER_TOKEN     an access token; required with ESPALIER_API_URL
+                     (default: the profile's token, else a new token for the installation in ESPALIER_HOME)
   ESPALIER_API_CA    without a profile: a file with the CA of the API's certificate (default: the public CAs)
   ESPALIER_API_NAME  without a profile: the name in the API's certificate, if it is not the host of ESPALIER_API_URL
   ESPALIER_PROFILE   a profile from \`espalier login\`; \`local\` means the embedded installation`

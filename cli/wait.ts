@@ -1,6 +1,7 @@
 /**
- * Waits until an operation ends (`--wait`), and shows the newest message of its task. The API's stream of changes
- * triggers the reads. If the API has no stream, the command uses long polls.
+ * Waits until an operation ends (`--wait`), and shows the newest message of the operation's task. A task is the API's
+ * record of an operation. The API's stream of changes triggers the reads. If the API has no stream, the command uses
+ * long polls.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { escapeControls } from '../values/escape.ts'
@@ -23,9 +24,9 @@ const failed = new Set(['failed', 'degraded'])
 
 /** The maximum seconds of one long poll. */
 const pollSeconds = 5
-/** The longest pause between two reads, in seconds, in case the stream missed a change. */
+/** The maximum pause between two reads while a stream is live, in seconds. The stream can miss a change. */
 const quietSeconds = 10
-/** How long to wait until the stream opens: a proxy may delay it. */
+/** How long to wait until the stream opens: a proxy may delay the stream. */
 const openMs = 2_000
 /** The minimum pause between two reads. */
 const leastPauseMs = 250

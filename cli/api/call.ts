@@ -15,8 +15,8 @@ export type Api = {
   /** How long one response may take. Default: the longest `Prefer: wait`, plus a margin. */
   timeoutMs?: number | undefined
   /**
-   * Returns the API with a new token. This can be another API if the user changed the profile meanwhile. Absent if only
-   * a user can get a new token.
+   * Returns the API with a new token. Returns another API if the user changed the profile's API meanwhile. `renew` is
+   * absent during `login`, and for a token from ESPALIER_TOKEN.
    */
   renew?: (() => Promise<Api>) | undefined
   /** What the user can do if the API does not answer. */
@@ -26,7 +26,7 @@ export type Api = {
 /** `status`: undefined if no complete response arrived. */
 export class ApiFailure extends CommandFailure {
   readonly status: number | undefined
-  /** Whether the response is from the API, and not from a proxy before it. */
+  /** Whether the API sent the response, and not a proxy in front of the API. */
   readonly isFromApi: boolean
 
   constructor(message: string, status?: number, isFromApi = false) {

@@ -30,7 +30,7 @@ test('a refused token is renewed, and the next request uses the new one', async 
 const tokenOf = (sub: string) =>
   `a.${Buffer.from(JSON.stringify({ iss: 'i', sub, tenant: 't' })).toString('base64url')}.c`
 
-test("a renewed token of another user is not used: a new login can replace the profile's user", async () => {
+test('the client does not use a renewed token of another user', async () => {
   const { url, received } = await startApi(tokenOf('bea'))
   const client = createClient({ url, token: tokenOf('ada'), renew: async () => ({ url, token: tokenOf('bea') }) })
   await expect(client.tasks({}, 1)).rejects.toMatchObject({ status: 401 })

@@ -49,7 +49,7 @@ function query(parameters: Query): string {
     : `?${new URLSearchParams(Object.fromEntries(given.map(([name, value]) => [name, String(value)])))}`
 }
 
-/** The claims of a token that identify its user. Only compared: the signature is not verified. */
+/** Returns the claims that identify the token's user. Only compare the claims: the signature is not verified. */
 function userOf(token: string): string {
   const claims = readJson(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
   const { iss, sub, tenant } = Object(claims)
@@ -57,8 +57,8 @@ function userOf(token: string): string {
 }
 
 /**
- * Renews the token if the API refuses the token: a token can expire while a command waits. Then repeats the request.
- * The repeat is safe, since a request with a refused token changes nothing.
+ * A token can expire while a command waits. If the API returns 401, renews the token and repeats the request. The
+ * repeat is safe, since a request with a refused token changes nothing.
  */
 function createSender(api: Api) {
   let present = api
@@ -99,7 +99,7 @@ const pathOf = ({ id, branchId }: Place): string =>
   branchId === undefined ? `/databases/${id}` : `/databases/${id}/branches/${branchId}`
 
 /**
- * A client of one tenant. For a change, `wait` is the maximum seconds that the API waits until the change is applied
+ * A client of one account. For a change, `wait` is the maximum seconds that the API waits until the change is applied
  * (default 60).
  */
 export function createClient(api: Api) {
@@ -160,7 +160,7 @@ export function createClient(api: Api) {
     /** `wait`: the maximum seconds that the API waits for running operations. */
     readBranch: (id: string, branchId: string, userType: UserType = 'application', wait = 0) =>
       call(branch, `/databases/${id}/branches/${branchId}?user_type=${userType}`, { wait }),
-    /** Returns all live branches of the database, at any depth, oldest first. */
+    /** Returns all branches of the database that are not deleted, at any depth, oldest first. */
     branches: (id: string): Promise<Branch[]> =>
       readAll(shortPageLength, offset =>
         call(list(branch), `/databases/${id}/branches?limit=${shortPageLength}&offset=${offset}`),

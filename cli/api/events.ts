@@ -11,14 +11,17 @@ type Following = {
   readonly isLive: boolean
   /** Waits at most `ms` until the stream is live or has failed. */
   opened(ms: number): Promise<void>
-  /** Waits at most `ms` for a change after the previous call. Returns at once if one arrived, or no stream is live. */
+  /**
+   * Waits at most `ms` until a change arrives. Returns at once if a change has arrived since the previous call, or if
+   * no stream is live.
+   */
   next(ms: number): Promise<void>
   close(): void
 }
 
 /** The pause before the stream is opened again. The API sends the same value in the field `retry`. */
 const reopenMs = 2_000
-/** The longest event, in characters; an event of a change has about 200. */
+/** The maximum length of an event, in characters. An event `change` has about 200 characters. */
 const longestEvent = 65_536
 
 /** Returns the complete events in the text, and the rest of the text. Pure. */
@@ -33,7 +36,7 @@ export function parseEvents(text: string): { events: { name: string; data: strin
   return { events, rest }
 }
 
-/** Follows the changes that `isMeant` selects. Each stream begins with the event `refresh`: it counts as a change. */
+/** Follows the changes that `isMeant` selects. `refresh`, the first event of each stream, also counts as a change. */
 export function followChanges(present: () => Api, isMeant: (change: Change) => boolean): Following {
   const closing = new AbortController()
   let state: 'opening' | 'live' | 'off' = 'opening'
@@ -69,7 +72,7 @@ export function followChanges(present: () => Api, isMeant: (change: Change) => b
         await sleep(reopenMs, undefined, { signal: closing.signal })
       }
     } catch {
-      // The API has no streams, or refuses one more stream, or the connection broke.
+      // The API refused the stream, the stream failed, or the caller called `close`.
       state = 'off'
       wake()
     }

@@ -31,7 +31,7 @@ const columns: readonly Column<Shown>[] = [
   { title: 'CREATED', value: ({ created_at: time }) => ageOf(time) },
 ]
 
-/** Lists the backups of one database, or of the account if neither the argument nor the folder names a database. */
+/** Lists the backups of the database in the argument or in `.espalier`. Without a database, lists all backups. */
 async function list(session: Session, name: string | undefined): Promise<void> {
   const client = await session.client()
   const isOfOne = name !== undefined || (await findProject(session.io.directory)) !== undefined
@@ -75,7 +75,7 @@ const command: ClientCommand = run => {
   act(run, databaseArgument(listing), (session, [name]) => list(session, name))
   const creation = databaseArgument(group.command('create').description('takes a backup')).option(
     '--durable',
-    'stores a copy in the archive instead of a snapshot of the volume',
+    'takes a durable backup: a copy in the archive, not a snapshot of the volume',
   )
   act<CreateOptions>(run, waitOptions(creation), (session, [name], options) => create(session, name, options))
   const deletion = group

@@ -63,7 +63,8 @@ async function tokenFor(
       throw new UsageError(`this API does not support login with OpenID Connect: use espalier login --method token`)
     return { token: await readToken(io) }
   }
-  // A hostile API could name another API's provider, and would then receive a token that the other API accepts.
+  // A hostile API could name the provider of a second API. The hostile
+  // API would then receive a token for the second API.
   if (known?.oidc?.issuer !== oidc.issuer) {
     const provider = escapeControls(oidc.issuer)
     await agree(
@@ -104,7 +105,7 @@ async function logIn(session: Session, options: Options): Promise<void> {
     name: options.certificateName ?? (isSame ? known.name : undefined),
   }
   const credentials = await tokenFor(session, api, options, isSame ? known : undefined)
-  // A token that the API refuses is not stored.
+  // Calls the API before the token is stored: a token that the API refuses is not stored.
   const databases = await createClient({ ...api, token: credentials.token }).list()
   const { authority, name: certificateName } = api
   const profile: Profile = { api: url.origin, ...credentials, authority, name: certificateName }

@@ -29,7 +29,7 @@ const identityOf = ({ timestamp, pid, line_num: line, message }: LogEntry): stri
 /**
  * Returns the entries of a page that were not printed before, oldest first. Each page starts at the newest time of the
  * previous page, since more entries with that time can arrive later. Stores the page's entries in `printed`, unless the
- * page is empty. Otherwise pure.
+ * page is empty. Has no other side effect.
  */
 export function newEntries(page: readonly LogEntry[], printed: Set<string>): LogEntry[] {
   const fresh = page.toReversed().filter(entry => !printed.has(identityOf(entry)))

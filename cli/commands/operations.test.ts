@@ -22,7 +22,7 @@ const out = async (line: string | string[]) => {
   return golden(text)
 }
 
-/** Applies a change in place of the operator. The fake operator of this test applies only new objects. */
+/** Reconciles a changed database as the operator does: the fake operator of this test reconciles only new objects. */
 const reconciled = async (name: string) => {
   await reconcile(cli.api.cluster, 'acme', name)
   const isAvailable = async () => (await cli.run(`db get ${name} --json`)).out.includes('"status": "available"')

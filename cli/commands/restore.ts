@@ -24,7 +24,7 @@ const command: ClientCommand = run => {
     .option('--to <time>', 'the time, such as 2026-01-31T12:00:00Z (needs the durable tier)')
     .option(
       '--branch <branch>',
-      'a branch: restores the time or backup that the branch was created from (branch create --at or --from-backup)',
+      'a branch that was created with --at or --from-backup: restores the data of that time or backup',
     )
     .option(
       '--discard-previous',
@@ -32,7 +32,7 @@ const command: ClientCommand = run => {
     )
     .addHelpText(
       'after',
-      '\nEspalier first backs up the current data. Without this backup, the restore needs --discard-previous.',
+      '\nEspalier first backs up the current data. If the backup fails, the restore needs --discard-previous.',
     )
   return act<Options>(run, waitOptions(confirmOption(parsed)), async (session, [name = ''], options) => {
     const { backup, to, branch, discardPrevious } = options

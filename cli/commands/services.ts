@@ -116,12 +116,13 @@ function addChanges(run: Run, group: ReturnType<typeof createCommand>): void {
     .description('adds a service, or changes its configuration')
     .addArgument(typeArgument())
     .option('--config <file>', 'a file with the configuration in YAML or JSON ("-": standard input)')
-    .option('--allow-me', 'admits the address of this machine')
-    .option('--allow <cidr...>', 'admits these IPv4 addresses or blocks')
+    .option('--allow-me', 'adds a rule for the address of this machine')
+    .option('--allow <cidr...>', 'adds a rule for each of these IPv4 addresses or blocks')
     .addHelpText(
       'after',
       `
-rest and rag need a configuration. This example adds rest, with a role that can read the tables:
+The services rest and rag need a configuration.
+This example adds the service rest, with a role that can read the tables:
   espalier sql shop --role admin -c 'CREATE ROLE web'
   espalier sql shop -c 'GRANT SELECT ON ALL TABLES IN SCHEMA public TO web'
   printf 'db_schemas: public\\ndb_anon_role: web\\n' | espalier services add rest shop --allow-me --config - --wait`,

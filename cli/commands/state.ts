@@ -16,7 +16,7 @@ import { type Role, roles } from '../connect/connection.ts'
 import { chosenDatabase, type Session } from '../session.ts'
 import { waitFor } from '../wait.ts'
 
-/** Starts the operation, and waits for its end. */
+/** Starts the operation. With `--wait`, waits until the operation ends. */
 async function operate(
   session: Session,
   name: string | undefined,

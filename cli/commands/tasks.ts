@@ -1,4 +1,4 @@
-/** `espalier tasks`: operations, newest first, with their last message. */
+/** `espalier tasks`: operations, newest first, with their last message. A task is the API's record of an operation. */
 import type { Task } from '../api/shapes.ts'
 import { act, type ClientCommand, createCommand, databaseArgument, integer } from '../arguments.ts'
 import type { Column } from '../output/table.ts'

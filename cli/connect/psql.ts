@@ -75,10 +75,10 @@ function majorOf(program: string): number | undefined {
 }
 
 /**
- * Returns the environment of psql. psql 15 and later gets only the address. If the gateway refuses a client, the
- * gateway presents its own certificate. That certificate has the address, and not the database's name. psql before
- * version 15 cannot verify an IP address in a certificate: that psql gets the certificate's name as PGHOST, and the
- * address as PGHOSTADDR.
+ * Returns the environment of psql. psql before version 15 cannot verify an IP address in a certificate. If the host is
+ * an IP address, such a psql gets the certificate's name as PGHOST, and the IP address as PGHOSTADDR. Later versions do
+ * not get the name. If the gateway refuses a client, the gateway presents its own certificate. The gateway's
+ * certificate has the IP address, and not the database's name.
  */
 export function environmentOf(
   environment: NodeJS.ProcessEnv,

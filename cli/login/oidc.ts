@@ -30,7 +30,7 @@ async function answered<T>(what: string, work: Promise<T>): Promise<T> {
   } catch (error) {
     if (error instanceof CommandFailure) throw error
     const code = error instanceof openid.ResponseBodyError ? `, ${error.error}` : ''
-    // The message of an error never has a token. A response's text can have one.
+    // Never print the response's text, which can contain a token. The error's message never contains a token.
     const why = error instanceof Error ? error.message : String(error)
     throw new CommandFailure(escapeControls(`${what}: ${why}${code}`), exitCodes.notAuthorised)
   }

@@ -18,7 +18,7 @@ export type Printer = {
   done(sentence: string, name: string, object?: object): void
   /** Prints a line unchanged, with its colours. The caller escapes it. */
   line(text: string): void
-  /** Prints text for people on standard error. Prints nothing with `--quiet`. */
+  /** Prints a message on standard error. Prints nothing with `--quiet`. */
   note(text: string): void
 }
 

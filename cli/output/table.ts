@@ -1,4 +1,4 @@
-/** Formats tables and pairs as text. Pure. Cells are escaped here, so that no caller can forget it. */
+/** Formats tables and pairs as text, and escapes the cells: callers need not escape the cells. Pure. */
 import { escapeControls } from '../../values/escape.ts'
 
 export type Column<T> = {

@@ -52,7 +52,7 @@ export async function runCommand(line: string | readonly string[], options: Opti
 export type Cli = {
   api: Client
   url: string
-  /** An empty folder at the start. It gets the configuration, cache and project file of the commands. */
+  /** A temporary folder. Commands write their configuration, cache and project file to this folder. */
   directory: string
   environment: NodeJS.ProcessEnv
   run(line: string | readonly string[], options?: Options): Promise<Output>
