@@ -23,8 +23,8 @@ export async function removeAbandoned(store: ObjectStore, now: number): Promise<
 }
 
 /**
- * Removes old uploads and probe objects now and every six hours. Never fails: after a store error it tries again after
- * six hours.
+ * Removes old uploads and probe objects now and every six hours. Never fails: after a store error, the archive retries
+ * at the next interval.
  */
 export function removeAbandonedRegularly(
   store: ObjectStore,

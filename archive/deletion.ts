@@ -33,7 +33,8 @@ async function first({ store }: Archive, prefix: string, most: number): Promise<
 }
 
 /**
- * Deletes the records of backups first. Does not read the records: a damaged record must not prevent the deletion.
+ * Deletes up to `most` objects of an incarnation. Before these objects, deletes the records of all backups. Does not
+ * read the records: a damaged record must not prevent the deletion.
  * @throws ArchiveError `store`
  */
 export async function deleteIncarnation(archive: Archive, incarnation: Incarnation, most: number): Promise<Deleted> {
@@ -45,8 +46,8 @@ export async function deleteIncarnation(archive: Archive, incarnation: Incarnati
 }
 
 /**
- * Deletes files and pieces of segments before `before`, on any timeline. Keeps timeline histories: they are small, and
- * a recovery reads them.
+ * Deletes up to `most` files and pieces with a lower position than the segment `before`, on every timeline. Keeps
+ * timeline history files: these files are small, and a recovery reads them.
  * @throws ArchiveError `store`
  */
 export async function deleteWal(

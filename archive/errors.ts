@@ -9,8 +9,9 @@ type ArchiveFault =
   /** The received content does not have the stated digest or size. */
   | { kind: 'content differs'; name: string; detail: string }
   /**
-   * The archive could not reach the store, the store refused the request, or an object changed meanwhile. `code`: the
-   * store's name for the error, or the archive's own code (`Gone`, `NotStored`).
+   * The archive could not reach the store, or the store refused the request. `code`: the store's name for the error, or
+   * the archive's own code. `Gone`: the object was deleted meanwhile. `NotStored`: the store acknowledged the object,
+   * but does not have the object.
    */
   | { kind: 'store'; name: string; code: string; detail: string; isTemporary: boolean }
   /** The store was created with a key that is not configured, or it has objects but no key-check object. */

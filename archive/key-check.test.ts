@@ -16,7 +16,10 @@ beforeEach(async () => {
 })
 afterEach(() => rmSync(root, { recursive: true, force: true }))
 
-/** A store in which a second replica writes the key-check object between the first replica's read and its list. */
+/**
+ * A store in which a second replica writes the key-check object. The second replica writes this object after the first
+ * replica has read this object, and before the first replica lists the objects.
+ */
 const withSibling = (byte: number): ObjectStore => ({
   ...store,
   async *list(prefix, after) {

@@ -60,7 +60,7 @@ export function parsePiece(name: string): Piece | undefined {
 /** The object that shows whether the store was created with the configured key. */
 export const keyCheckName = 'key-check'
 
-/** The prefix of probe objects. A program writes a probe object when it opens an S3 store, and then deletes it. */
+/** The prefix of probe objects. A program that opens an S3 store writes and deletes a probe object. */
 export const probePrefix = 'check-'
 
 const identityPrefix = 'urn:espalier:archive:'

@@ -30,7 +30,8 @@ async function piecesOf({ store }: Archive, incarnation: Incarnation, segment: s
 }
 
 /**
- * Omits streams that follow another segment. `predecessor`: the SHA-256 of the segment that was replayed last.
+ * Omits streams whose previous segment is not `predecessor`. Keeps streams that do not identify the previous segment.
+ * `predecessor`: the SHA-256 of the segment that was replayed last.
  */
 async function followingOf(
   archive: Archive,
@@ -70,7 +71,8 @@ function coverOf(pieces: readonly StoredPiece[]): Cover {
 }
 
 /**
- * @param predecessor the SHA-256 of the segment that was replayed last. Streams that follow another segment are ignored
+ * @param predecessor the SHA-256 of the segment that was replayed last. Ignores streams whose previous segment has
+ *   another SHA-256
  * @throws ArchiveError `store`; with a predecessor also `damaged` or `unknown key`
  */
 export async function tailOf(

@@ -34,7 +34,7 @@ export async function unsealedComplete(
   return content
 }
 
-/** The output buffer is one byte larger than needed: after a full buffer zstd would allocate another buffer. */
+/** The output buffer has one extra byte: when a buffer is full, zstd allocates another buffer. */
 async function decompressed(stored: Buffer, size: number, damaged: (detail: string) => Error): Promise<Buffer> {
   try {
     return await decompress(stored, { chunkSize: Math.max(size + 1, 64), maxOutputLength: Math.max(size, 1) })

@@ -10,7 +10,7 @@ const yieldedBytes = 256 * 1024
 const mostCompressed = (size: number): number => size + Math.ceil(size / 128) + 64 * 1024
 
 /**
- * Returns the zstd stream unchanged. Fails unless it decompresses to the digest and size of `content`. Stops
+ * Returns the zstd stream unchanged. Fails unless the decompressed bytes have the digest and size of `content`. Stops
  * decompressing, and fails, when the size is exceeded.
  * @param failure creates the error
  */

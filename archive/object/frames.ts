@@ -30,14 +30,15 @@ function encrypt(key: KeyObject, index: number, plain: Uint8Array, isLast: boole
 type Frame = { bytes: Buffer; isLast: boolean }
 
 /**
- * Yields chunks of exactly `size` bytes; the last chunk has 0 to `size` bytes. A chunk is valid until the next step.
+ * Yields chunks of exactly `size` bytes; the last chunk has 0 to `size` bytes. A chunk is valid until the reader
+ * requests the next chunk.
  */
 async function* pieces(source: AsyncIterable<Uint8Array>, size: number): AsyncGenerator<Frame> {
   const buffer = Buffer.allocUnsafeSlow(size)
   let filled = 0
   for await (const chunk of source)
     for (let at = 0; at < chunk.length; ) {
-      // The last chunk is only known at the end: a full chunk is kept until more data follow.
+      // A full chunk may be the last chunk. Yield the chunk only when more data follow.
       if (filled === size) {
         yield { bytes: buffer, isLast: false }
         filled = 0
@@ -57,8 +58,8 @@ export async function* encryptedFrames(source: AsyncIterable<Uint8Array>, key: U
 }
 
 /**
- * Decrypts frames. Yields a frame's data only after it has authenticated the frame. Detects a truncated
- * object only after it has yielded the other frames.
+ * Decrypts frames. Authenticates each frame before it yields the frame's data. Yields the frames before a truncated
+ * end, and then fails.
  * @throws ArchiveError `damaged`
  */
 export async function* decryptedFrames(

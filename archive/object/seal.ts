@@ -36,9 +36,9 @@ type SealedObject = {
 export type Verification = { isVerified?: boolean; isCompressed?: boolean; encodedSha256?: string | undefined }
 
 /**
- * The bytes of a new object. `content`: digest and size of the content, if known. The stream fails if the source has
- * other content; with `isVerified`, it does not check. `predecessor`: the SHA-256 of the previous segment. The salt
- * contains a hash of this SHA-256.
+ * The bytes of a new object. `content`: digest and size of the content, if known. Without `isVerified`, the stream
+ * fails if the source has other content. `predecessor`: the SHA-256 of the previous segment. The salt contains a hash
+ * of this SHA-256.
  * @throws ArchiveError `content differs`, while the stream is read
  */
 export async function* sealed(source: Bytes, object: SealedObject): AsyncGenerator<Buffer> {

@@ -1,4 +1,4 @@
-/** Converts faults to HTTP responses: a status, and an error body for the client. Pure. */
+/** Converts faults to HTTP responses: a status, and an error body for the client. Has no side effects. */
 import { ArchiveError } from '../errors.ts'
 
 export type Answer = {

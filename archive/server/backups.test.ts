@@ -137,7 +137,7 @@ test('only pieces of a completely archived segment are deleted', async () => {
   expect(await call('reader', 'GET', `${base}/tail/${segment(3)}`)).toMatchObject({ status: 200 })
 })
 
-test('the archive checks the compressed digest of a part, and the content digest of a segment', async () => {
+test("the archive checks the digest of a part's compressed bytes, and the digest of a segment's content", async () => {
   const [part, other] = [Buffer.alloc(100_000, 'a row '), Buffer.alloc(100_000, 'other ')]
   const digest = (bytes: Buffer) => `sha-256=:${createHash('sha256').update(bytes).digest('base64')}:`
   const sent = (path: string, body: Buffer, of = body) =>

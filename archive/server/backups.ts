@@ -1,4 +1,4 @@
-/** Lists base backups, and receives a backup's record. The record is stored only if all objects that it names exist. */
+/** Lists base backups, and receives a backup's record. Stores the record only if all objects in the record exist. */
 import { createHash } from 'node:crypto'
 import { buffer } from 'node:stream/consumers'
 import { completeBackups } from '../backup/read.ts'
@@ -30,7 +30,7 @@ export async function listBackups(
 
 type Incoming = AsyncIterable<Buffer> & { headers: { [name: string]: string | string[] | undefined } }
 
-/** Responds with the stored size of the backup's parts and manifest. */
+/** Stores a backup's record. Responds with the stored size of the backup's parts and manifest. */
 export async function receiveRecord(
   archive: Archive,
   { incarnation, id, name }: { incarnation: Incarnation; id: string; name: string },

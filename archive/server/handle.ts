@@ -61,9 +61,9 @@ export async function answerTo(served: Served, exchange: Exchange): Promise<Answ
   if (end === undefined) return busy()
   const report = () => served.metrics.running(served.transfers.running + served.pieces.running)
   report()
-  // The archive may check or delete a large backup for minutes. The server sends 102 Processing for at most 10 minutes,
-  // and not to clients of HTTP/1.0. Without 102, the idle timeout would close the connection. So the idle timeout of
-  // these requests is 10 minutes.
+  // The archive may check or delete a large backup for minutes. The server sends 102 Processing for at most 10 minutes.
+  // Clients of HTTP/1.0 do not receive 102. Without 102, the idle timeout would close the connection. So the idle
+  // timeout of deletions and of writes of a record is 10 minutes.
   if (isSlow(request.method, value)) request.socket.setTimeout(slowMs)
   try {
     return request.method === 'DELETE' ? await remove(served, value, client) : await transfer(served, value, exchange)
@@ -148,7 +148,10 @@ async function receive(
 
 const invalidPredecessor = (): Answer => refusal(400, 'bad_request', 'espalier-predecessor: must be sha-256=:<base64>:')
 
-/** After an error the segment stays archived. `deleteWal` deletes its pieces later. */
+/**
+ * Deletes the pieces of an archived segment. After an error, the segment stays archived, and `deleteWal` deletes the
+ * pieces later.
+ */
 async function dropTail(served: Served, incarnation: Target['incarnation'], segment: string): Promise<void> {
   await deleteTail(served, incarnation, segment).catch((error: unknown) =>
     served.logger.warn({ err: error, segment, ...incarnation }, 'could not delete pieces of an archived segment'),
@@ -162,10 +165,7 @@ async function describe(served: Served, name: string, signal: AbortSignal): Prom
   return content === undefined ? missing(name) : { status: 204, headers: { 'content-digest': renderDigest(content) } }
 }
 
-/**
- * For a client that accepts zstd, the archive only decrypts the stored content. So only the writer compresses it, and
- * only the reader decompresses it.
- */
+/** If the client accepts zstd, the archive only decrypts the stored content. The client decompresses the content. */
 async function deliver(
   { store, keys }: Served,
   name: string,

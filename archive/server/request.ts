@@ -1,4 +1,4 @@
-/** Parses a request to the archive: its path, and the client named by its certificate. Pure. */
+/** Parses a request to the archive: its path, and the client named by its certificate. Has no side effects. */
 import {
   type Identity,
   type Incarnation,
@@ -16,7 +16,7 @@ type BackupObject = { kind: 'part'; number: number } | { kind: 'manifest' } | { 
 
 export type Target = { readonly incarnation: Incarnation } & (
   | { kind: 'incarnation' }
-  /** WAL files. GET lists names greater than `after`; DELETE deletes segments before `before`. */
+  /** GET lists WAL files with names greater than `after`. DELETE deletes WAL with a lower position than `before`. */
   | { kind: 'wal'; after: string | undefined; before: string | undefined }
   | { kind: 'wal file'; file: string }
   | { kind: 'tail'; segment: string }

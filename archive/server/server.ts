@@ -56,7 +56,7 @@ export async function startArchiveServer(options: Options): Promise<ArchiveServe
   const server = createServer({
     ...context(options.certificates),
     requestCert: true,
-    // `answerTo` refuses a client without a valid certificate with 401 and an error message.
+    // If a client has no valid certificate, `answerTo` returns 401 with an error message.
     rejectUnauthorized: false,
     handshakeTimeout: 10_000,
     headersTimeout: 10_000,
@@ -118,7 +118,7 @@ const longestProgressMs = 600_000
 
 /**
  * Sends 102 Processing while a request waits for a slow store. Without 102, an idle timeout would end a transfer whose
- * bytes have all arrived. The client would then send them again, and this would repeat forever.
+ * bytes have all arrived. The client would then send the bytes again and again.
  */
 function reportProgress(request: IncomingMessage, response: ServerResponse, idleMs: number): () => void {
   if (request.httpVersion === '1.0') return () => {}
@@ -158,7 +158,7 @@ async function send(
 
 /**
  * Reads the rest of the request body: some clients read the response only after they have sent the whole body.
- * @returns whether a part of the body is unread, because the body is larger than the maximum
+ * @returns whether the body is incomplete: the body is larger than the maximum, or the client has disconnected
  */
 async function discardBody(request: IncomingMessage): Promise<boolean> {
   if (request.complete || request.destroyed) return !request.complete

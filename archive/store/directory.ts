@@ -10,7 +10,7 @@ import { dirname, join } from 'node:path'
 import { ArchiveError } from '../errors.ts'
 import { isObjectName, type ObjectStore, type StoredObject } from './store.ts'
 
-/** No object name begins with a dot. */
+/** The prefix of temporary files. No object name begins with a dot, so a temporary file is never an object. */
 const partialPrefix = '.partial-'
 const readBytes = 256 * 1024
 
@@ -193,7 +193,7 @@ async function* namesBelow(
   }
 }
 
-/** Reads directories entry by entry: all names of a large store may not fit in memory. */
+/** Reads directories entry by entry: a large store's names may need too much memory. */
 async function deletePartials(root: string, prefix: string, before: Date): Promise<number> {
   let count = 0
   for (const below = [join(root, directoryOf(prefix))]; below.length > 0; ) {

@@ -37,7 +37,7 @@ export async function upload(
   }
 }
 
-/** Reads all bytes into a growing buffer. If they do not fit, also returns an iterator of the rest. */
+/** Reads about 17 MiB into a growing buffer. If more bytes remain, also returns an iterator of these bytes. */
 async function gathered(
   bytes: Bytes,
   signal: AbortSignal | undefined,

@@ -80,7 +80,7 @@ for (const { kind, isConditional, isHere } of servers) {
       expect(await store.deleteAbandonedUploads('', new Date(Date.now() + 60_000))).toBe(0)
     })
 
-    test('a killed server causes a temporary fault, and writes succeed after its restart', async () => {
+    test('a killed server causes a temporary fault; versitygw accepts writes after its restart', async () => {
       const store = await open()
       await server.kill()
       expect(await faultOf(put(store, 'killed', randomBytes(10)))).toMatchObject({ kind: 'store', isTemporary: true })

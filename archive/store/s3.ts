@@ -1,7 +1,7 @@
 /**
  * Stores objects in an S3 bucket, below a prefix. An object larger than 17 MiB is uploaded in parts, and appears when
- * it is complete. Writes are conditional (`If-None-Match: *`) if the server supports this. `openS3Store` tests
- * whether the server does.
+ * it is complete. If the server supports conditional writes (`If-None-Match: *`), all writes are conditional.
+ * `openS3Store` tests whether the server supports conditional writes.
  */
 import { randomBytes } from 'node:crypto'
 import { Agent } from 'node:https'

@@ -56,7 +56,7 @@ export function program({ name, module, version }: Program): string | undefined 
 
 export type S3Server = {
   settings: S3Settings
-  /** Sends SIGKILL. The data remain, and `start` serves them again on the same port. */
+  /** Sends SIGKILL. versitygw keeps its data, gofakes3 loses its data. `start` uses the same port. */
   kill(): Promise<void>
   start(): Promise<void>
   stop(): Promise<void>

@@ -43,7 +43,7 @@ export function describeObjectStore(title: string, open: () => Promise<ObjectSto
       expect(Math.abs(Number(found?.modifiedAt) - Date.now())).toBeLessThan(60_000)
     })
 
-    test('an object that does not exist is undefined, and deleting it does nothing', async () => {
+    test('reading a missing object returns undefined, and deleting a missing object does nothing', async () => {
       expect(await store.read('absent/one')).toBeUndefined()
       expect(await store.read('absent/one', { first: 0, length: 10 })).toBeUndefined()
       expect(await store.stat('absent/one')).toBeUndefined()
