@@ -3,7 +3,7 @@ import type { Draft } from '../../cluster/index.ts'
 import type { OwnerAction } from '../owner/kind.ts'
 import type { BranchStatus } from './observed.ts'
 
-/** A volume whose Postgres no longer serves, or never served. `claimUid`: undefined if the claim was never recorded. */
+/** A volume that the branch no longer uses. `claimUid`: undefined for the volume of a failed move. */
 export type Replaced = { incarnation: number; claimUid: string | undefined }
 
 export type OwnAction =

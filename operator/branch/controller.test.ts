@@ -56,7 +56,7 @@ describe('a branch', () => {
     await it.when('deep', found => found.status?.branchCount === 1)
   })
 
-  test('whose Postgres restarts keeps its connectableAt', async () => {
+  test('keeps its connectableAt when its Postgres restarts', async () => {
     await it.create('stamped')
     const branch = await made('stamped-1', 'stamped')
     const pod = await child('Pod', 'stamped-1', 'pod')
@@ -71,7 +71,7 @@ describe('a branch', () => {
     })
   })
 
-  test('deleted by the API leaves only a record, which is deleted after 30 days', async () => {
+  test('leaves only a record if the API deletes it; the record is deleted after 30 days', async () => {
     await it.create('going')
     await made('going-1', 'going')
     const id = await idOf('going-1')
@@ -104,7 +104,7 @@ describe('a branch', () => {
     expect(reported.filter(({ text }) => text.includes('gateway'))).toEqual([])
   })
 
-  test('deleted by kubectl leaves no record', async () => {
+  test('leaves no record if kubectl deletes it', async () => {
     await it.create('direct')
     await made('direct-1', 'direct')
     const id = await idOf('direct-1')
@@ -114,11 +114,11 @@ describe('a branch', () => {
     await it.when('direct', found => found.status?.branchCount === 0)
   })
 
-  test('that expires is deleted', async () => {
+  test('is deleted when it expires', async () => {
     await it.create('timed')
     // The expiry is one hour ahead, so that a slow creation cannot reach it. `under` starts an operator whose clock
-    // is one hour ahead. For this operator every gateway's Lease has expired, so no gateway can acknowledge. The
-    // deletion completes only under the operator with the real clock.
+    // is one hour ahead. For this operator every gateway's Lease has expired, so no gateway can acknowledge the closed
+    // endpoint. The deletion completes only under the operator with the real clock.
     await made('timed-1', 'timed', { expiresAt: new Date(Date.now() + 3600_000).toISOString() })
     await under({ now: () => Date.now() + 3600_000 }, async () => {
       await when('timed-1', ({ spec }) => spec.deletionRequestedAt !== undefined)
@@ -202,7 +202,7 @@ describe('a database with branches', () => {
     expect((await it.database('taken'))?.metadata.deletionTimestamp).toBeUndefined()
   })
 
-  test('that is suspended while a branch is created stops only after the branch is available', async () => {
+  test('stops for a suspension only after the branch that is being created is available', async () => {
     await it.create('resting')
     it.workload().snapshots.making = { mode: 'held' }
     await request('resting-1', 'resting')
@@ -246,7 +246,7 @@ describe('a branch that an older operator version refused', () => {
   })
 })
 
-test('a branch that is recreated without its status keeps its data', async () => {
+test('a branch keeps its data if it is recreated without its status', async () => {
   await it.create('lost')
   const before = await made('lost-1', 'lost')
   await it.stopOperator()

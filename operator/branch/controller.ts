@@ -1,4 +1,4 @@
-/** The Branch-specific part of the owner controller. */
+/** The branch-specific part of the controller that databases and branches share. */
 import type { Cluster } from '../../cluster/index.ts'
 import type { EventRecorder } from '../../controller/index.ts'
 import { type Branch, branchPhase, isFailedCreation } from '../../crds/index.ts'

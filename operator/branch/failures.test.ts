@@ -76,7 +76,7 @@ describe('a branch fails and leaves nothing', () => {
     })
   })
 
-  test('if a quota refuses its volume, with the quota in the message of Ready', async () => {
+  test('if a quota refuses its volume; the message of Ready names the quota', async () => {
     await it.create('refused')
     const wrap = (cluster: Cluster): Cluster => ({
       ...cluster,
@@ -173,7 +173,7 @@ describe('a branch', () => {
   test.each([
     ['requested', 'held'],
     ['taken', 'cut'],
-  ] as const)('that is deleted while its snapshot is being %s leaves nothing', async (what, mode) => {
+  ] as const)('leaves nothing if it is deleted while its snapshot is being %s', async (what, mode) => {
     const name = `early${what}`
     await it.create(name)
     it.workload().snapshots.making = { mode }
@@ -185,7 +185,7 @@ describe('a branch', () => {
     await untilNothingRemains(`${name}-1`)
   })
 
-  test('that is deleted by kubectl while its Postgres starts leaves nothing', async () => {
+  test('leaves nothing if kubectl deletes it while its Postgres starts', async () => {
     await it.create('starting')
     it.workload().refuse(true)
     await request('starting-1', 'starting')
@@ -224,7 +224,7 @@ test('a branch becomes failed if its volume is lost, and counts for the limit un
   await when('volume-1', isPhase('deleted'))
 })
 
-test('a branch deleted without its finalizer leaves no route', async () => {
+test('a branch leaves no route if it is deleted without its finalizer', async () => {
   await it.create('forced')
   const branch = await made('forced-1', 'forced')
   const route = { namespace: systemNamespace, name: `route-${branch.status?.endpoint?.port}` }
@@ -241,7 +241,7 @@ test('a branch deleted without its finalizer leaves no route', async () => {
 })
 
 describe("branches beyond a tenant's limit", () => {
-  test('are refused if earlier branches fill the limit; deletions and failed creations do not count', async () => {
+  test('are refused if earlier branches reach the limit; deletions and failed creations do not count', async () => {
     const tenantId = 'limited'
     const namespace = tenantNamespace(tenantId)
     await it.cluster().create('Tenant', {

@@ -83,8 +83,8 @@ export function instanceOf(branch: Branch, now: number, pods: Pick<PodSettings, 
 }
 
 /**
- * Returns since when the branch is being deleted. Returns the current time if `spec.deletionRequestedAt` is in the
- * future.
+ * Returns the time at which the branch's deletion started. Returns the current time if `spec.deletionRequestedAt` is in
+ * the future. Undefined if the branch is not being deleted. A failed creation counts as a deletion.
  */
 function deletionSince(branch: Branch, now: number): string | undefined {
   const { metadata, spec, status } = branch

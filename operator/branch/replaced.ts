@@ -10,8 +10,9 @@ import type { Replaced } from './actions.ts'
 import { replacedIncarnation } from './plan/moving.ts'
 
 /**
- * Keeps the volume if a check fails. @returns true if nothing is left, or if the claim must not be deleted; false if
- * the next pass must check again. @throws ClusterError
+ * Keeps the volume if the Branch is missing or recreated, if the branch can still use the volume, or if the claim has
+ * another owner or uid. @returns true if nothing is left, or if the claim must not be deleted; false if the next pass
+ * must check again. @throws ClusterError
  */
 export async function deleteReplaced(
   cluster: Cluster,

@@ -103,7 +103,7 @@ describe('a new branch', () => {
     expect(written).not.toContain(childNames.configuration(id, 1))
     expect(written).not.toContain(childNames.statefulSet(id, 1))
   })
-  test('with an old claim gets no StatefulSet before its source is recorded', () => {
+  test('with a claim that already exists gets no StatefulSet before its source is recorded', () => {
     const { claim } = reconciled.children
     const remaining = claim && {
       ...claim,
@@ -149,7 +149,7 @@ describe('a new branch', () => {
     })
     expect(prebranchDraft(branch, id, true).metadata.annotations).toBeUndefined()
   })
-  test('that has a backup requests no second one, and reports what the first one waits for', () => {
+  test('that has a backup requests no other backup, and reports what the backup waits for', () => {
     const progressing = {
       type: 'Progressing',
       status: 'True' as const,
@@ -171,7 +171,7 @@ describe('a new branch', () => {
     expect(status.source).toMatchObject({ snapshotName: 'bkp', recordedAt: ago(0) })
     expect([status.phase, actions.some(({ do: what }) => what === 'create-claim')]).toEqual(['creating', false])
   })
-  test('whose copy failed has the phase failed and creates nothing more', () => {
+  test('gets the phase failed if its copy fails; the plan creates nothing more', () => {
     const given = fresh({ rest: { backup: prebranch({ phase: 'failed', error: 'why' }) } })
     expect(planOf(given).actions).toEqual([])
     expect(summaryOf(given)).toMatchObject({
@@ -210,13 +210,13 @@ describe('a copy', () => {
       stored,
       { ...source, sizeBytes: 2 * 1024 ** 3 },
     ],
-    ['has no size if neither storage nor source reports one', sizeless, root, unsized],
+    ['has no size if neither storage nor source reports a size', sizeless, root, unsized],
     ['is recorded even if its source no longer exists', sizeless, undefined, unsized],
-    ['has no cutAt if the backup reports none', timeless, root, untimed],
+    ['has no cutAt if the backup reports no cutAt', timeless, root, untimed],
   ])('%s', (_case, status, of, expected) => {
     expect(copied(prebranch(status), branch, of, now)).toEqual({ state: 'cut', source: expected })
   })
-  test('of a branch is recorded with the id of that branch', () => {
+  test('of a branch is recorded with the id of the source branch', () => {
     const sourceBranch = { name: 'first', id: 'f' }
     const deeper = { ...branch, spec: { ...branch.spec, sourceBranch } }
     expect(copied(prebranch(completed, { sourceBranch }), deeper, root, now)).toMatchObject({ source: { id: 'f' } })

@@ -140,7 +140,7 @@ function withOutcome(status: BranchStatus): BranchStatus {
   return { ...status, conditions }
 }
 
-/** The plan of a branch of which only a record remains. */
+/** The plan of a deleted branch. Only the record of the branch remains. */
 export function planRecord(observed: Observed, isFinalizerPresent: boolean, now: number): Plan {
   const { metadata, status } = observed.branch
   const ended = planEnded(observed, now)

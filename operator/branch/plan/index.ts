@@ -1,12 +1,13 @@
 /**
- * Plans a branch: a pure function from the observed state, the time and the settings to actions and status. So the
- * operator can continue after a crash at any point. A branch is created in this order:
+ * Plans a branch. Computes actions and status only from the observed state, the time and the settings. So the operator
+ * can continue after a crash at any point. A branch is created in this order:
  * 1. The operator takes a snapshot of the source. With `spec.target`, the operator selects a base backup and WAL in the
  *    archive instead. `status.source` records the snapshot or the backup.
  * 2. The operator creates a volume from `status.source`.
  * 3. Postgres starts. Postgres refuses clients until the source's slots and subscriptions are dropped and all passwords
  *    are replaced.
  * 4. The endpoint opens, and billing starts.
+ * Pure.
  */
 import { isFailedCreation } from '../../../crds/index.ts'
 import { preciseTime } from '../../../values/time.ts'
@@ -44,7 +45,7 @@ export function plan(observed: Observed, now: number, settings: PlanSettings): P
     return { ...idle, actions: [{ do: 'request-deletion', at: preciseTime(now) }] }
   const found = foundRecord(observed)
   if (found !== undefined) return nothing({ ...status, ...found })
-  // A Branch from a backup of Kubernetes objects (Velero, for example) can have a volume but no source in its status.
+  // A Branch that a tool such as Velero restored can have a volume but no source in its status.
   const isCopied = status.source !== undefined || status.volume !== undefined
   const made = (isCopied ? running : copying)(observed, identified.owner, now, settings)
   return {

@@ -3,7 +3,7 @@
  * volume from the status. The operator then creates a new volume and a Postgres on it, as it did at the branch's
  * creation. During the move, the previous Postgres keeps its volume, and the branch's endpoint is closed. Once the
  * branch serves from the new volume, the operator deletes the previous volume. If the target cannot be recovered, one
- * status write returns to the previous volume. Pure.
+ * status write records the previous volume again. Pure.
  */
 import {
   childNames,

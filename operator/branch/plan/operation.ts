@@ -7,7 +7,10 @@ import type { BranchStatus, Observed } from '../observed.ts'
 
 type Operation = NonNullable<BranchStatus['operation']>
 
-/** The operation that the API requested. For a change by another client, the operator creates one. */
+/**
+ * Returns the running operation with this name. Otherwise returns the operation that the API requested. If another
+ * client requested the creation or deletion, returns a new operation.
+ */
 export function operationOf(branch: Branch, name: 'create-branch' | 'delete-branch', now: number): Operation {
   const running = branch.status?.operation
   if (running?.name === name) return running

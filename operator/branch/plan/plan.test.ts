@@ -28,7 +28,10 @@ const unheld: GivenBranch['metadata'] = { finalizers: [] }
 const failedCreation: GivenBranch['status'] = { phase: 'failed', connectableAt: undefined }
 const ended = { status: { phase: 'succeeded', finishedAt: ago(0) } } as Task // only these fields are read
 
-/** A branch with one object that lacks the owner annotation. `isChild`: whether the plan changes that object. */
+/**
+ * A branch with one object that lacks the owner annotation. `isChild`: whether the object is the branch's current
+ * child, which the plan changes.
+ */
 function unmarked(object: AnyObject, field: 'services' | 'claims', isChild: boolean, more: object = {}): GivenBranch {
   const { owned, children } = serving
   const other: AnyObject = { ...object, metadata: { ...object.metadata, annotations: {}, uid: 'unmarked', ...more } }
@@ -63,7 +66,7 @@ describe('a branch', () => {
     ['has no finalizer', { metadata: unheld }],
     ['has only a foreign finalizer', { metadata: { finalizers: ['other'] } }],
     ['never had a finalizer', { metadata: { finalizers: undefined } }],
-  ])('that %s gets id and finalizer before anything is created', (_, given) => {
+  ])('gets id and finalizer before anything is created if it %s', (_, given) => {
     expect(planOf(given)).toEqual({
       ...nothing,
       actions: [{ do: 'identify', id }],
@@ -76,7 +79,7 @@ describe('a branch', () => {
     expect(planOf({ rest: { identity } }).actions).toEqual([{ do: 'identify', id: 'lost' }])
     expect(planOf({ rest: { identity }, metadata: unheld }).actions).toEqual([{ do: 'identify', id: 'lost' }])
   })
-  test('with a contested id is not changed until a user decides', () => {
+  test('is not changed while its id is contested', () => {
     const contested: GivenBranch = { rest: { identity: { state: 'contested', why: 'two have it' } } }
     expect(planOf(contested)).toMatchObject({ ...nothing, actions: [], requeueAt: undefined })
     expect(planOf(contested).status.phase).toBe('available')
@@ -87,21 +90,29 @@ describe('a branch', () => {
     expect(planOf({ ...contested, status: { phase: undefined } }).status.phase).toBe('creating')
   })
   test.each<[string, GivenBranch, string[]]>([
-    ['is being deleted without our finalizer needs no action', { metadata: { ...deleted, ...unheld } }, []],
     [
-      'failed and lost its finalizer needs no action',
+      'needs no action if it is being deleted and has no finalizer of the operator',
+      { metadata: { ...deleted, ...unheld } },
+      [],
+    ],
+    [
+      'needs no action if its creation failed and it lost its finalizer',
       { metadata: unheld, status: failedCreation, rest: { owned: nothingRemaining } },
       [],
     ],
-    ['failed during creation is cleaned up, and is not created again', { status: failedCreation }, ['apply ConfigMap']],
-    ['has a deletion request closes its endpoint first', { spec: requested }, ['apply ConfigMap']],
-    ['is deleted by kubectl closes its endpoint first', { metadata: deleted }, ['apply ConfigMap']],
     [
-      'failed during creation and is then deleted closes its endpoint first',
+      'is cleaned up, and is not created again, if its creation failed',
+      { status: failedCreation },
+      ['apply ConfigMap'],
+    ],
+    ['closes its endpoint first if its deletion is requested', { spec: requested }, ['apply ConfigMap']],
+    ['closes its endpoint first if kubectl deletes it', { metadata: deleted }, ['apply ConfigMap']],
+    [
+      'closes its endpoint first if its creation failed and it is then deleted',
       { metadata: deleted, status: failedCreation },
       ['apply ConfigMap'],
     ],
-  ])('that %s', (_, given, expected) => {
+  ])('%s', (_, given, expected) => {
     expect(does(given)).toEqual(expected)
   })
   test('has the phase deleting during a deletion, even after a failure', () => {
@@ -109,13 +120,13 @@ describe('a branch', () => {
     expect(planOf({ spec: requested, status: failedCreation }).status.phase).toBe('deleting')
     expect(planOf({ status: failedCreation }).status.phase).toBe('failed')
   })
-  test('that failed and has no finalizer keeps its status; only `operation` is removed when its Task ends', () => {
+  test('keeps its status if it failed and has no finalizer; only `operation` is removed when its Task ends', () => {
     const operation = { taskId: 't', name: 'create-branch' as const, startedAt: ago(0) }
     const record = { metadata: unheld, status: { ...failedCreation, operation } }
     expect(planOf(record).status.operation).toEqual(operation)
     expect(planOf({ ...record, rest: { task: ended } }).status.operation).toBeUndefined()
   })
-  test('that served before it failed is not deleted', () => {
+  test('is not deleted if it served before it failed', () => {
     expect(does({ status: { phase: 'failed' } })).toEqual([])
     expect(planOf({ status: { phase: 'failed' } }).status.phase).toBe('available')
   })
@@ -162,7 +173,7 @@ describe('the owner annotations of children', () => {
       'other',
     ])
   })
-  test('of a claim that is not in the status are fixed only during a deletion or cleanup', () => {
+  test('on a claim that is not in the status are fixed only during a deletion or cleanup', () => {
     const stray = both(unmarked(claim, 'claims', true, { annotations: { [ownerUidAnnotation]: 'another' } }), {
       status: { ...failedCreation, volume: undefined },
     })
@@ -220,7 +231,7 @@ describe('the operation', () => {
   })
   const uid = serving.branch.metadata.uid
   const ofStatus = (given: GivenBranch) => planOf(both({ spec: requested }, given)).status.operation
-  test("is the one that the API requested, or the operator's own", () => {
+  test('is the operation that the API requested; otherwise the operator creates the operation', () => {
     expect(annotatedOperation({ metadata: { name: 'x', annotations: annotated('delete-branch') } })).toBeDefined()
     expect(ofStatus({ metadata: { annotations: annotated('delete-branch') } })).toEqual({
       ...{ taskId, name: 'delete-branch', startedAt: ago(0) },
@@ -229,7 +240,7 @@ describe('the operation', () => {
     expect(ofStatus({ metadata: { annotations: annotated('create-branch') } })).toEqual(own)
     expect(ofStatus({})).toEqual(own)
   })
-  test('stays the same until another one is requested', () => {
+  test('stays the same until another operation is requested', () => {
     const operation = { taskId: 'mine', name: 'delete-branch' as const, startedAt: ago(9_000) }
     expect(ofStatus({ status: { operation } })).toEqual(operation)
     const created = { ...operation, name: 'create-branch' as const }

@@ -14,7 +14,7 @@ export type Plan = OwnerPlan<Action, BranchStatus>
 export type PlanSettings = {
   /** How long the creation may take after the source is recorded, in ms. A recovery from the archive has more time. */
   creatingMs: number
-  /** How long a restart in the region's window may take, in ms. */
+  /** How long a restart in the region's maintenance window may take, in ms. */
   maintenanceMs: number
   /** The highest spec.depth that this installation allows. */
   highestDepth: number
@@ -35,10 +35,10 @@ export function withFindings(
   }
 }
 
-/** The creation failed: the status reports it before anything is deleted. */
+/** Returns the plan that reports a failed creation in the status. Later plans delete the branch's objects. */
 export function creationFailed(observed: Observed, { reason, message }: Refusal, now: number): Plan {
   const operation = operationOf(observed.branch, 'create-branch', now)
-  // Credentials and endpoint can already exist. They are deleted next.
+  // Credentials and endpoint can already exist. Later plans delete both.
   const ended = no('BranchFailed', 'the branch failed, and its objects are being deleted')
   const findings = {
     Ready: no(reason, message),

@@ -1,6 +1,6 @@
 /**
- * Plans the source of a branch with `spec.target`. The branch is recovered from the archive. The source's Postgres need
- * not run. Pure.
+ * Plans the source of a branch with `spec.target`. The branch is recovered from the archive. The source's Postgres does
+ * not have to run. Pure.
  */
 import type { RecoveryRecord } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'

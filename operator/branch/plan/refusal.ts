@@ -1,6 +1,6 @@
 /**
- * Permanent reasons why a branch cannot be created. This module does not check the source's Postgres: the prebranch
- * Backup reports its problems. Pure.
+ * Permanent reasons why a branch cannot be created. This module does not check the source's Postgres. The prebranch
+ * Backup reports the problems of that Postgres. Pure.
  */
 import {
   type Branch,
@@ -24,7 +24,7 @@ function missing({ spec }: Branch): Refusal {
     : refused('SourceMissing', `there is no branch ${sourceBranch.name} with the id ${sourceBranch.id}`)
 }
 
-/** A field that differs from the source's. The API copies these fields; a user who writes them can make mistakes. */
+/** Refuses a field that differs from the source's field. The API copies these fields; a manifest can be wrong. */
 function mismatch({ spec }: Branch, source: Source): Refusal | undefined {
   const { databaseId, depth, region, pgVersion } = spec
   const wrong = (field: string, is: string | number, of: string | number) =>

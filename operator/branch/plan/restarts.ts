@@ -1,6 +1,7 @@
 /**
  * The restarts that are due for a branch's pod. If an annotation of the Branch requests a restart, the restart is due
- * until the pod has the same annotation value. A restart in the region's window is due while the window is open.
+ * until the pod has the same annotation value. A restart in the region's maintenance window is due while the window is
+ * open.
  */
 import { annotations } from '../../../crds/index.ts'
 import type { MaintenanceTime } from '../../objects/maintenance.ts'

@@ -96,15 +96,15 @@ describe('a branch that is being created', () => {
     expect(planOf(creating()).requeueAt).toBe(deadline)
     expect(planOf({}).requeueAt).toBeUndefined()
   })
-  test('that serves has no deadline', () => {
+  test('has no deadline if it serves', () => {
     expect(statusOf(creating(), deadline).phase).toBe('available')
     expect(statusOf({ rest: down }, deadline).phase).toBe('available')
   })
-  test('without source.recordedAt has no deadline', () => {
+  test('has no deadline without source.recordedAt', () => {
     const given = creating({ rest: down, status: { source: undefined } })
     expect([planOf(given, deadline).requeueAt, statusOf(given, deadline).phase]).toEqual([undefined, 'creating'])
   })
-  test('whose volume is lost fails', () => {
+  test('fails if its volume is lost', () => {
     const lost = creating({ rest: { ...down, children: { ...children, claim: undefined } } })
     expect(condition(lost, 'Ready').slice(0, 2)).toEqual(['False', 'VolumeLost'])
     expect(statusOf(lost).phase).toBe('failed')
@@ -155,7 +155,11 @@ describe('a branch that is being created', () => {
       ['deletes the backup after the volume is bound', { rest: { backup } }, true],
       ['keeps the backup until the volume is bound', waiting(backup), false],
       ['keeps a foreign backup', { rest: { backup: foreign } }, false],
-      ['keeps the backup if the database has a retention for it', { rest: { backup, root: keeping } }, false],
+      [
+        'keeps the backup if the database has a retention for prebranch backups',
+        { rest: { backup, root: keeping } },
+        false,
+      ],
       [
         'deletes the backup if the database has a retention only for other purposes',
         { rest: { backup, root: others } },
@@ -187,7 +191,7 @@ describe('a branch that was connectable', () => {
     expect(statusOf({ ...since(1_000), status: { phase: 'failed' } }).phase).toBe('failed')
     expect(statusOf({ ...since(1_000), status: { phase: undefined } }).phase).toBe('available')
   })
-  test('whose volume is lost has the phase failed at once, and keeps status.volume', () => {
+  test('gets the phase failed at once if its volume is lost, and keeps status.volume', () => {
     const lost = { rest: { ...down, children: { ...children, claim: undefined } } }
     expect(statusOf(lost)).toMatchObject({
       phase: 'failed',
@@ -278,13 +282,13 @@ describe('a restart', () => {
   })
   test.each<[string, GivenBranch, string]>([
     ['that is requested', { metadata: { annotations: { 'espalier.dev/restart': 'now' } } }, 'espalier.dev/restart'],
-    ["in the region's window", { status: { maintenance } }, 'espalier.dev/maintenance'],
+    ["in the region's maintenance window", { status: { maintenance } }, 'espalier.dev/maintenance'],
   ])('%s applies the pending change', (_, given, annotation) => {
     const template = templateOf({ ...waits, ...given })
     expect(template?.spec?.priorityClassName).toBe('databases')
     expect(template?.metadata?.annotations?.[annotation]).toMatch(/now|03:00/)
   })
-  test('is repeated for another value of the annotation, and not for the same', () => {
+  test('is repeated only if the annotation gets another value', () => {
     const restartRequested: GivenBranch = { metadata: { annotations: { 'espalier.dev/restart': 'now' } } }
     const had = { pod: { ...pod, restartAnnotations: { ...pod.restartAnnotations, restart: 'now' } } }
     const stood = (name: string) => planOf({ ...restartRequested, rest: name === 'now' ? had : {} }).actions.length

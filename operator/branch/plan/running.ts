@@ -25,7 +25,7 @@ import { restartsOf } from './restarts.ts'
 
 /**
  * A connectable branch that does not serve for this time becomes `failed`. A restart of Postgres usually takes less
- * time. During a restart in the region's window, the limit is `maintenanceMs` instead.
+ * time. During a restart in the region's maintenance window, the limit is `maintenanceMs` instead.
  */
 const toleratedMs = 60_000
 /** The delay before the deletion of a replaced volume is retried. */
