@@ -95,3 +95,9 @@ export function readJson(text: string): unknown {
     return undefined
   }
 }
+
+/** Returns the claims of a token, to show or to compare them: the signature is not verified. */
+export function claimsOf(token: string): Record<string, unknown> {
+  const value = readJson(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
+  return typeof value === 'object' && value !== null ? { ...value } : {}
+}

@@ -4,7 +4,7 @@ import { Option } from 'commander'
 import { readHidden } from '../../server/hidden-input.ts'
 import { UsageError } from '../../server/usage-error.ts'
 import { escapeControls, printedJson } from '../../values/escape.ts'
-import type { Api } from '../api/call.ts'
+import { type Api, ApiFailure, claimsOf } from '../api/call.ts'
 import { createClient } from '../api/client.ts'
 import { act, type ClientCommand, createCommand, type Run } from '../arguments.ts'
 import { agree } from '../confirm.ts'
@@ -80,7 +80,6 @@ async function tokenFor(
 
 /** Returns the API's OpenID provider, if it has one. An API of an earlier version returns 404 or 401. */
 async function oidcOf(api: Api) {
-  const { ApiFailure } = await import('../api/call.ts')
   try {
     return (await createClient(api).login()).oidc
   } catch (error) {
@@ -117,16 +116,6 @@ async function logIn(session: Session, options: Options): Promise<void> {
     profile: name,
     api: url.origin,
   })
-}
-
-/** Returns the claims of a token, for display only: the signature is not verified. */
-function claimsOf(token: string): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
-    return typeof value === 'object' && value !== null ? { ...value } : {}
-  } catch {
-    return {}
-  }
 }
 
 const textOf = (value: unknown) => (typeof value === 'string' ? value : undefined)
