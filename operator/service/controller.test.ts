@@ -160,12 +160,16 @@ describe('a database with services', () => {
     const found = await it.when('keyless', ({ status }) => status?.phase === 'degraded')
     expect(conditionOf(found.status, 'ServicesReady')).toMatchObject({ status: 'False', reason: 'KeysMissing' })
     expect(conditionOf(found.status, 'ServicesReady')?.message).toContain('nowhere')
+    services().behave('mcp', 'starting')
     await it.cluster().create('Secret', {
       ...{ apiVersion: 'v1', kind: 'Secret', metadata: { name: 'nowhere', namespace: testNamespace } },
       data: { embedding_api_key: Buffer.from('sk-1').toString('base64') },
     })
     // No cache contains it: a pass for another reason finds it.
     await editSpec(it.cluster(), 'keyless', spec => ({ ...spec, displayName: 'other' }))
+    const starting = await it.when('keyless', database => statesOf(database).mcp === 'pending')
+    expect(starting.status?.phase).toBe('degraded')
+    services().behave('mcp', 'ready', { all: true })
     expect(statesOf(await it.when('keyless', isAvailable))).toEqual({ mcp: 'running' })
   })
 

@@ -224,7 +224,7 @@ const degradingReasons = new Set(['DiskFull', 'VolumeBeingDeleted', checksumFail
 
 function phaseOf(
   observed: Observed,
-  { fatal, serves, findings, services }: Assessment,
+  { fatal, serves, findings, services, pending }: Assessment,
   state: OperationState,
 ): DatabasePhase {
   const { spec, status } = observed.database
@@ -238,7 +238,10 @@ function phaseOf(
   }
   if (fatal || status?.import?.phase === 'failed') return 'failed'
   if (isStopped) return 'suspended'
-  const isImpaired = degradingReasons.has(findings.VolumeReady?.reason ?? '') || services.hasFailed
+  // A database with a failed service stays degraded until the service runs. A database whose service is replaced stays
+  // available, since the old pod serves until then.
+  const isRecovering = (before === 'degraded' || before === 'failed') && pending?.step === 'StartingServices'
+  const isImpaired = degradingReasons.has(findings.VolumeReady?.reason ?? '') || services.hasFailed || isRecovering
   if (serves && !isImpaired && !spec.suspended && findings.EndpointReady?.status === 'True') return 'available'
   const hasCreationTimedOut =
     state.operation?.name === 'create-managed' && state.progressing.reason === 'DeadlineExceeded'
