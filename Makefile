@@ -115,7 +115,8 @@ $(CONSOLE): console/package.json console/package-lock.json console/.npmrc
 	@touch $@
 
 $(BUILT): $(CONSOLE) $(SOURCES)
-	@cd console && $(CURDIR)/$(NODE) node_modules/vite/bin/vite.js build --logLevel warn
+# Not the caller's NODE_ENV: in a test it would make a development build.
+	@cd console && NODE_ENV=production $(CURDIR)/$(NODE) node_modules/vite/bin/vite.js build --logLevel warn
 	@touch $@
 
 console: $(INSTALLED) $(BUILT)
