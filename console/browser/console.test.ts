@@ -251,6 +251,75 @@ else
       await context.close()
     })
 
+    test('text of the SQL editor is replaced within the content security policy', async () => {
+      const { context, page, faults } = await open()
+      await page.route('**/sql', route => route.fulfill({ body: '', contentType: 'application/x-ndjson' }))
+      await logIn(page)
+      await go(page, '/databases/ID/sql')
+      const content = page.locator('.cm-content')
+      const steps: [string, () => Promise<void>, string][] = [
+        ['typed', () => page.keyboard.type("SELECT 1, 'two', three FROM four"), "SELECT 1, 'two', three FROM four"],
+        [
+          'a word by a letter',
+          async () => {
+            await page.keyboard.press('Control+Home')
+            await page.keyboard.press('Control+Shift+ArrowRight')
+            await page.keyboard.type('x')
+          },
+          "x 1, 'two', three FROM four",
+        ],
+        [
+          'several tokens by a letter',
+          async () => {
+            await page.keyboard.press('Control+Home')
+            for (let count = 0; count < 8; count++) await page.keyboard.press('Shift+ArrowRight')
+            await page.keyboard.type('y')
+          },
+          "yo', three FROM four",
+        ],
+        [
+          'all by a letter',
+          async () => {
+            await page.keyboard.press('Control+A')
+            await page.keyboard.type('SELECT 9')
+          },
+          'SELECT 9',
+        ],
+        [
+          'all at once',
+          async () => {
+            await page.keyboard.press('Control+A')
+            await page.keyboard.insertText('SELECT 7')
+          },
+          'SELECT 7',
+        ],
+        [
+          'a selection in brackets',
+          async () => {
+            await page.keyboard.press('Control+A')
+            await page.keyboard.type('(')
+          },
+          '(SELECT 7)',
+        ],
+        ['filled', () => content.fill('SELECT 8'), 'SELECT 8'],
+        [
+          'deleted',
+          async () => {
+            await page.keyboard.press('Control+A')
+            await page.keyboard.press('Backspace')
+          },
+          '',
+        ],
+      ]
+      await content.click()
+      for (const [what, step, text] of steps) {
+        await step()
+        expect(await page.locator('.cm-line').allTextContents(), what).toEqual([text])
+        expect(faults, what).toEqual([])
+      }
+      await context.close()
+    })
+
     test('queries are saved by name in this browser, and opened', async () => {
       const { context, page, faults } = await open()
       await page.route('**/sql', route => route.fulfill({ body: '', contentType: 'application/x-ndjson' }))

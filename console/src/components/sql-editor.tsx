@@ -46,6 +46,23 @@ const colours = HighlightStyle.define([
   { tag: tags.typeName, color: 'var(--bad)' },
 ])
 
+/**
+ * Replaces a selection that is typed over. Chromium would keep the look of the replaced text with a `style` attribute,
+ * which the content security policy refuses. The text of an input method must stay the browser's.
+ */
+const typeOver = EditorView.domEventHandlers({
+  beforeinput: ({ inputType, data, isComposing }, view) => {
+    const { state } = view
+    const { from, to, empty } = state.selection.main
+    if (inputType !== 'insertText' || data === null || isComposing || empty) return false
+    const insert = () => state.update(state.replaceSelection(data), { userEvent: 'input.type', scrollIntoView: true })
+    // As for other input: brackets are put around the selection.
+    const isHandled = state.facet(EditorView.inputHandler).some(handle => handle(view, from, to, data, insert))
+    if (!isHandled) view.dispatch(insert())
+    return true
+  },
+})
+
 /** The selection, or the statement in which the cursor is. */
 function chosenIn(state: EditorState): { text: string; from: number } {
   const { from, to, head } = state.selection.main
@@ -84,7 +101,7 @@ export default function SqlEditor({ text, onChange, onRun, schema, chosen }: Pro
           ...[lineNumbers(), history(), drawSelection(), bracketMatching(), closeBrackets(), autocompletion()],
           keymap.of([...completionKeymap, ...historyKeymap, ...defaultKeymap]),
           language.current.of(sql({ dialect: PostgreSQL, schema })),
-          ...[look, syntaxHighlighting(colours), EditorView.lineWrapping],
+          ...[typeOver, look, syntaxHighlighting(colours), EditorView.lineWrapping],
           EditorView.contentAttributes.of({ 'aria-label': texts.sql.editor }),
           EditorView.updateListener.of(update => {
             if (update.docChanged) handlers.current.onChange(update.state.doc.toString())
