@@ -13,6 +13,7 @@ import { SizeChoice } from '../components/sizes.tsx'
 import { PageTitle, Result } from '../components/state.tsx'
 import { type Draft, faultOf, rulesOf } from '../lib/allowlist.ts'
 import { useChange } from '../lib/change.ts'
+import { fieldFault } from '../lib/field-fault.ts'
 import { texts } from '../texts.ts'
 
 type Input = Schemas['CreateManagedDatabaseInput']
@@ -45,6 +46,9 @@ function CreateForm({ sizes, regions, versions }: Choices) {
     done: texts.create.begun(name),
     onDone: ({ id }) => navigate({ to: '/databases/$id', params: { id } }),
   })
+  /** What the API said about the value that the field still has. */
+  const refusalOf = (field: 'name' | 'display_name', value: string) =>
+    create.variables?.[field] === value ? fieldFault(create.error, field) : undefined
   const submit = (event: FormEvent) => {
     event.preventDefault()
     setShowFaults(true)
@@ -63,7 +67,7 @@ function CreateForm({ sizes, regions, versions }: Choices) {
           <Field
             label={texts.create.name}
             hint={texts.create.nameHint}
-            error={showFaults ? nameFault(name) : undefined}
+            error={showFaults ? (nameFault(name) ?? refusalOf('name', name)) : undefined}
           >
             {given => (
               <input
@@ -77,7 +81,11 @@ function CreateForm({ sizes, regions, versions }: Choices) {
               />
             )}
           </Field>
-          <Field label={texts.create.label} hint={texts.create.labelHint}>
+          <Field
+            label={texts.create.label}
+            hint={texts.create.labelHint}
+            error={refusalOf('display_name', label.trim())}
+          >
             {given => (
               <input
                 {...given}
