@@ -1,16 +1,15 @@
 /** The built console in a browser, against an API in this process: every page, in both themes, by a hostile account. */
-import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
-import type { Browser, BrowserContext, Page } from 'playwright-core'
+import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { reconcile } from '../../api/testing/harness.ts'
 import { canRun, openBrowser } from './chromium.ts'
 import { fill, type Installation, startInstallation } from './installation.ts'
+import { extent, findings, goTo, logIn as logInWith, openConsole } from './pages.ts'
 
 const runs = canRun()
 /** At most 25 characters of a name are kept. */
 const hostile = '<img src=x onerror=hit()>'
-/** Pages of the console; `ID` is the database. */
+/** Pages of the console; `ID` is the database, `BRANCH` its branch. */
 const tabs = [
   'connect',
   'branches',
@@ -25,80 +24,36 @@ const tabs = [
   'tasks',
   'settings',
 ]
-const pages = ['/', '/new', '/operations', '/nowhere', ...tabs.map(tab => `/databases/ID/${tab}`)]
+const branchTabs = ['connect', 'services', 'sql', 'tables', 'logs', 'metrics', 'queries']
+const pages = [
+  ...['/', '/new', '/operations', '/nowhere'],
+  ...tabs.map(tab => `/databases/ID/${tab}`),
+  ...branchTabs.map(tab => `/databases/ID/branches/BRANCH/${tab}`),
+]
 
 let installation: Installation
 let browser: Browser
 let id: string
-let axe: string
+let branchId: string
 beforeAll(async () => {
   if (!runs) return
   installation = await startInstallation()
-  id = await fill(installation, hostile)
+  ;({ id, branchId } = await fill(installation, hostile))
   browser = await openBrowser()
-  axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 })
 afterAll(async () => {
   await browser?.close()
   await installation?.stop()
 })
 
-type Opened = { context: BrowserContext; page: Page; faults: string[] }
-
-/** A window whose errors, refused sources and dialogs are recorded. */
-async function open(options: { width?: number; colorScheme?: 'light' | 'dark' } = {}): Promise<Opened> {
-  const { width = 1280, colorScheme = 'light' } = options
-  const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme, reducedMotion: 'reduce' })
-  const page = await context.newPage()
-  const faults: string[] = []
-  page.on('pageerror', error => faults.push(error.message))
-  page.on('dialog', dialog => faults.push(dialog.message()))
-  page.on('console', message => {
-    // Chromium reports each response with an error status: some are expected.
-    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) faults.push(message.text())
-  })
-  await page.exposeFunction('hit', () => faults.push('a text of the server was run'))
-  await page.addInitScript(
-    "document.addEventListener('securitypolicyviolation', event => console.error('CSP', event.violatedDirective, event.blockedURI))",
-  )
-  await page.goto(`${installation.address}/console/`)
-  await page.waitForSelector('h1')
-  return { context, page, faults }
-}
-
-async function logIn(page: Page, token?: string): Promise<void> {
-  await page.getByLabel('Access token').fill(token ?? (await installation.token()))
-  await page.keyboard.press('Enter')
-  await page.waitForSelector('.shell')
-}
+const open = (options?: Parameters<typeof openConsole>[2]) => openConsole(browser, installation.address, options)
+const logIn = async (page: Page, token?: string) => logInWith(page, token ?? (await installation.token()))
+const go = (page: Page, path: string) => goTo(page, path.replace('ID', id).replace('BRANCH', branchId))
 
 async function listed(): Promise<object[]> {
   const headers = { authorization: `Bearer ${await installation.token()}` }
   const answer = await fetch(`${installation.address}/managed/v1/databases`, { headers })
   return answer.json() as Promise<object[]>
-}
-
-/** As a link does: a reload would forget the token. */
-async function go(page: Page, path: string): Promise<void> {
-  const place = path.replace('ID', id)
-  const address = JSON.stringify(`/console${place}`)
-  await page.evaluate(`history.pushState(null, '', ${address}); dispatchEvent(new PopStateEvent('popstate'))`)
-  await page.locator(`main[data-page="${place}"]`).waitFor()
-  await page.locator('main h1').waitFor()
-  await page.locator('.loading').waitFor({ state: 'detached' })
-}
-
-const right = (box: { x: number; width: number } | null): number => (box === null ? Number.NaN : box.x + box.width)
-
-/** Runs in the page as a script of the test: the policy of the page does not concern it. */
-async function findings(page: Page): Promise<string[]> {
-  await page.evaluate(axe)
-  const found = await page.evaluate<{ id: string; nodes: { target: string[]; failureSummary: string }[] }[]>(
-    'axe.run().then(({ violations }) => violations)',
-  )
-  return found.flatMap(({ id: rule, nodes }) =>
-    nodes.map(({ target, failureSummary }) => `${rule} ${target.join(' ')}: ${failureSummary}`),
-  )
 }
 
 if (!runs) test.skip('the console in a browser: needs Chromium and the packages of console/', () => {})
@@ -138,10 +93,9 @@ else
       await logIn(page)
       for (const path of pages) {
         await go(page, path)
-        expect(await page.evaluate('document.documentElement.scrollWidth'), path).toBe(360)
-        const current = page.locator('nav[data-keeps-focus] [aria-current=page]')
+        expect((await extent(page)).width, path).toBe(360)
         if (path.includes('ID'))
-          await expect.poll(async () => right(await current.boundingBox()), { message: path }).toBeLessThan(361)
+          await expect.poll(async () => (await extent(page)).tabEnd, { message: path }).toBeLessThan(361)
       }
       await context.close()
     })

@@ -46,7 +46,7 @@ export async function startInstallation(changes: Record<string, unknown> = {}): 
 }
 
 /** A database with texts that must not be run, in all states that pages show. */
-export async function fill({ call, harness: { cluster } }: Installation, hostile: string): Promise<string> {
+export async function fill({ call, harness: { cluster } }: Installation, hostile: string) {
   const region = await cluster.get('Region', { name: 'local' })
   if (region === undefined) throw new Error('there is no region')
   await cluster.replace('Region', {
@@ -68,17 +68,23 @@ export async function fill({ call, harness: { cluster } }: Installation, hostile
   await until(isAvailable)
   // The API may read the new snapshot class somewhat later.
   await until(async () => (await call('POST', `/databases/${id}/backup`, { kind: 'hot' })).status < 300)
-  await until(async () => (await call('POST', `/databases/${id}/branches`, { display_name: label })).status < 300)
+  let branchId = ''
+  await until(async () => {
+    const { status, body } = await call('POST', `/databases/${id}/branches`, { display_name: label })
+    branchId = body.id ?? ''
+    return status < 300
+  })
   await until(isAvailable)
   const { items } = await cluster.list('Task', { namespace: tenantNamespace('acme') })
   for (const task of items.slice(0, 1)) {
     const message = { time: new Date().toISOString(), level: 'error' as const, text: hostile }
     await cluster.replaceStatus('Task', { ...task, status: { phase: 'failed', error: hostile, messages: [message] } })
   }
-  return id
+  await until(async () => (await call('GET', `/databases/${id}/branches/${branchId}`)).body.status === 'available')
+  return { id, branchId }
 }
 
-async function until(condition: () => Promise<boolean>): Promise<void> {
+export async function until(condition: () => Promise<boolean>): Promise<void> {
   const deadline = Date.now() + 20_000
   while (!(await condition())) {
     if (Date.now() > deadline) throw new Error('the stand-in has not completed the databases')

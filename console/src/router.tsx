@@ -121,6 +121,63 @@ const sql = createRoute({
   component: lazyRouteComponent(() => import('./pages/database/sql.tsx')),
 })
 
+/** A branch has the pages of a database that the API has for it, in a layout of its own. */
+const branch = createRoute({
+  getParentRoute: () => root,
+  path: '/databases/$id/branches/$branch',
+  component: lazyRouteComponent(() => import('./pages/database/branch-layout.tsx')),
+})
+
+const branchHome = createRoute({
+  getParentRoute: () => branch,
+  path: '/',
+  beforeLoad: ({ params }) => {
+    throw redirect({ to: '/databases/$id/branches/$branch/connect', params, replace: true })
+  },
+})
+
+const branchConnect = createRoute({
+  getParentRoute: () => branch,
+  path: '/connect',
+  component: lazyRouteComponent(() => import('./pages/database/connect.tsx')),
+})
+
+const branchServices = createRoute({
+  getParentRoute: () => branch,
+  path: '/services',
+  component: lazyRouteComponent(() => import('./pages/database/services.tsx')),
+})
+
+const branchSql = createRoute({
+  getParentRoute: () => branch,
+  path: '/sql',
+  component: lazyRouteComponent(() => import('./pages/database/sql.tsx')),
+})
+
+const branchTables = createRoute({
+  getParentRoute: () => branch,
+  path: '/tables',
+  component: lazyRouteComponent(() => import('./pages/database/tables.tsx')),
+})
+
+const branchLogs = createRoute({
+  getParentRoute: () => branch,
+  path: '/logs',
+  component: lazyRouteComponent(() => import('./pages/database/logs.tsx')),
+})
+
+const branchMetrics = createRoute({
+  getParentRoute: () => branch,
+  path: '/metrics',
+  component: lazyRouteComponent(() => import('./pages/database/metrics.tsx')),
+})
+
+const branchQueries = createRoute({
+  getParentRoute: () => branch,
+  path: '/queries',
+  component: lazyRouteComponent(() => import('./pages/database/queries.tsx')),
+})
+
 export const router = createRouter({
   routeTree: root.addChildren([
     overview,
@@ -141,6 +198,16 @@ export const router = createRouter({
       queries,
       tasks,
       settings,
+    ]),
+    branch.addChildren([
+      branchHome,
+      branchConnect,
+      branchServices,
+      branchSql,
+      branchTables,
+      branchLogs,
+      branchMetrics,
+      branchQueries,
     ]),
   ]),
   basepath: '/console',

@@ -73,10 +73,11 @@ export const texts = {
   palette: {
     open: 'Search or run',
     label: 'Commands',
-    placeholder: 'Database, page or command…',
+    placeholder: 'Database, branch, page or command…',
     none: 'Nothing matches.',
     hint: '↑ ↓ to choose, Enter to open, Esc to close',
     databases: 'Databases',
+    branches: 'Branches',
     pages: 'Pages',
     actions: 'Actions',
   },
@@ -257,6 +258,8 @@ export const texts = {
     copyPassword: 'Copy the password',
     notYet: 'The database has no address yet. It appears here as soon as it is assigned.',
     closed: 'The allowlist is empty, so no client can connect. Add your address first.',
+    branchClosed:
+      "The branch's allowlist is empty, so no client can connect. It is a copy of its source's, and cannot be changed: add your address to the database, then create another branch.",
     suspended: 'The database is suspended. Resume it before you connect.',
   },
   access: {
@@ -380,6 +383,7 @@ export const texts = {
     createWhat: 'A copy of the data of this moment, ready in seconds, with its own address and passwords.',
     begun: 'The branch is being created.',
     label: 'Display name',
+    labelTaken: 'Another branch of the database has this name. Both are shown with their ids.',
     source: 'Copy of',
     sourceDatabase: 'the database',
     expiry: 'Delete it',
@@ -394,13 +398,27 @@ export const texts = {
     deleteTitle: (name: string) => `Delete the branch ${name}?`,
     deleteWhat: 'Its data, address and passwords are lost, and cannot be recovered.',
     deleting: (name: string) => `The branch ${name} is being deleted.`,
-    connectTo: (name: string) => `Connect to ${name}`,
-    connectWhat: 'As the role app. psql asks for the password, which you can copy here.',
-    address: 'the address',
     limit: (count: number, limit: number) => `${count} of ${limit}`,
     emptyTitle: 'No branches yet',
     emptyWhat:
       'A branch is a copy of the database for a preview, a migration or a test. It shares unchanged data with its source, so it is ready in seconds at any size.',
+  },
+  branch: {
+    what: 'the branch',
+    tabs: 'Parts of the branch',
+    copyOf: 'Copy of',
+    deletedSource: 'a deleted branch',
+    expires: 'expires',
+    all: 'All branches of the database',
+    notFound: 'There is no branch with this id',
+    notFoundWhat: 'It was deleted, has expired, or belongs to another database.',
+    creating: 'The branch is being created. Its pages open here as soon as it is available, usually in some seconds.',
+    deleting:
+      'The branch is being deleted, and its data cannot be recovered. If you still need a copy, create another branch.',
+    failed: (reason: string | undefined) =>
+      `The branch could not be created${reason === undefined ? '' : `: ${reason.replace(/\.$/, '')}`}. It has no data and no address. Delete it, and create another one.`,
+    expired:
+      'The branch has expired, and Espalier is about to delete it with its data. If you still need a copy, create another branch.',
   },
   backups: {
     backUp: 'Back up now',
@@ -447,7 +465,7 @@ export const texts = {
     saved: {
       button: 'Saved queries',
       title: 'Saved queries',
-      what: 'Kept in the storage of this browser, for this database, until you delete them: not on the server. Do not save passwords.',
+      what: 'Kept in the storage of this browser, for this database and its branches, until you delete them: not on the server. Do not save passwords.',
       name: 'Name',
       nameHint: 'Saves the text of the current tab. A query of the same name is replaced.',
       save: 'Save the query',
@@ -521,6 +539,11 @@ export const texts = {
     allowlist: 'Allowlist',
     allowlistHint: 'Only these IPv4 addresses and blocks can connect to the service. Without rules no client can.',
     closed: 'The allowlist of the service is empty, so no client can connect. Change the settings to add your address.',
+    branchNone: 'The branch has no services',
+    branchWhat:
+      'A branch gets the services of its source when it is created, with addresses and tokens of its own. They cannot be changed.',
+    branchClosed:
+      "The allowlist of the service is empty, so no client can connect. It is a copy of the source's: add your address there, then create another branch.",
     noAddress: 'The service has no address yet. It appears here as soon as it is assigned.',
     copyAddress: 'Copy the address',
     token: 'The token for the environment of the client',

@@ -5,6 +5,7 @@ import type { Description } from '../lib/schema-form.ts'
 import type { ServiceType } from '../lib/services.ts'
 import { columnsByTable, type SqlResult } from '../lib/sql.ts'
 import { tablesIn, tablesStatement } from '../lib/tables.ts'
+import { keyOf, type Target } from '../lib/target.ts'
 import type { Account } from './accounts.ts'
 import { type Api, answer, read, type Schemas } from './client.ts'
 import { runSql } from './run-sql.ts'
@@ -124,7 +125,7 @@ export const windowQuery = (api: Api, id: string) =>
       read(api.GET('/managed/v1/databases/{id}/recovery-window', { params: { path: { id } }, signal })),
   })
 
-/** A branch with its password, which is removed from memory soon after it was shown. */
+/** A branch with the password of `app`, which is removed from memory soon after the page is left. */
 export const branchQuery = (api: Api, id: string, branchId: string) =>
   queryOptions({
     queryKey: ['branches', id, branchId],
@@ -141,21 +142,28 @@ export const branchQuery = (api: Api, id: string, branchId: string) =>
 export const roles = ['application', 'application_read_only', 'admin'] as const satisfies Schemas['UserType'][]
 export type Role = (typeof roles)[number]
 
-/** A database with the password of a role. It is removed from memory soon after the page is left. */
-export const connectionQuery = (api: Api, id: string, role: Role) =>
+type Connectable = Pick<Schemas['ManagedDatabase'], 'connection' | 'domain'>
+
+/** The connection with the password of a role. It is removed from memory soon after the page is left. */
+export const connectionQuery = (api: Api, { id, branchId }: Target, role: Role) =>
   queryOptions({
-    queryKey: ['database', id, 'connection', role],
+    queryKey: [...(branchId === undefined ? ['database', id] : ['branches', id, branchId]), 'connection', role],
     gcTime: 1000,
-    queryFn: ({ signal }) =>
-      read(api.GET('/managed/v1/databases/{id}', { params: { path: { id }, query: { user_type: role } }, signal })),
+    queryFn: ({ signal }): Promise<Connectable> => {
+      const query = { user_type: role }
+      if (branchId === undefined)
+        return read(api.GET('/managed/v1/databases/{id}', { params: { path: { id }, query }, signal }))
+      const params = { path: { id, branch_id: branchId }, query }
+      return read(api.GET('/managed/v1/databases/{id}/branches/{branch_id}', { params, signal }))
+    },
   })
 
 const metricsEveryMs = 30_000
 
 /** Measurements of the time that ends now. */
-export const metricsQuery = (api: Api, id: string, source: 'postgres' | ServiceType, range: Range) =>
+export const metricsQuery = (api: Api, target: Target, source: 'postgres' | ServiceType, range: Range) =>
   queryOptions({
-    queryKey: ['metrics', id, source, range],
+    queryKey: ['metrics', keyOf(target), source, range],
     refetchInterval: metricsEveryMs,
     queryFn: async ({ signal }) => {
       const to = Date.now()
@@ -165,8 +173,15 @@ export const metricsQuery = (api: Api, id: string, source: 'postgres' | ServiceT
         ...{ interval, start_time: new Date(from).toISOString(), end_time: new Date(to).toISOString() },
         ...(source === 'postgres' ? {} : { service: source }),
       }
-      const params = { path: { id }, query }
-      const { series } = await read(api.GET('/managed/v1/databases/{id}/metrics', { params, signal }))
+      const { id, branchId } = target
+      const { series } = await read(
+        branchId === undefined
+          ? api.GET('/managed/v1/databases/{id}/metrics', { params: { path: { id }, query }, signal })
+          : api.GET('/managed/v1/databases/{id}/branches/{branch_id}/metrics', {
+              params: { path: { id, branch_id: branchId }, query },
+              signal,
+            }),
+      )
       return { series, from, to }
     },
   })
@@ -176,16 +191,21 @@ export type StatementOrder = (typeof orders)[number]
 const mostStatements = 50
 
 /** The statistics of statements. Each read uses a connection of the database for a moment. */
-export const queriesQuery = (api: Api, id: string, order: StatementOrder) =>
+export const queriesQuery = (api: Api, target: Target, order: StatementOrder) =>
   queryOptions({
-    ...{ queryKey: ['queries', id, order], staleTime: 60_000, retry: false },
-    queryFn: ({ signal }) =>
-      read(
-        api.GET('/managed/v1/databases/{id}/queries', {
-          params: { path: { id }, query: { order, limit: mostStatements } },
-          signal,
-        }),
-      ),
+    ...{ queryKey: ['queries', keyOf(target), order], staleTime: 60_000, retry: false },
+    queryFn: ({ signal }) => {
+      const { id, branchId } = target
+      const query = { order, limit: mostStatements }
+      return read(
+        branchId === undefined
+          ? api.GET('/managed/v1/databases/{id}/queries', { params: { path: { id }, query }, signal })
+          : api.GET('/managed/v1/databases/{id}/branches/{branch_id}/queries', {
+              params: { path: { id, branch_id: branchId }, query },
+              signal,
+            }),
+      )
+    },
   })
 
 const mostColumns = 20_000
@@ -197,9 +217,9 @@ WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname !~ '^(pg_|information
 ORDER BY 1, a.attnum`
 
 /** Tables with their columns, for completion. */
-export const schemaQuery = (account: Account, id: string) =>
+export const schemaQuery = (account: Account, target: Target) =>
   queryOptions({
-    queryKey: ['schema', id],
+    queryKey: ['schema', keyOf(target)],
     staleTime: 60_000,
     retry: false,
     // Sharing would copy it into an object with a prototype.
@@ -207,7 +227,7 @@ export const schemaQuery = (account: Account, id: string) =>
     queryFn: async ({ signal }) => {
       const request = { text: columnsOfTables, mode: 'read', max_rows: mostColumns, timeout_seconds: 10 } as const
       let rows: readonly (readonly (string | null)[])[] = []
-      await runSql(account, { id, branchId: undefined }, request, signal, results => {
+      await runSql(account, target, request, signal, results => {
         rows = results[0]?.rows ?? []
       })
       return columnsByTable(rows)
@@ -215,13 +235,13 @@ export const schemaQuery = (account: Account, id: string) =>
   })
 
 /** Tables with their columns and estimates, for the table browser. */
-export const tablesQuery = (account: Account, id: string) =>
+export const tablesQuery = (account: Account, target: Target) =>
   queryOptions({
-    ...{ queryKey: ['tables', id], staleTime: 60_000, retry: false },
+    ...{ queryKey: ['tables', keyOf(target)], staleTime: 60_000, retry: false },
     queryFn: async ({ signal }) => {
       const request = { text: tablesStatement, mode: 'read', max_rows: mostColumns, timeout_seconds: 10 } as const
       let results: readonly SqlResult[] = []
-      await runSql(account, { id, branchId: undefined }, request, signal, growing => {
+      await runSql(account, target, request, signal, growing => {
         results = growing
       })
       const fault = results[0]?.fault

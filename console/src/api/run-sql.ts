@@ -1,5 +1,6 @@
 /** Runs statements and reads their answer as it arrives. */
 import { createLines, createResults, type SqlResult } from '../lib/sql.ts'
+import type { Target } from '../lib/target.ts'
 import { texts } from '../texts.ts'
 import type { Account } from './accounts.ts'
 import { ApiError } from './errors.ts'
@@ -14,8 +15,6 @@ export type SqlRequest = {
   max_rows: number
   timeout_seconds: number
 }
-
-type Target = { id: string; branchId: string | undefined }
 
 const refusalOf = async (response: Response): Promise<ApiError> => {
   const body: unknown = await response.json().catch(() => undefined)

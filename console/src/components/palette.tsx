@@ -1,15 +1,19 @@
-/** The command palette: Ctrl-K or Cmd-K. A combobox over databases, pages and commands. */
-import { useQuery } from '@tanstack/react-query'
+/** The command palette: Ctrl-K or Cmd-K. A combobox over databases, branches, pages and commands. */
+import { useQueries, useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { type KeyboardEvent, useEffect, useId, useState } from 'react'
 import { type Account, showAccount, useAccounts, useApi } from '../api/accounts.ts'
-import { databasesQuery } from '../api/queries.ts'
+import type { Schemas } from '../api/client.ts'
+import { branchesQuery, databasesQuery } from '../api/queries.ts'
+import { namesOf } from '../lib/branches.ts'
 import { best } from '../lib/search.ts'
-import { databaseTabs } from '../lib/tabs.ts'
+import { branchTabs, databaseTabs } from '../lib/tabs.ts'
+import { useTarget } from '../lib/target.ts'
 import { setTheme, themes } from '../lib/theme.ts'
 import { texts } from '../texts.ts'
 import { Dialog } from './dialog.tsx'
 
+type Database = Schemas['ManagedDatabase']
 type Command = { key: string; text: string; group: string; run: () => void }
 
 /** How many results are shown. */
@@ -31,10 +35,41 @@ export function useShortcut(onPress: () => void): void {
   }, [onPress])
 }
 
+/** The branches of this many databases are read: of the current one, and of those that changed last. */
+const mostDatabases = 30
+
+function useBranchCommands(databases: readonly Database[]): { branches: Command[]; pages: Command[] } {
+  const navigate = useNavigate()
+  const api = useApi()
+  const { id: current } = useTarget()
+  const read = databases
+    .filter(({ branch_count: count }) => count !== 0)
+    .toSorted((a, b) => Number(b.id === current) - Number(a.id === current) || (a.updated_at < b.updated_at ? 1 : -1))
+    .slice(0, mostDatabases)
+  const results = useQueries({ queries: read.map(({ id }) => branchesQuery(api, id)) })
+  const group = texts.palette.branches
+  const all = read.flatMap(({ id, name }, index) => {
+    const branches = results[index]?.data ?? []
+    const nameOf = namesOf(branches)
+    return branches.map(branch => {
+      const text = `${name} / ${nameOf(branch)}`
+      const params = { id, branch: branch.id }
+      const run = () => navigate({ to: '/databases/$id/branches/$branch', params })
+      const pages = branchTabs.map((tab): Command => {
+        const open = () => navigate({ to: `/databases/$id/branches/$branch/${tab}`, params })
+        return { key: `${branch.id} ${tab}`, text: `${text} / ${texts.database.tab[tab]}`, group, run: open }
+      })
+      return { branch: { key: branch.id, text, group, run }, pages }
+    })
+  })
+  return { branches: all.map(({ branch }) => branch), pages: all.flatMap(({ pages }) => pages) }
+}
+
 function useCommands(): Command[] {
   const navigate = useNavigate()
   const { list, current } = useAccounts()
   const { data: databases = [] } = useQuery(databasesQuery(useApi()))
+  const { branches, pages } = useBranchCommands(databases)
   const accountCommand = (account: Account): Command => ({
     key: `account ${account.id}`,
     text: texts.account.menu(account.label),
@@ -63,6 +98,7 @@ function useCommands(): Command[] {
       run: () => setTheme(theme),
     })),
     ...list.filter(account => account !== current).map(accountCommand),
+    ...branches,
     ...databases.flatMap(({ id, name }) =>
       databaseTabs.map(tab => ({
         key: `${id} ${tab}`,
@@ -71,6 +107,7 @@ function useCommands(): Command[] {
         run: () => navigate({ to: `/databases/$id/${tab}`, params: { id } }),
       })),
     ),
+    ...pages,
   ]
 }
 

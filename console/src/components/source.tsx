@@ -1,17 +1,16 @@
-/** Chooses Postgres or one of the services of a database. */
-import { useQuery } from '@tanstack/react-query'
-import { useApi } from '../api/accounts.ts'
-import { databaseQuery } from '../api/queries.ts'
+/** Chooses Postgres or one of the services beside it. */
 import { type ServiceType, serviceTypes } from '../lib/services.ts'
+import type { Target } from '../lib/target.ts'
+import { useOwner } from '../lib/use-owner.ts'
 import { texts } from '../texts.ts'
 import { Field } from './field.tsx'
 
 export type Source = 'postgres' | ServiceType
-type Props = { id: string; label: string; source: Source; onChange: (source: Source) => void }
+type Props = { target: Target; label: string; source: Source; onChange: (source: Source) => void }
 
-export function SourceField({ id, label, source, onChange }: Props) {
-  const { data } = useQuery(databaseQuery(useApi(), id))
-  const present = serviceTypes.filter(type => data?.services?.some(({ service_type: one }) => one === type))
+export function SourceField({ target, label, source, onChange }: Props) {
+  const owner = useOwner(target)
+  const present = serviceTypes.filter(type => owner?.services?.some(({ service_type: one }) => one === type))
   return (
     <Field label={label}>
       {given => (

@@ -7,6 +7,7 @@ import { runSql } from '../api/run-sql.ts'
 import { type Edit, longestText, type Outcome, outcomeOf, statementOf, transactionOf } from '../lib/edits.ts'
 import type { SqlResult } from '../lib/sql.ts'
 import type { Staged } from '../lib/staged.ts'
+import type { Target } from '../lib/target.ts'
 import { texts } from '../texts.ts'
 import { Button } from './button.tsx'
 import { Code } from './code.tsx'
@@ -40,9 +41,9 @@ function Message({ answer: { outcome, edits } }: { answer: Answer }) {
   )
 }
 
-type Props = { id: string; staged: Staged; onCommit: () => void }
+type Props = { target: Target; staged: Staged; onCommit: () => void }
 
-export function StagedEdits({ id, staged, onCommit }: Props) {
+export function StagedEdits({ target, staged, onCommit }: Props) {
   const { edits } = staged
   const account = useAccount()
   const [writer, setWriter] = useState<Writer>('application')
@@ -53,7 +54,7 @@ export function StagedEdits({ id, staged, onCommit }: Props) {
       const request = { text: transactionOf(sent), mode: 'write', role: writer, ...limits } as const
       let results: readonly SqlResult[] = []
       try {
-        await runSql(account, { id, branchId: undefined }, request, AbortSignal.timeout(120_000), growing => {
+        await runSql(account, target, request, AbortSignal.timeout(120_000), growing => {
           results = growing
         })
       } catch (error) {

@@ -30,6 +30,10 @@ function Failure({ error, retry }: { error: Error; retry?: () => void }) {
   )
 }
 
+/** Whether the object of a page does not exist, or its id is none. */
+export const isMissing = (error: Error | null): boolean =>
+  error instanceof ApiError && [400, 404].includes(error.status)
+
 type ResultProps<T> = { query: UseQueryResult<T>; what: string; children: (data: T) => ReactNode }
 
 /** The content of a query. Data that is there stays while a refetch fails; the failure is shown above it. */

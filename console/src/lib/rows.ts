@@ -1,5 +1,6 @@
 /** The rows of the overview: databases, and the branches of those that are open. Pure. */
 import type { Schemas } from '../api/client.ts'
+import { marksOf } from './branches.ts'
 import { type Line, treeOf } from './tree.ts'
 
 type Database = Schemas['ManagedDatabase']
@@ -7,7 +8,8 @@ type Branch = Schemas['Branch']
 
 export type Row =
   | { kind: 'database'; key: string; database: Database }
-  | { kind: 'branch'; key: string; database: Database; line: Line<Branch> }
+  /** `mark`: the short id, where the branch's title is not unique. */
+  | { kind: 'branch'; key: string; database: Database; line: Line<Branch>; mark: string | undefined }
   /** Why no branches are shown below an open database. */
   | { kind: 'note'; key: string; database: Database; note: 'none' | 'loading' | 'failed' }
 
@@ -25,7 +27,11 @@ export function rowsOf(databases: readonly Database[], branches: ReadonlyMap<str
     ]
     if (typeof found === 'string') return note(found)
     if (found.length === 0) return note('none')
-    return [own, ...treeOf(found).map((line): Row => ({ kind: 'branch', key: line.node.id, database, line }))]
+    const markOf = marksOf(found)
+    const rows = treeOf(found).map((line): Row => {
+      return { kind: 'branch', key: line.node.id, database, line, mark: markOf(line.node) }
+    })
+    return [own, ...rows]
   })
 }
 

@@ -1,6 +1,7 @@
-/** The tabs and the history of the SQL editor. They are in memory, for each account and database. */
+/** The tabs and the history of the SQL editor. They are in memory, for each account, and for each database and branch. */
 import { useSyncExternalStore } from 'react'
 import type { Account } from '../api/accounts.ts'
+import { keyOf, type Target } from './target.ts'
 
 type SqlTab = { id: number; text: string }
 type Editor = { tabs: readonly SqlTab[]; current: number; history: readonly string[] }
@@ -11,14 +12,14 @@ const mostHistory = 100
 type Store = { state: Editor; listeners: Set<() => void> }
 const stores = new WeakMap<Account, Map<string, Store>>()
 
-function storeOf(account: Account, id: string): Store {
+function storeOf(account: Account, key: string): Store {
   const ofAccount = stores.get(account) ?? new Map<string, Store>()
   stores.set(account, ofAccount)
-  const store = ofAccount.get(id) ?? {
+  const store = ofAccount.get(key) ?? {
     state: { tabs: [{ id: 1, text: '' }], current: 1, history: [] },
     listeners: new Set(),
   }
-  ofAccount.set(id, store)
+  ofAccount.set(key, store)
   return store
 }
 
@@ -30,8 +31,8 @@ export type SqlTabs = Editor & {
   remember: (text: string) => void
 }
 
-export function useSqlTabs(account: Account, database: string): SqlTabs {
-  const store = storeOf(account, database)
+export function useSqlTabs(account: Account, target: Target): SqlTabs {
+  const store = storeOf(account, keyOf(target))
   const state = useSyncExternalStore(
     listener => {
       store.listeners.add(listener)

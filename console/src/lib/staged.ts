@@ -1,7 +1,8 @@
-/** The staged changes of rows. They are in memory, for each account and database, until they are committed. */
+/** The staged changes of rows. They are in memory, for each account, and for each database and branch. */
 import { useSyncExternalStore } from 'react'
 import type { Account } from '../api/accounts.ts'
 import { type Edit, withEdit } from './edits.ts'
+import { keyOf, type Target } from './target.ts'
 
 /** More would be too many to check before a commit. */
 const mostEdits = 200
@@ -9,11 +10,11 @@ const mostEdits = 200
 type Store = { edits: readonly Edit[]; listeners: Set<() => void> }
 const stores = new WeakMap<Account, Map<string, Store>>()
 
-function storeOf(account: Account, id: string): Store {
+function storeOf(account: Account, key: string): Store {
   const ofAccount = stores.get(account) ?? new Map<string, Store>()
   stores.set(account, ofAccount)
-  const store = ofAccount.get(id) ?? { edits: [], listeners: new Set() }
-  ofAccount.set(id, store)
+  const store = ofAccount.get(key) ?? { edits: [], listeners: new Set() }
+  ofAccount.set(key, store)
   return store
 }
 
@@ -25,8 +26,8 @@ export type Staged = {
   clear: () => void
 }
 
-export function useStaged(account: Account, database: string): Staged {
-  const store = storeOf(account, database)
+export function useStaged(account: Account, target: Target): Staged {
+  const store = storeOf(account, keyOf(target))
   const edits = useSyncExternalStore(
     listener => {
       store.listeners.add(listener)

@@ -13,3 +13,16 @@ export const databaseTabs = [
   'tasks',
   'settings',
 ] as const
+type DatabaseTab = (typeof databaseTabs)[number]
+
+/** The tabs of a branch. */
+export const branchTabs = [
+  'connect',
+  'services',
+  'sql',
+  'tables',
+  'logs',
+  'metrics',
+  'queries',
+] as const satisfies DatabaseTab[]
+export type BranchTab = (typeof branchTabs)[number]

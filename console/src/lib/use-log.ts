@@ -4,26 +4,40 @@ import { useApi } from '../api/accounts.ts'
 import { type Api, read } from '../api/client.ts'
 import { type Line, withRead } from './logs.ts'
 import type { ServiceType } from './services.ts'
+import { keyOf, type Target } from './target.ts'
 
 type LogSource = 'postgres' | ServiceType
 
 const everyMs = 3000
 const mostRead = 1000
 
-async function readLog(api: Api, id: string, source: LogSource, after: string | undefined, signal: AbortSignal) {
+async function readLog(
+  api: Api,
+  { id, branchId }: Target,
+  source: LogSource,
+  after: string | undefined,
+  signal: AbortSignal,
+) {
   const query = {
     max_lines: mostRead,
     ...(source === 'postgres' ? {} : { service: source }),
     ...(after === undefined ? {} : { start_time: after }),
   }
-  const { logs } = await read(api.GET('/managed/v1/databases/{id}/logs', { params: { path: { id }, query }, signal }))
+  const { logs } = await read(
+    branchId === undefined
+      ? api.GET('/managed/v1/databases/{id}/logs', { params: { path: { id }, query }, signal })
+      : api.GET('/managed/v1/databases/{id}/branches/{branch_id}/logs', {
+          params: { path: { id, branch_id: branchId }, query },
+          signal,
+        }),
+  )
   return logs
 }
 
 type Log = { lines: readonly Line[]; isLoading: boolean; error: Error | null; retry: () => void }
 
 /** While the tab is hidden nothing is read. */
-export function useLog(id: string, source: LogSource, isFollowing: boolean): Log {
+export function useLog(target: Target, source: LogSource, isFollowing: boolean): Log {
   const api = useApi()
   const [state, setState] = useState<Omit<Log, 'retry'>>({ lines: [], isLoading: true, error: null })
   const [attempt, setAttempt] = useState(0)
@@ -35,7 +49,7 @@ export function useLog(id: string, source: LogSource, isFollowing: boolean): Log
     const once = async () => {
       if (!document.hidden || lines.length === 0)
         try {
-          lines = withRead(lines, await readLog(api, id, source, lines.at(-1)?.entry.timestamp, stop.signal))
+          lines = withRead(lines, await readLog(api, target, source, lines.at(-1)?.entry.timestamp, stop.signal))
           if (!stop.signal.aborted) setState({ lines, isLoading: false, error: null })
         } catch (error) {
           if (stop.signal.aborted) return
@@ -48,6 +62,6 @@ export function useLog(id: string, source: LogSource, isFollowing: boolean): Log
       stop.abort()
       clearTimeout(timer)
     }
-  }, [api, id, source, isFollowing, attempt])
+  }, [api, keyOf(target), source, isFollowing, attempt])
   return { ...state, retry: () => setAttempt(before => before + 1) }
 }

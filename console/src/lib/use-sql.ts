@@ -4,6 +4,7 @@ import type { Account } from '../api/accounts.ts'
 import { runSql, type SqlRequest } from '../api/run-sql.ts'
 import { texts } from '../texts.ts'
 import type { SqlResult } from './sql.ts'
+import type { Target } from './target.ts'
 
 type Run = {
   /** `version` changes as results grow in place. */
@@ -20,11 +21,11 @@ const none: Run = { version: 0, results: [], isRunning: false, error: undefined,
 /** How often growing results are drawn. */
 const drawEveryMs = 120
 
-export function useSql(account: Account, id: string) {
+export function useSql(account: Account) {
   const [run, setRun] = useState<Run>(none)
   const stop = useRef<AbortController>(undefined)
   useEffect(() => () => stop.current?.abort(), [])
-  const start = async (request: SqlRequest, branchId: string | undefined, from: number) => {
+  const start = async (request: SqlRequest, target: Target, from: number) => {
     stop.current?.abort()
     const controller = new AbortController()
     stop.current = controller
@@ -37,7 +38,7 @@ export function useSql(account: Account, id: string) {
     }
     draw({ isRunning: true, error: undefined, from, isPlan: request.explain !== undefined })
     try {
-      await runSql(account, { id, branchId }, request, controller.signal, results => {
+      await runSql(account, target, request, controller.signal, results => {
         latest = results
         if (Date.now() - drawn > drawEveryMs) draw({})
       })

@@ -6,6 +6,7 @@ import { useLayoutEffect, useMemo, useRef, useState } from 'react'
 import { useApi } from '../api/accounts.ts'
 import type { Schemas } from '../api/client.ts'
 import { branchesQuery, databasesQuery, tasksQuery } from '../api/queries.ts'
+import { BranchLink } from '../components/branch-link.tsx'
 import { buttonClass } from '../components/button.tsx'
 import { Icon } from '../components/icons.tsx'
 import { Ago, Empty, PageTitle, Result, Status } from '../components/state.tsx'
@@ -64,16 +65,12 @@ function DatabaseRow({ database, ...open }: { database: Database; isOpen: boolea
   )
 }
 
-function BranchRow({ line }: { line: Extract<Row, { kind: 'branch' }>['line'] }) {
-  const { name, display_name: label, status, size, region, pg_version: version, updated_at: at } = line.node
+function BranchRow({ line, mark }: Pick<Extract<Row, { kind: 'branch' }>, 'line' | 'mark'>) {
+  const { status, size, region, pg_version: version, updated_at: at } = line.node
   return (
     <>
       <th scope="row">
-        <div className="name-cell" style={{ paddingInlineStart: 30 + line.depth * 18 }}>
-          <Icon name="branch" size={14} />
-          <span className="clip">{label ?? name}</span>
-          {label != null && <span className="quiet clip">{name}</span>}
-        </div>
+        <BranchLink branch={line.node} mark={mark} indent={30 + line.depth * 18} />
       </th>
       <td>
         <Status status={status} />
@@ -152,7 +149,7 @@ function DatabaseTable({ databases }: { databases: readonly Database[] }) {
                     toggle={() => toggle(row.database.id)}
                   />
                 )}
-                {row.kind === 'branch' && <BranchRow line={row.line} />}
+                {row.kind === 'branch' && <BranchRow line={row.line} mark={row.mark} />}
                 {row.kind === 'note' && (
                   <td colSpan={columnCount} className="quiet row-note">
                     {notes[row.note](row.database.name)}

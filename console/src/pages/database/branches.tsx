@@ -1,28 +1,29 @@
 /** The branches of a database: a tree, with their creation and deletion. */
 import { useQuery } from '@tanstack/react-query'
-import { useParams } from '@tanstack/react-router'
+import { useNavigate, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
 import { useApi } from '../../api/accounts.ts'
 import { read, type Schemas } from '../../api/client.ts'
-import { branchesQuery, branchQuery, databaseQuery } from '../../api/queries.ts'
+import { branchesQuery, databaseQuery } from '../../api/queries.ts'
+import { BranchLink } from '../../components/branch-link.tsx'
 import { Button } from '../../components/button.tsx'
 import { ChangeError } from '../../components/change-error.tsx'
-import { Code, CopyButton } from '../../components/code.tsx'
 import { Confirm } from '../../components/confirm.tsx'
 import { Dialog } from '../../components/dialog.tsx'
 import { Field } from '../../components/field.tsx'
 import { Icon } from '../../components/icons.tsx'
 import { Menu } from '../../components/menu.tsx'
 import { Ago, Empty, Result, Status } from '../../components/state.tsx'
+import { marksOf, namesOf, titleOf } from '../../lib/branches.ts'
 import { useChange } from '../../lib/change.ts'
+import { fieldFault } from '../../lib/field-fault.ts'
 import { moment } from '../../lib/format.ts'
-import { snippet } from '../../lib/snippets.ts'
 import { treeOf } from '../../lib/tree.ts'
 import { texts } from '../../texts.ts'
 
 type Branch = Schemas['Branch']
 const own = texts.branches
-const titleOf = ({ display_name: label, name }: Branch): string => label || name
+const paramsOf = ({ id, database_id: database }: Branch) => ({ id: database, branch: id })
 
 const expiries = [0, 1, 7, 30] as const
 const dayMs = 86_400_000
@@ -40,6 +41,8 @@ function CreateDialog({ id, branches, from, onClose }: CreateProps) {
     done: own.begun,
     onDone: onClose,
   })
+  const nameOf = namesOf(branches)
+  const isTaken = branches.some(branch => titleOf(branch) === label.trim())
   const submit = () =>
     create.mutate({
       ...(label.trim() === '' ? {} : { display_name: label.trim() }),
@@ -55,7 +58,11 @@ function CreateDialog({ id, branches, from, onClose }: CreateProps) {
           if (!create.isPending) submit()
         }}
       >
-        <Field label={own.label} hint={texts.create.labelHint}>
+        <Field
+          label={own.label}
+          hint={isTaken ? own.labelTaken : texts.create.labelHint}
+          error={fieldFault(create.error, 'display_name')}
+        >
           {given => (
             <input
               {...given}
@@ -66,7 +73,7 @@ function CreateDialog({ id, branches, from, onClose }: CreateProps) {
             />
           )}
         </Field>
-        <Field label={own.source}>
+        <Field label={own.source} error={fieldFault(create.error, 'source_branch_id')}>
           {given => (
             <select {...given} className="input" value={source} onChange={event => setSource(event.target.value)}>
               <option value="">{own.sourceDatabase}</option>
@@ -74,13 +81,13 @@ function CreateDialog({ id, branches, from, onClose }: CreateProps) {
                 .filter(({ status }) => status === 'available')
                 .map(branch => (
                   <option key={branch.id} value={branch.id}>
-                    {titleOf(branch)}
+                    {nameOf(branch)}
                   </option>
                 ))}
             </select>
           )}
         </Field>
-        <Field label={own.expiry} hint={own.expiryHint}>
+        <Field label={own.expiry} hint={own.expiryHint} error={fieldFault(create.error, 'expires_at')}>
           {given => (
             <select {...given} className="input" value={days} onChange={event => setDays(Number(event.target.value))}>
               {expiries.map(count => (
@@ -103,7 +110,10 @@ function CreateDialog({ id, branches, from, onClose }: CreateProps) {
   )
 }
 
-function DeleteDialog({ id, branch, onClose }: { id: string; branch: Branch; onClose: () => void }) {
+type DeleteProps = { branch: Branch; name: string; onClose: () => void }
+
+function DeleteDialog({ branch, name, onClose }: DeleteProps) {
+  const id = branch.database_id
   const remove = useChange({
     act: api =>
       read(
@@ -112,14 +122,14 @@ function DeleteDialog({ id, branch, onClose }: { id: string; branch: Branch; onC
         }),
       ),
     stale: [['branches', id], ['database', id], ['databases']],
-    done: own.deleting(titleOf(branch)),
+    done: own.deleting(name),
     onDone: onClose,
   })
   return (
     <Confirm
       open
       onClose={onClose}
-      title={own.deleteTitle(titleOf(branch))}
+      title={own.deleteTitle(name)}
       what={own.deleteWhat}
       action={own.delete}
       danger
@@ -129,32 +139,11 @@ function DeleteDialog({ id, branch, onClose }: { id: string; branch: Branch; onC
   )
 }
 
-function ConnectDialog({ id, branch, onClose }: { id: string; branch: Branch; onClose: () => void }) {
-  const query = useQuery(branchQuery(useApi(), id, branch.id))
-  return (
-    <Dialog open onClose={onClose} title={own.connectTo(titleOf(branch))} description={own.connectWhat}>
-      <Result query={query} what={own.address}>
-        {({ connection, domain }) => {
-          if (connection === undefined) return <p className="quiet">{texts.connect.notYet}</p>
-          const full = { ...connection, host: connection.host ?? domain ?? '', ca: 'espalier-ca.pem' }
-          return (
-            <>
-              <Code label={texts.connect.programs.psql} text={snippet('psql', full)} />
-              <CopyButton text={connection.password} label={texts.connect.copyPassword} />
-            </>
-          )
-        }}
-      </Result>
-      <div className="dialog-end">
-        <Button onClick={onClose}>{texts.dialog.close}</Button>
-      </div>
-    </Dialog>
-  )
-}
-
-type Opened = { kind: 'create'; from: string } | { kind: 'delete' | 'connect'; branch: Branch }
+type Opened = { kind: 'create'; from: string } | { kind: 'delete'; branch: Branch; name: string }
 
 function Tree({ branches, open }: { branches: readonly Branch[]; open: (opened: Opened) => void }) {
+  const navigate = useNavigate()
+  const [nameOf, markOf] = [namesOf(branches), marksOf(branches)]
   return (
     <div className="table-frame">
       <table className="table">
@@ -178,11 +167,7 @@ function Tree({ branches, open }: { branches: readonly Branch[]; open: (opened: 
           {treeOf(branches).map(({ node, depth }) => (
             <tr key={node.id}>
               <th scope="row" className="branch-name">
-                <div className="name-cell" style={{ paddingInlineStart: depth * 18 }}>
-                  <Icon name="branch" size={14} />
-                  <span className="clip">{titleOf(node)}</span>
-                  {node.display_name && <span className="quiet clip">{node.name}</span>}
-                </div>
+                <BranchLink branch={node} mark={markOf(node)} indent={depth * 18} />
               </th>
               <td>
                 <Status status={node.status} />
@@ -201,7 +186,7 @@ function Tree({ branches, open }: { branches: readonly Branch[]; open: (opened: 
               </td>
               <td className="cell-end">
                 <Menu
-                  label={own.actionsOf(titleOf(node))}
+                  label={own.actionsOf(nameOf(node))}
                   triggerClass="button button-plain button-icon"
                   trigger={<Icon name="more" />}
                   items={[
@@ -209,7 +194,8 @@ function Tree({ branches, open }: { branches: readonly Branch[]; open: (opened: 
                       key: 'connect',
                       text: texts.connect.title,
                       disabled: node.status !== 'available',
-                      onChoose: () => open({ kind: 'connect', branch: node }),
+                      onChoose: () =>
+                        navigate({ to: '/databases/$id/branches/$branch/connect', params: paramsOf(node) }),
                     },
                     {
                       key: 'child',
@@ -222,7 +208,7 @@ function Tree({ branches, open }: { branches: readonly Branch[]; open: (opened: 
                       text: own.delete,
                       danger: true,
                       separated: true,
-                      onChoose: () => open({ kind: 'delete', branch: node }),
+                      onChoose: () => open({ kind: 'delete', branch: node, name: nameOf(node) }),
                     },
                   ]}
                 />
@@ -276,8 +262,7 @@ export default function Branches() {
           </>
         )}
       </Result>
-      {opened?.kind === 'delete' && <DeleteDialog id={id} branch={opened.branch} onClose={close} />}
-      {opened?.kind === 'connect' && <ConnectDialog id={id} branch={opened.branch} onClose={close} />}
+      {opened?.kind === 'delete' && <DeleteDialog branch={opened.branch} name={opened.name} onClose={close} />}
     </section>
   )
 }

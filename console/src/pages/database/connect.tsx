@@ -1,23 +1,25 @@
 /** How to connect: the address, the roles, and snippets of programs. */
 import { useQuery } from '@tanstack/react-query'
-import { Link, useParams } from '@tanstack/react-router'
+import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { useApi } from '../../api/accounts.ts'
-import { connectionQuery, databaseQuery, type Role, roles } from '../../api/queries.ts'
+import { connectionQuery, type Role, roles } from '../../api/queries.ts'
 import { Code, CopyButton } from '../../components/code.tsx'
 import { Check, Field } from '../../components/field.tsx'
 import { Empty, Result } from '../../components/state.tsx'
 import { hiddenPassword, type SnippetName, snippet, snippetNames } from '../../lib/snippets.ts'
+import { type Target, useTarget } from '../../lib/target.ts'
+import { useOwner } from '../../lib/use-owner.ts'
 import { texts } from '../../texts.ts'
 
 const caFile = 'espalier-ca.pem'
 
-function Snippets({ id }: { id: string }) {
+function Snippets({ target }: { target: Target }) {
   const api = useApi()
   const [role, setRole] = useState<Role>('application')
   const [name, setName] = useState<SnippetName>('psql')
   const [isShown, setIsShown] = useState(false)
-  const query = useQuery(connectionQuery(api, id, role))
+  const query = useQuery(connectionQuery(api, target, role))
   return (
     <section className="card" aria-labelledby="snippets">
       <div className="card-head">
@@ -104,15 +106,15 @@ function Snippets({ id }: { id: string }) {
 }
 
 /** Says what prevents a connection, before it is tried. */
-function Obstacles({ id }: { id: string }) {
-  const { data } = useQuery(databaseQuery(useApi(), id))
-  if (data === undefined) return null
-  if (data.status === 'suspended') return <p className="notice tone-warning">{texts.connect.suspended}</p>
-  if (data.ip_allowlist.rules.length === 0)
+function Obstacles({ target }: { target: Target }) {
+  const owner = useOwner(target)
+  if (owner === undefined) return null
+  if (owner.status === 'suspended') return <p className="notice tone-warning">{texts.connect.suspended}</p>
+  if (owner.ip_allowlist.rules.length === 0)
     return (
       <p className="notice tone-warning">
-        {texts.connect.closed}{' '}
-        <Link to="/databases/$id/access" params={{ id }}>
+        {target.branchId === undefined ? texts.connect.closed : texts.connect.branchClosed}{' '}
+        <Link to="/databases/$id/access" params={{ id: target.id }}>
           {texts.access.open}
         </Link>
       </p>
@@ -121,11 +123,11 @@ function Obstacles({ id }: { id: string }) {
 }
 
 export default function Connect() {
-  const { id } = useParams({ from: '/databases/$id' })
+  const target = useTarget()
   return (
     <div className="stack">
-      <Obstacles id={id} />
-      <Snippets id={id} />
+      <Obstacles target={target} />
+      <Snippets target={target} />
     </div>
   )
 }

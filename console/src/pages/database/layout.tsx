@@ -1,12 +1,12 @@
 /** What surrounds the tabs of a database. */
 import { useQuery } from '@tanstack/react-query'
-import { Link, Outlet, useParams, useRouterState } from '@tanstack/react-router'
-import { useEffect, useRef } from 'react'
+import { Link, Outlet, useParams } from '@tanstack/react-router'
+import { Fragment } from 'react'
 import { useApi } from '../../api/accounts.ts'
-import { ApiError } from '../../api/errors.ts'
 import { databaseQuery } from '../../api/queries.ts'
 import { buttonClass } from '../../components/button.tsx'
-import { PageTitle, Result, Status } from '../../components/state.tsx'
+import { isMissing, PageTitle, Result, Status } from '../../components/state.tsx'
+import { Tabs } from '../../components/target-tabs.tsx'
 import { databaseTabs } from '../../lib/tabs.ts'
 import { texts } from '../../texts.ts'
 
@@ -22,34 +22,15 @@ function Missing() {
   )
 }
 
-/** On a narrow screen the row is scrolled to the current tab. */
-function Tabs({ id }: { id: string }) {
-  const pathname = useRouterState({ select: state => state.resolvedLocation?.pathname })
-  const row = useRef<HTMLElement>(null)
-  // biome-ignore lint/correctness/useExhaustiveDependencies: another page has another tab
-  useEffect(() => {
-    row.current?.querySelector('[aria-current=page]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' })
-  }, [pathname])
-  return (
-    <nav ref={row} className="tabs" aria-label={texts.database.tabs} data-keeps-focus="">
-      {databaseTabs.map(tab => (
-        <Link key={tab} to={`/databases/$id/${tab}`} params={{ id }} className="tab">
-          {texts.database.tab[tab]}
-        </Link>
-      ))}
-    </nav>
-  )
-}
-
 export default function DatabaseLayout() {
   const { id } = useParams({ from: '/databases/$id' })
   const query = useQuery(databaseQuery(useApi(), id))
-  if (query.error instanceof ApiError && [400, 404].includes(query.error.status)) return <Missing />
+  if (isMissing(query.error)) return <Missing />
   return (
     <div className="page">
       <Result query={query} what={texts.database.what}>
         {database => (
-          <>
+          <Fragment key={id}>
             <nav className="crumbs" aria-label={texts.database.place}>
               <Link to="/">{texts.database.back}</Link>
               <span aria-hidden="true">/</span>
@@ -64,9 +45,15 @@ export default function DatabaseLayout() {
                 </span>
               </div>
             </div>
-            <Tabs id={id} />
+            <Tabs label={texts.database.tabs}>
+              {databaseTabs.map(tab => (
+                <Link key={tab} to={`/databases/$id/${tab}`} params={{ id }} className="tab">
+                  {texts.database.tab[tab]}
+                </Link>
+              ))}
+            </Tabs>
             <Outlet />
-          </>
+          </Fragment>
         )}
       </Result>
     </div>

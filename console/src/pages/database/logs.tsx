@@ -1,5 +1,4 @@
 /** The log of Postgres or of a service, with search and severities. */
-import { useParams } from '@tanstack/react-router'
 import { useDeferredValue, useState } from 'react'
 import { Button } from '../../components/button.tsx'
 import { Check, Field } from '../../components/field.tsx'
@@ -7,15 +6,16 @@ import { LogLines } from '../../components/log-lines.tsx'
 import { type Source, SourceField } from '../../components/source.tsx'
 import { Empty, Loading } from '../../components/state.tsx'
 import { matching, type Severity, severities } from '../../lib/logs.ts'
+import { keyOf, type Target, useTarget } from '../../lib/target.ts'
 import { useLog } from '../../lib/use-log.ts'
 import { texts } from '../../texts.ts'
 
 const own = texts.logs
 
-type ShownProps = { id: string; source: Source; isFollowing: boolean; typed: string; severity: Severity }
+type ShownProps = { target: Target; source: Source; isFollowing: boolean; typed: string; severity: Severity }
 
-function Shown({ id, source, isFollowing, typed, severity }: ShownProps) {
-  const { lines, isLoading, error, retry } = useLog(id, source, isFollowing)
+function Shown({ target, source, isFollowing, typed, severity }: ShownProps) {
+  const { lines, isLoading, error, retry } = useLog(target, source, isFollowing)
   const shown = matching(lines, useDeferredValue(typed), severity)
   return (
     <div className="stack-small">
@@ -45,7 +45,7 @@ function Shown({ id, source, isFollowing, typed, severity }: ShownProps) {
 }
 
 export default function Logs() {
-  const { id } = useParams({ from: '/databases/$id' })
+  const target = useTarget()
   const [source, setSource] = useState<Source>('postgres')
   const [typed, setTyped] = useState('')
   const [severity, setSeverity] = useState<Severity>('all')
@@ -53,7 +53,7 @@ export default function Logs() {
   return (
     <section className="card card-body stack" aria-label={own.title}>
       <div className="sql-options">
-        <SourceField id={id} label={own.source} source={source} onChange={setSource} />
+        <SourceField target={target} label={own.source} source={source} onChange={setSource} />
         <Field label={own.search}>
           {given => (
             <input
@@ -85,8 +85,8 @@ export default function Logs() {
         <Check label={own.follow} hint={own.followHint} checked={isFollowing} onChange={setIsFollowing} />
       </div>
       <Shown
-        key={`${id} ${source}`}
-        id={id}
+        key={`${keyOf(target)} ${source}`}
+        target={target}
         source={source}
         isFollowing={isFollowing}
         typed={typed}

@@ -1,6 +1,5 @@
 /** Measurements of Postgres or a service as plots, with what happened at the time. */
 import { useQuery } from '@tanstack/react-query'
-import { useParams } from '@tanstack/react-router'
 import { useMemo, useState } from 'react'
 import { useApi } from '../../api/accounts.ts'
 import { backupsQuery, metricsQuery, tasksQuery } from '../../api/queries.ts'
@@ -10,15 +9,19 @@ import { type Source, SourceField } from '../../components/source.tsx'
 import { Empty, Result, Status } from '../../components/state.tsx'
 import { moment, operationText } from '../../lib/format.ts'
 import { eventsIn, intervalMs, plotsOf, type Range, rangeNames, startsIn } from '../../lib/metrics.ts'
+import { type Target, useTarget } from '../../lib/target.ts'
 import { texts } from '../../texts.ts'
 
 const own = texts.metrics
 type Read = { series: Parameters<typeof plotsOf>[0]; from: number; to: number }
 
-function Plots({ id, range, read: { series, from, to } }: { id: string; range: Range; read: Read }) {
+function Plots({ target, range, read: { series, from, to } }: { target: Target; range: Range; read: Read }) {
   const api = useApi()
-  const { data: tasks = [] } = useQuery(tasksQuery(api, { subject_id: id }))
-  const { data: backups = [] } = useQuery(backupsQuery(api, id))
+  const { id, branchId } = target
+  const { data: tasks = [] } = useQuery(tasksQuery(api, { subject_id: branchId ?? id }))
+  const { data: found = [] } = useQuery({ ...backupsQuery(api, id), enabled: branchId === undefined })
+  // They are of the database: a branch has none.
+  const backups = branchId === undefined ? found : []
   const plots = useMemo(() => plotsOf(series, intervalMs[range]), [series, range])
   const happened = [...eventsIn(tasks, backups, from, to), ...startsIn(series, from, to)].sort((a, b) => a.at - b.at)
   const known = happened.map(({ at }) => at).join(' ')
@@ -50,14 +53,14 @@ function Plots({ id, range, read: { series, from, to } }: { id: string; range: R
 }
 
 export default function Metrics() {
-  const { id } = useParams({ from: '/databases/$id' })
+  const target = useTarget()
   const [source, setSource] = useState<Source>('postgres')
   const [range, setRange] = useState<Range>('1h')
-  const query = useQuery(metricsQuery(useApi(), id, source, range))
+  const query = useQuery(metricsQuery(useApi(), target, source, range))
   return (
     <section className="card card-body stack" aria-label={own.title}>
       <div className="sql-options">
-        <SourceField id={id} label={own.source} source={source} onChange={setSource} />
+        <SourceField target={target} label={own.source} source={source} onChange={setSource} />
         <Field label={own.range} hint={own.rangeHint}>
           {given => (
             <select
@@ -76,7 +79,7 @@ export default function Metrics() {
         </Field>
       </div>
       <Result query={query} what={own.title}>
-        {read => <Plots id={id} range={range} read={read} />}
+        {read => <Plots target={target} range={range} read={read} />}
       </Result>
     </section>
   )

@@ -1,6 +1,5 @@
 /** The statements that take the most time, with their plans. */
 import { useQuery } from '@tanstack/react-query'
-import { useParams } from '@tanstack/react-router'
 import { useState } from 'react'
 import { useAccount, useApi } from '../../api/accounts.ts'
 import { orders, queriesQuery, type StatementOrder } from '../../api/queries.ts'
@@ -12,6 +11,7 @@ import { SqlResults } from '../../components/sql-results.tsx'
 import { Empty, Result } from '../../components/state.tsx'
 import { moment } from '../../lib/format.ts'
 import { milliseconds, modeOf, parametersOf } from '../../lib/statements.ts'
+import { type Target, useTarget } from '../../lib/target.ts'
 import { useSql } from '../../lib/use-sql.ts'
 import { texts } from '../../texts.ts'
 
@@ -21,14 +21,14 @@ const timeoutSeconds = 30
 type Statement = { id: string; role: string; text: string; is_cut: boolean }
 
 /** The constants of a statement are not known: the user enters them. */
-function Explain({ id, text, isCut }: { id: string; text: string; isCut: boolean }) {
+function Explain({ target, text, isCut }: { target: Target; text: string; isCut: boolean }) {
   const names = parametersOf(text)
   const [values, setValues] = useState<Record<string, string>>({})
-  const { run, start } = useSql(useAccount(), id)
+  const { run, start } = useSql(useAccount())
   const explain = () => {
     const parameters = names.length === 0 ? {} : { parameters: names.map(name => values[name] ?? '') }
     const limits = { max_rows: 10_000, timeout_seconds: timeoutSeconds }
-    start({ text, mode: modeOf(text), explain: 'plan', ...limits, ...parameters }, undefined, 0)
+    start({ text, mode: modeOf(text), explain: 'plan', ...limits, ...parameters }, target, 0)
   }
   return (
     <form
@@ -76,10 +76,10 @@ function Explain({ id, text, isCut }: { id: string; text: string; isCut: boolean
 }
 
 export default function Queries() {
-  const { id } = useParams({ from: '/databases/$id' })
+  const target = useTarget()
   const [order, setOrder] = useState<StatementOrder>('total_time')
   const [shown, setShown] = useState<Statement>()
-  const query = useQuery(queriesQuery(useApi(), id, order))
+  const query = useQuery(queriesQuery(useApi(), target, order))
   return (
     <section className="card" aria-label={own.title}>
       <div className="card-body stack">
@@ -157,7 +157,7 @@ export default function Queries() {
         title={own.statement}
         className="dialog-wide"
       >
-        {shown !== undefined && <Explain id={id} text={shown.text} isCut={shown.is_cut} />}
+        {shown !== undefined && <Explain target={target} text={shown.text} isCut={shown.is_cut} />}
         <div className="dialog-end">
           <Button onClick={() => setShown(undefined)}>{texts.dialog.close}</Button>
         </div>

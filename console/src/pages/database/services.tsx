@@ -1,10 +1,9 @@
 /** The services beside a database: their state, addresses, tokens and settings. */
 import { useQuery } from '@tanstack/react-query'
-import { useParams } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import { useApi } from '../../api/accounts.ts'
 import { type Api, answer, read } from '../../api/client.ts'
-import { databaseQuery, descriptionQuery } from '../../api/queries.ts'
+import { descriptionQuery } from '../../api/queries.ts'
 import { Button } from '../../components/button.tsx'
 import { ChangeError } from '../../components/change-error.tsx'
 import { Code, CopyButton } from '../../components/code.tsx'
@@ -12,7 +11,7 @@ import { Confirm } from '../../components/confirm.tsx'
 import { Check, Field } from '../../components/field.tsx'
 import { Rules } from '../../components/rules.tsx'
 import { SchemaFields } from '../../components/schema-fields.tsx'
-import { Result } from '../../components/state.tsx'
+import { Empty, Result } from '../../components/state.tsx'
 import { TryIt } from '../../components/try-it.tsx'
 import { draftsOf, faultOf, rulesOf } from '../../lib/allowlist.ts'
 import { useChange } from '../../lib/change.ts'
@@ -32,6 +31,8 @@ import {
   tokenVariable,
 } from '../../lib/services.ts'
 import { hiddenPassword, shellWord } from '../../lib/snippets.ts'
+import { useTarget } from '../../lib/target.ts'
+import { useOwner } from '../../lib/use-owner.ts'
 import { texts } from '../../texts.ts'
 
 const own = texts.services
@@ -162,9 +163,16 @@ function HowToUse({ type, name, service }: { type: ServiceType; name: string; se
   )
 }
 
-type CardProps = { id: string; database: string; type: ServiceType; service: Service | undefined }
+type CardProps = {
+  id: string
+  /** Of the database or branch. */
+  name: string
+  type: ServiceType
+  service: Service | undefined
+  canChange: boolean
+}
 
-function ServiceCard({ id, database, type, service }: CardProps) {
+function ServiceCard({ id, name: owner, type, service, canChange }: CardProps) {
   const [isEditing, setIsEditing] = useState(false)
   const [isRemoving, setIsRemoving] = useState(false)
   const name = own.names[type]
@@ -183,12 +191,12 @@ function ServiceCard({ id, database, type, service }: CardProps) {
           {service !== undefined && (
             <span className={`badge tone-${tones[state] ?? 'quiet'}`}>{own.states[state] ?? state}</span>
           )}
-          {!isEditing && (
+          {canChange && !isEditing && (
             <Button small onClick={() => setIsEditing(true)}>
               {service === undefined ? own.addTo(name) : own.change(name)}
             </Button>
           )}
-          {service !== undefined && (
+          {canChange && service !== undefined && (
             <Button small variant="danger" onClick={() => setIsRemoving(true)}>
               {own.remove(name)}
             </Button>
@@ -200,9 +208,11 @@ function ServiceCard({ id, database, type, service }: CardProps) {
         {service?.message !== undefined && (
           <p className={`notice wrap ${state === 'failed' ? 'tone-bad' : 'tone-warning'}`}>{service.message}</p>
         )}
-        {service?.ip_allowlist?.rules.length === 0 && !isEditing && <p className="notice tone-warning">{own.closed}</p>}
+        {service?.ip_allowlist?.rules.length === 0 && !isEditing && (
+          <p className="notice tone-warning">{canChange ? own.closed : own.branchClosed}</p>
+        )}
         {isEditing && <EditService id={id} type={type} service={service} onClose={() => setIsEditing(false)} />}
-        {service !== undefined && !isEditing && <HowToUse type={type} name={database} service={service} />}
+        {service !== undefined && !isEditing && <HowToUse type={type} name={owner} service={service} />}
       </div>
       <Confirm
         open={isRemoving}
@@ -219,18 +229,24 @@ function ServiceCard({ id, database, type, service }: CardProps) {
 }
 
 export default function Services() {
-  const { id } = useParams({ from: '/databases/$id' })
-  const { data } = useQuery(databaseQuery(useApi(), id))
-  if (data === undefined) return null
+  const target = useTarget()
+  const owner = useOwner(target)
+  if (owner === undefined) return null
+  const serviceOf = (type: ServiceType) => owner.services?.find(({ service_type: one }) => one === type)
+  const isBranch = target.branchId !== undefined
+  const shown = isBranch ? serviceTypes.filter(type => serviceOf(type) !== undefined) : serviceTypes
+  if (shown.length === 0) return <Empty title={own.branchNone}>{own.branchWhat}</Empty>
   return (
     <div className="stack form">
-      {serviceTypes.map(type => (
+      {isBranch && <p className="quiet">{own.branchWhat}</p>}
+      {shown.map(type => (
         <ServiceCard
           key={type}
-          id={id}
-          database={data.name}
+          id={target.id}
+          name={owner.name}
           type={type}
-          service={data.services?.find(({ service_type: one }) => one === type)}
+          service={serviceOf(type)}
+          canChange={!isBranch}
         />
       ))}
     </div>

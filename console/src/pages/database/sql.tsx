@@ -1,6 +1,5 @@
 /** The SQL editor. It reads only, until it is switched to write. */
 import { useQuery } from '@tanstack/react-query'
-import { useParams } from '@tanstack/react-router'
 import { lazy, Suspense, useRef, useState } from 'react'
 import { useAccount, useApi } from '../../api/accounts.ts'
 import { branchesQuery, schemaQuery } from '../../api/queries.ts'
@@ -12,7 +11,9 @@ import { Menu } from '../../components/menu.tsx'
 import { SavedQueries } from '../../components/saved-queries.tsx'
 import { SqlResults } from '../../components/sql-results.tsx'
 import { Loading } from '../../components/state.tsx'
+import { namesOf } from '../../lib/branches.ts'
 import { type SqlTabs, useSqlTabs } from '../../lib/sql-tabs.ts'
+import { type Target, useTarget } from '../../lib/target.ts'
 import { useSql } from '../../lib/use-sql.ts'
 import { texts } from '../../texts.ts'
 
@@ -74,31 +75,36 @@ function TabRow({ id, tabs }: { id: string; tabs: SqlTabs }) {
 }
 
 type Settings = { branch: string; isWriting: boolean; writer: Writer; limit: number }
-type SettingsProps = { id: string; settings: Settings; change: (next: Partial<Settings>) => void }
+type SettingsProps = { target: Target; settings: Settings; change: (next: Partial<Settings>) => void }
 
-function Options({ id, settings: { branch, isWriting, writer, limit }, change }: SettingsProps) {
+type BranchFieldProps = { id: string; branch: string; change: SettingsProps['change'] }
+
+/** On the page of a database, a statement can run on one of its branches. */
+function BranchField({ id, branch, change }: BranchFieldProps) {
   const { data: branches = [] } = useQuery(branchesQuery(useApi(), id))
+  const nameOf = namesOf(branches)
+  return (
+    <Field label={own.target}>
+      {given => (
+        <select {...given} className="input" value={branch} onChange={event => change({ branch: event.target.value })}>
+          <option value="">{own.targetDatabase}</option>
+          {branches
+            .filter(({ status }) => status === 'available')
+            .map(one => (
+              <option key={one.id} value={one.id}>
+                {nameOf(one)}
+              </option>
+            ))}
+        </select>
+      )}
+    </Field>
+  )
+}
+
+function Options({ target, settings: { branch, isWriting, writer, limit }, change }: SettingsProps) {
   return (
     <div className="sql-options">
-      <Field label={own.target}>
-        {given => (
-          <select
-            {...given}
-            className="input"
-            value={branch}
-            onChange={event => change({ branch: event.target.value })}
-          >
-            <option value="">{own.targetDatabase}</option>
-            {branches
-              .filter(({ status }) => status === 'available')
-              .map(({ id: branchId, display_name: label, name }) => (
-                <option key={branchId} value={branchId}>
-                  {label || name}
-                </option>
-              ))}
-          </select>
-        )}
-      </Field>
+      {target.branchId === undefined && <BranchField id={target.id} branch={branch} change={change} />}
       <Field label={own.role}>
         {given => (
           <select
@@ -145,15 +151,15 @@ function Options({ id, settings: { branch, isWriting, writer, limit }, change }:
 }
 
 export default function Sql() {
-  const { id } = useParams({ from: '/databases/$id' })
+  const target = useTarget()
   const account = useAccount()
-  const tabs = useSqlTabs(account, id)
+  const tabs = useSqlTabs(account, target)
   const [settings, setSettings] = useState<Settings>({
     ...{ branch: '', isWriting: false, writer: 'application', limit: 10_000 },
   })
-  const { run, start, cancel } = useSql(account, id)
+  const { run, start, cancel } = useSql(account)
   const chosen = useRef<() => { text: string; from: number }>(undefined)
-  const { data: schema = {} } = useQuery(schemaQuery(account, id))
+  const { data: schema = {} } = useQuery(schemaQuery(account, target))
   const tab = tabs.tabs.find(one => one.id === tabs.current)
   const execute = (text: string, from: number, explain?: SqlRequest['explain']) => {
     if (text.trim() === '') return
@@ -164,7 +170,7 @@ export default function Sql() {
       ...(isWriting ? { role: writer } : {}),
       ...(explain === undefined ? {} : { explain }),
     }
-    start(request, branch === '' ? undefined : branch, from)
+    start(request, branch === '' ? target : { id: target.id, branchId: branch }, from)
   }
   const executeChosen = (explain?: SqlRequest['explain']) => {
     const found = chosen.current?.()
@@ -173,7 +179,7 @@ export default function Sql() {
   return (
     <div className="stack">
       <section className="card card-body stack-small" aria-label={own.editor}>
-        <TabRow id={id} tabs={tabs} />
+        <TabRow id={target.id} tabs={tabs} />
         <Suspense fallback={<Loading what={own.editor} />}>
           {tab !== undefined && (
             <SqlEditor
@@ -198,7 +204,7 @@ export default function Sql() {
           <Button onClick={() => executeChosen('analyze')}>{own.analyze}</Button>
           <span className="quiet">{own.runHint}</span>
         </div>
-        <Options id={id} settings={settings} change={next => setSettings({ ...settings, ...next })} />
+        <Options target={target} settings={settings} change={next => setSettings({ ...settings, ...next })} />
       </section>
       {(run.isRunning || run.results.length > 0 || run.error !== undefined) && (
         <section className="card card-body stack-small" aria-label={own.results}>

@@ -1,6 +1,5 @@
 /** Tables with their columns and rows. Changes of rows are staged, shown as SQL, and committed together. */
 import { useQuery } from '@tanstack/react-query'
-import { Link, useParams } from '@tanstack/react-router'
 import { useEffect, useState } from 'react'
 import { useAccount } from '../../api/accounts.ts'
 import { tablesQuery } from '../../api/queries.ts'
@@ -14,10 +13,12 @@ import { SqlResults } from '../../components/sql-results.tsx'
 import { StagedEdits } from '../../components/staged-edits.tsx'
 import { Empty, Result } from '../../components/state.tsx'
 import { TableChoice } from '../../components/table-choice.tsx'
+import { TargetLink } from '../../components/target-tabs.tsx'
 import { idOfRow, keyOf } from '../../lib/edits.ts'
 import type { SqlResult, Value } from '../../lib/sql.ts'
 import { type Staged, useStaged } from '../../lib/staged.ts'
 import { type Filter, isEditable, rowsStatement, type Sort, type Table } from '../../lib/tables.ts'
+import { type Target, useTarget } from '../../lib/target.ts'
 import { useSql } from '../../lib/use-sql.ts'
 import { texts } from '../../texts.ts'
 
@@ -35,10 +36,12 @@ const withoutVersion = (results: readonly SqlResult[]): SqlResult[] =>
     rows: rows.map(row => row.slice(0, -1)),
   }))
 
-function Rows({ id, table, staged, version }: { id: string; table: Table; staged: Staged; version: number }) {
+type RowsProps = { target: Target; table: Table; staged: Staged; version: number }
+
+function Rows({ target, table, staged, version }: RowsProps) {
   const [choice, setChoice] = useState<Shown>({ filters: [], sort: undefined, offset: 0 })
   const [edited, setEdited] = useState<{ row: readonly Value[] | undefined }>()
-  const { run, start } = useSql(useAccount(), id)
+  const { run, start } = useSql(useAccount())
   const statement = rowsStatement(table, { ...choice, limit: pageRows })
   const { text } = statement
   const parameters = statement.parameters.join('\0')
@@ -46,7 +49,7 @@ function Rows({ id, table, staged, version }: { id: string; table: Table; staged
   useEffect(() => {
     const limits = { max_rows: pageRows, timeout_seconds: timeoutSeconds }
     const given = statement.parameters.length === 0 ? {} : { parameters: statement.parameters }
-    start({ text, mode: 'read', ...limits, ...given }, undefined, 0)
+    start({ text, mode: 'read', ...limits, ...given }, target, 0)
   }, [text, parameters, version])
   const rows = run.results[0]?.rows ?? []
   const canEdit = isEditable(table)
@@ -116,19 +119,19 @@ function Rows({ id, table, staged, version }: { id: string; table: Table; staged
 
 const nameOf = ({ schema, name }: Table): string => JSON.stringify([schema, name])
 
-function Browser({ id, tables }: { id: string; tables: readonly Table[] }) {
+function Browser({ target, tables }: { target: Target; tables: readonly Table[] }) {
   const [key, setKey] = useState('')
   const [version, setVersion] = useState(0)
-  const staged = useStaged(useAccount(), id)
+  const staged = useStaged(useAccount(), target)
   const table = tables.find(one => nameOf(one) === key) ?? tables[0]
   if (table === undefined)
     return (
       <Empty
         title={own.none}
         action={
-          <Link to="/databases/$id/sql" params={{ id }} className={buttonClass('primary')}>
+          <TargetLink target={target} tab="sql" className={buttonClass('primary')}>
             {texts.sql.editor}
-          </Link>
+          </TargetLink>
         }
       >
         {own.noneWhat}
@@ -157,19 +160,19 @@ function Browser({ id, tables }: { id: string; tables: readonly Table[] }) {
           ))}
         </ul>
       </details>
-      <Rows key={nameOf(table)} id={id} table={table} staged={staged} version={version} />
-      <StagedEdits id={id} staged={staged} onCommit={() => setVersion(version + 1)} />
+      <Rows key={nameOf(table)} target={target} table={table} staged={staged} version={version} />
+      <StagedEdits target={target} staged={staged} onCommit={() => setVersion(version + 1)} />
     </>
   )
 }
 
 export default function Tables() {
-  const { id } = useParams({ from: '/databases/$id' })
-  const query = useQuery(tablesQuery(useAccount(), id))
+  const target = useTarget()
+  const query = useQuery(tablesQuery(useAccount(), target))
   return (
     <section className="card card-body stack" aria-label={own.title}>
       <Result query={query} what={own.title}>
-        {tables => <Browser id={id} tables={tables} />}
+        {tables => <Browser target={target} tables={tables} />}
       </Result>
     </section>
   )

@@ -1,0 +1,64 @@
+/** The console in a window: opens it, logs in, goes to its pages, and finds what is wrong with them. */
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import type { Browser, BrowserContext, Page } from 'playwright-core'
+
+type Opened = { context: BrowserContext; page: Page; faults: string[] }
+type Options = { width?: number; colorScheme?: 'light' | 'dark' }
+
+/** A window whose errors, refused sources and dialogs are recorded. */
+export async function openConsole(browser: Browser, address: string, options: Options = {}): Promise<Opened> {
+  const { width = 1280, colorScheme = 'light' } = options
+  const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme, reducedMotion: 'reduce' })
+  const page = await context.newPage()
+  const faults: string[] = []
+  page.on('pageerror', error => faults.push(error.message))
+  page.on('dialog', dialog => faults.push(dialog.message()))
+  page.on('console', message => {
+    // Chromium reports each response with an error status: some are expected.
+    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) faults.push(message.text())
+  })
+  await page.exposeFunction('hit', () => faults.push('a text of the server was run'))
+  await page.addInitScript(
+    "document.addEventListener('securitypolicyviolation', event => console.error('CSP', event.violatedDirective, event.blockedURI))",
+  )
+  await page.goto(`${address}/console/`)
+  await page.waitForSelector('h1')
+  return { context, page, faults }
+}
+
+export async function logIn(page: Page, token: string): Promise<void> {
+  await page.getByLabel('Access token').fill(token)
+  await page.keyboard.press('Enter')
+  await page.waitForSelector('.shell')
+}
+
+/** As a link does: a reload would forget the token. @param place below `/console` */
+export async function goTo(page: Page, place: string): Promise<void> {
+  const address = JSON.stringify(`/console${place}`)
+  await page.evaluate(`history.pushState(null, '', ${address}); dispatchEvent(new PopStateEvent('popstate'))`)
+  await page.locator(`main[data-page="${place}"]`).waitFor()
+  await page.locator('main h1').waitFor()
+  await page.locator('.loading').waitFor({ state: 'detached' })
+}
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+/** Runs in the page as a script of the test: the policy of the page does not concern it. */
+export async function findings(page: Page): Promise<string[]> {
+  await page.evaluate(axe)
+  const found = await page.evaluate<{ id: string; nodes: { target: string[]; failureSummary: string }[] }[]>(
+    'axe.run().then(({ violations }) => violations)',
+  )
+  return found.flatMap(({ id: rule, nodes }) =>
+    nodes.map(({ target, failureSummary }) => `${rule} ${target.join(' ')}: ${failureSummary}`),
+  )
+}
+
+/** The width of the whole page, and where the current tab ends. Both must be within the window. */
+export async function extent(page: Page): Promise<{ width: number; tabEnd: number | undefined }> {
+  const width = await page.evaluate<number>('document.documentElement.scrollWidth')
+  const tab = page.locator('nav[data-keeps-focus] [aria-current=page]')
+  const box = (await tab.count()) === 0 ? null : await tab.boundingBox()
+  return { width, tabEnd: box === null ? undefined : box.x + box.width }
+}
