@@ -137,6 +137,20 @@ else
       await context.close()
     })
 
+    test('with staged changes are left only after the browser has asked', async () => {
+      const { context, page, faults } = await open()
+      await answerSql(page)
+      await goTo(page, `${pathOf(one)}/tables`)
+      await page.getByRole('button', { name: 'Change row 1' }).click()
+      await page.getByRole('dialog').getByRole('button', { name: 'Stage the deletion' }).click()
+      await goTo(page, '/')
+      const [dialog] = await Promise.all([page.waitForEvent('dialog'), page.close({ runBeforeUnload: true })])
+      expect(dialog.type()).toBe('beforeunload')
+      await dialog.dismiss()
+      expect(faults).toHaveLength(1)
+      await context.close()
+    })
+
     test('have logs, measurements and statistics of their own', async () => {
       const { context, page, faults } = await open()
       const asked = new Set<string>()

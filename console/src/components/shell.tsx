@@ -3,6 +3,7 @@ import { Link, Outlet, useRouterState } from '@tanstack/react-router'
 import { useCallback, useEffect, useRef, useState } from 'react'
 import { logOut, showAccount, startAdding, useAccount, useAccounts } from '../api/accounts.ts'
 import { useEvents, useFollowing } from '../api/events.ts'
+import { useAskBeforeLeaving } from '../lib/staged.ts'
 import { setTheme, themes, useTheme } from '../lib/theme.ts'
 import { texts } from '../texts.ts'
 import { Boundary } from './boundary.tsx'
@@ -109,6 +110,7 @@ export function Shell() {
   const pathname = useRouterState({ select: state => state.location.pathname })
   const resolved = useRouterState({ select: state => state.resolvedLocation?.pathname })
   useEvents(account)
+  useAskBeforeLeaving(account)
   useFocusOnPages()
   useShortcut(useCallback(() => setPaletteOpen(true), []))
   // biome-ignore lint/correctness/useExhaustiveDependencies: closes whenever the page changes

@@ -1,5 +1,5 @@
 /** The staged changes of rows. They are in memory, for each account, and for each database and branch. */
-import { useSyncExternalStore } from 'react'
+import { useEffect, useSyncExternalStore } from 'react'
 import type { Account } from '../api/accounts.ts'
 import { type Edit, withEdit } from './edits.ts'
 import { keyOf, type Target } from './target.ts'
@@ -46,4 +46,16 @@ export function useStaged(account: Account, target: Target): Staged {
     remove: id => change(store.edits.filter(edit => edit.id !== id)),
     clear: () => change([]),
   }
+}
+
+/** The browser asks before it leaves the console: staged changes are lost then. Pages of the console keep them. */
+export function useAskBeforeLeaving(account: Account): void {
+  useEffect(() => {
+    const ask = (event: BeforeUnloadEvent) => {
+      const all = [...(stores.get(account)?.values() ?? [])]
+      if (all.some(({ edits }) => edits.length > 0)) event.preventDefault()
+    }
+    addEventListener('beforeunload', ask)
+    return () => removeEventListener('beforeunload', ask)
+  }, [account])
 }
