@@ -175,7 +175,7 @@ else
       await goTo(page, `${pathOf(one)}/logs`)
       await page.getByText(shortOf(one), { exact: true }).waitFor()
       await goTo(page, `${pathOf(one)}/metrics`)
-      await page.locator('.plot canvas').first().waitFor()
+      await page.getByText('of the whole file system (500 GiB)').waitFor()
       expect(await findings(page)).toEqual([])
       await goTo(page, `${pathOf(one)}/queries`)
       await page.getByRole('button', { name: `SELECT '${shortOf(one)}'` }).waitFor()

@@ -617,6 +617,8 @@ export const texts = {
     ranges: { '15m': '15 minutes', '1h': '1 hour', '2h': '2 hours', '24h': '24 hours', '7d': '7 days' },
     none: 'Nothing was measured in this time',
     noneWhat: 'Measurements are taken every 30 s while the database runs. Choose a longer time.',
+    shared: (size: string, volume: string) =>
+      `These figures are of the whole file system (${size}), which databases of one machine share. This database has ${volume} of it.`,
     plot: (series: string, unit: string) => (unit === 'count' ? series : `${series} (${unit})`),
     value: (name: string, amount: string) => `${name}: ${amount}`,
     series: {

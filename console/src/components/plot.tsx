@@ -17,8 +17,9 @@ const colourOf = (index: number): string => `--plot-${(index % colours) + 1}`
 /** A canvas knows no CSS variables. */
 const computed = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
 
-type Props = { plot: PlotData; from: number; to: number; events: readonly number[] }
-type Options = Props & { width: number; onCursor: (index: number | undefined) => void }
+type Range = { plot: PlotData; from: number; to: number; events: readonly number[] }
+type Props = Range & { note?: string | undefined }
+type Options = Range & { width: number; onCursor: (index: number | undefined) => void }
 
 function drawEvents(chart: UPlot, events: readonly number[]): void {
   const { ctx, bbox } = chart
@@ -79,7 +80,7 @@ const seriesText = (name: string): string => (Object.hasOwn(own.series, name) ? 
 const shownOf = (values: readonly (number | null)[], cursor: number | undefined): number | null =>
   (cursor === undefined ? values.findLast(value => value !== null) : values[cursor]) ?? null
 
-export function Plot({ plot, from, to, events }: Props) {
+export function Plot({ plot, from, to, events, note }: Props) {
   const place = useRef<HTMLDivElement>(null)
   const theme = useTheme()
   const [cursor, setCursor] = useState<number>()
@@ -128,6 +129,7 @@ export function Plot({ plot, from, to, events }: Props) {
         </ul>
       </figcaption>
       <div ref={place} className="plot-place" aria-hidden="true" />
+      {note !== undefined && <p className="quiet">{note}</p>}
     </figure>
   )
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { amountOf, eventsIn, plotsOf, startsIn, unitOf } from './metrics.ts'
+import { amountOf, eventsIn, plotsOf, sharedBytes, startsIn, unitOf } from './metrics.ts'
 
 const time = (minute: number) => new Date(minute * 60_000).toISOString()
 
@@ -72,4 +72,23 @@ test('the start times of Postgres are events of their time, and no plot', () => 
   ])
   expect(startsIn([], 0, 600_000)).toEqual([])
   expect(plotsOf(series, 60_000)).toEqual([])
+})
+
+test.each<[string, (string | number | null)[][], number, number | undefined]>([
+  ['of a directory on a large disk', [['t', 1, 500]], 10, 500],
+  ['of a file system that is somewhat larger than the volume', [['t', 1, 11]], 10, undefined],
+  [
+    'that was not measured last',
+    [
+      ['t', 1, 500],
+      ['u', null, null],
+    ],
+    10,
+    500,
+  ],
+  ['that was never measured', [['t', null, null]], 10, undefined],
+  ['of a database whose size is not known', [['t', 1, 500]], 0, undefined],
+])('a volume %s', (_, values, volume, shared) => {
+  const series = [{ name: 'volume', columns: ['time', 'used_bytes', 'size_bytes'], values }]
+  expect(sharedBytes(series, volume)).toBe(shared)
 })

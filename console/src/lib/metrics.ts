@@ -88,6 +88,20 @@ export function plotsOf(all: readonly Series[], everyMs: number): PlotData[] {
     })
 }
 
+/** A file system of its own is about as large as its volume. */
+const sharedFrom = 2
+
+/**
+ * The measured size of the volume, if that is of a file system that others share: a directory as a volume, as on one
+ * machine, has no size of its own. @param volumeBytes what the database has
+ */
+export function sharedBytes(all: readonly Series[], volumeBytes: number): number | undefined {
+  const { columns = [], values = [] } = all.find(({ name }) => name === 'volume') ?? {}
+  const column = columns.indexOf('size_bytes')
+  const size = values.map(row => numberOf(row[column])).findLast(value => value !== null)
+  return size != null && volumeBytes > 0 && size >= volumeBytes * sharedFrom ? size : undefined
+}
+
 /** `status`: of an operation. */
 type Happened = { key: string; at: number; name: string; status?: string }
 type Task = { id: string; name: string; created_at: string; status: string }

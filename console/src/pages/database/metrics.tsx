@@ -2,18 +2,30 @@
 import { useQuery } from '@tanstack/react-query'
 import { useMemo, useState } from 'react'
 import { useApi } from '../../api/accounts.ts'
-import { backupsQuery, metricsQuery, tasksQuery } from '../../api/queries.ts'
+import { backupsQuery, databaseQuery, metricsQuery, sizesQuery, tasksQuery } from '../../api/queries.ts'
 import { Field } from '../../components/field.tsx'
 import { Plot } from '../../components/plot.tsx'
 import { type Source, SourceField } from '../../components/source.tsx'
 import { Empty, Result, Status } from '../../components/state.tsx'
-import { moment, operationText } from '../../lib/format.ts'
-import { eventsIn, intervalMs, plotsOf, type Range, rangeNames, startsIn } from '../../lib/metrics.ts'
+import { bytes, moment, operationText, quantity } from '../../lib/format.ts'
+import { eventsIn, intervalMs, plotsOf, type Range, rangeNames, sharedBytes, startsIn } from '../../lib/metrics.ts'
 import { type Target, useTarget } from '../../lib/target.ts'
+import { useOwner } from '../../lib/use-owner.ts'
 import { texts } from '../../texts.ts'
 
 const own = texts.metrics
 type Read = { series: Parameters<typeof plotsOf>[0]; from: number; to: number }
+
+/** The bytes of the target's volume, by its size and what it has grown to; 0 if they are not known. */
+function useVolumeBytes(target: Target): number {
+  const api = useApi()
+  const { data: sizes = [] } = useQuery(sizesQuery(api))
+  // A branch has the volume that its database had.
+  const { data: database } = useQuery(databaseQuery(api, target.id))
+  const size = useOwner(target)?.size
+  const given = [database?.storage?.volume_size, ...sizes.filter(one => one.name === size).map(one => one.storage_size)]
+  return Math.max(0, ...given.map(text => quantity(text ?? '') ?? 0))
+}
 
 function Plots({ target, range, read: { series, from, to } }: { target: Target; range: Range; read: Read }) {
   const api = useApi()
@@ -23,6 +35,9 @@ function Plots({ target, range, read: { series, from, to } }: { target: Target; 
   // They are of the database: a branch has none.
   const backups = branchId === undefined ? found : []
   const plots = useMemo(() => plotsOf(series, intervalMs[range]), [series, range])
+  const volume = useVolumeBytes(target)
+  const shared = sharedBytes(series, volume)
+  const note = shared === undefined ? undefined : own.shared(bytes(shared), bytes(volume))
   const happened = [...eventsIn(tasks, backups, from, to), ...startsIn(series, from, to)].sort((a, b) => a.at - b.at)
   const known = happened.map(({ at }) => at).join(' ')
   // The same list while nothing else has happened, so that plots are not drawn again.
@@ -32,7 +47,14 @@ function Plots({ target, range, read: { series, from, to } }: { target: Target; 
       {plots.length === 0 && <Empty title={own.none}>{own.noneWhat}</Empty>}
       <div className="plots">
         {plots.map(plot => (
-          <Plot key={plot.key} plot={plot} from={from} to={to} events={events} />
+          <Plot
+            key={plot.key}
+            plot={plot}
+            from={from}
+            to={to}
+            events={events}
+            note={plot.series === 'volume' ? note : undefined}
+          />
         ))}
       </div>
       <section aria-labelledby="events" className="stack-small">
