@@ -1,4 +1,4 @@
-/** Aggregates with embeddings, against a real Postgres: rows are grouped by all other selected values. */
+/** Aggregates with embeddings, against a real Postgres. Rows are grouped by all other selected values. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
 import { startService, type TestService } from './testing/service.ts'
@@ -34,7 +34,7 @@ const rows = async (path: string): Promise<unknown> => {
   return status === 200 ? JSON.parse(text) : [status, text]
 }
 
-test('next to a to-many spread, which is one of the grouping keys', async () => {
+test('an aggregate next to a to-many spread: the spread is a grouping key', async () => {
   const found = await rows('/clients?select=name,...projects(project:name),count()&order=name')
   expect(found).toEqual([
     { name: 'ada', project: ['x'], count: 2 },
@@ -42,21 +42,21 @@ test('next to a to-many spread, which is one of the grouping keys', async () => 
   ])
 })
 
-test('from a spread, next to embedded rows', async () => {
+test('an aggregate from a spread, next to embedded rows', async () => {
   expect(await rows('/projects?select=name,tasks(name),...clients(id.sum())&order=name')).toEqual([
     { name: 'x', tasks: [{ name: 'a' }], sum: 3 },
     { name: 'y', tasks: [], sum: null },
   ])
 })
 
-test('next to embedded rows', async () => {
+test('an aggregate next to embedded rows', async () => {
   expect(await rows('/projects?select=name,tasks(name),count()&order=name')).toEqual([
     { name: 'x', tasks: [{ name: 'a' }], count: 2 },
     { name: 'y', tasks: [], count: 1 },
   ])
 })
 
-test('next to an embedding with the alias of a column, wherever the column is selected', async () => {
+test("an aggregate next to an embedding whose alias is a column's name, wherever the column is selected", async () => {
   const project = (id: number) => ({ id, client_id: { id } })
   for (const [columns, list] of [
     ['projects(id,client_id(id),client_id)', [project(1)]],
@@ -65,7 +65,7 @@ test('next to an embedding with the alias of a column, wherever the column is se
     expect(await rows(`/clients?select=${columns},count()&id=eq.1`)).toEqual([{ projects: list, count: 1 }])
 })
 
-test('written as a column count the filtered rows', async () => {
+test('a filtered aggregate that is written as a column counts the filtered rows', async () => {
   const total = async (path: string) => {
     const { text, headers } = await service.send(path, { headers: { prefer: 'count=exact' } })
     return [JSON.parse(text), headers['content-range']]

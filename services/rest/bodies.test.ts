@@ -1,6 +1,6 @@
 /**
- * Large bodies against a real Postgres: clients without the write privilege are refused with Postgres's error before
- * the body is read, and other requests do not wait.
+ * Large bodies against a real Postgres. If a client has no write privilege, the service returns Postgres's error before
+ * it reads the body. Other requests do not wait meanwhile.
  */
 import { once } from 'node:events'
 import { connect } from 'node:net'
@@ -56,7 +56,8 @@ const json = { 'content-type': 'application/json' }
 const csv = { 'content-type': 'text/csv' }
 
 /**
- * Sends the head and a part of the body, never all of it: a response shows that the server did not wait for the body.
+ * Sends the head and a part of the body, never the whole body. So a response proves that the server did not wait for
+ * the body.
  */
 async function begin(
   line: string,
@@ -86,7 +87,7 @@ const send = (line: string, headers: Record<string, string>, body: string | Buff
   return service.send(path, { method, headers, body })
 }
 
-describe('a response before a large body has been received', () => {
+describe('a response before the service has received a large body', () => {
   test.each<[string, Record<string, string>, number, string]>([
     ['POST /nowhere', csv, 404, 'RST205'],
     ['PATCH /nowhere?a=eq.1', json, 404, 'RST205'],
@@ -197,7 +198,7 @@ describe('CSV', () => {
     expect(JSON.parse((await send(line, headers, body)).text)).toEqual(expected)
   })
 
-  test('without a column gives its default if the client requests that', async () => {
+  test("a body without a column uses the column's default if the client requests that", async () => {
     const headers = { ...csv, prefer: 'return=representation, missing=default' }
     const { text } = await send('POST /open?select=a,b&columns=a,b', headers, 'b\n1')
     expect(JSON.parse(text)).toEqual([{ a: 'none', b: '1' }])
@@ -220,7 +221,7 @@ describe('with a pre-request function', () => {
   })
   afterAll(() => guarded?.stop())
 
-  test('a large body is refused by it before it has been received; otherwise the function runs once', async () => {
+  test('the function refuses a large body before the service receives it; otherwise the function runs once', async () => {
     expect(await begin('POST /open', { ...json, 'x-refused': '1' }, '[', guarded.port)).toContain('not you')
     const body = JSON.stringify(rows(10_000))
     const answer = await guarded.send('/open', { method: 'POST', headers: json, body })

@@ -1,4 +1,7 @@
-/** The public conformance cases of PostgREST 14, under all their configurations, against `espalier rest` on a real Postgres. */
+/**
+ * The public conformance cases of PostgREST 14, under all their configurations. They run against `espalier rest` on a
+ * real Postgres.
+ */
 import { spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,7 +14,7 @@ import { exceptions } from './testing/conformance-exceptions.ts'
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const cases = join(root, '../shared/rest-conformance')
 const fixture = (name: string) => readFileSync(join(cases, name), 'utf8')
-/** The data of the fixture's foreign table; each run has its own file. */
+/** The data of the fixture's foreign table. Each run has its own file. */
 const dumpFile = '/tmp/projects_dump.csv'
 
 async function load(postgres: TestPostgres, directory: string): Promise<void> {
@@ -32,7 +35,7 @@ async function runCases(dbUri: string, directory: string): Promise<Report> {
   const server = `${process.execPath} ${join(root, 'bin/espalier.mjs')} rest {conf}`
   const options = ['--cases', join(cases, 'cases.json'), '--error-prefix', 'RST', '--report', report]
   const how = ['--server-cmd', server, '--port', String(await freePort()), '--db-uri', dbUri]
-  // One function of these cases needs seconds of a CPU that other processes share.
+  // One function of these cases needs seconds of CPU time, and other processes use the same CPU.
   const limits = ['--start-timeout', '60', '--timeout', '120']
   const child = spawn('python3', [join(cases, 'run.py'), ...options, ...how, ...limits], {
     stdio: ['ignore', 'ignore', 'pipe'],
@@ -42,14 +45,14 @@ async function runCases(dbUri: string, directory: string): Promise<Report> {
     output += text
   })
   await new Promise<void>((resolve, reject) => child.once('error', reject).once('exit', () => resolve()))
-  if (!existsSync(report)) throw new Error(`the cases did not run: ${output}`)
+  if (!existsSync(report)) throw new Error(`the conformance cases did not run: ${output}`)
   return JSON.parse(readFileSync(report, 'utf8'))
 }
 
 const isThere = existsSync(join(cases, 'cases.json'))
 const title = isThere
   ? 'conformance of the REST service on Postgres %s'
-  : 'conformance of the REST service: needs its public cases (%s)'
+  : 'conformance of the REST service: needs the public cases (%s)'
 
 test.skipIf(!isThere).concurrent.each<Major>(['16', '17', '18'])(title, { timeout: 400_000 }, async major => {
   const postgres = await startPostgres(major)

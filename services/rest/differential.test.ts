@@ -1,7 +1,7 @@
 /**
- * Compares the service with PostgREST 12.0.2: requests of all kinds are sent to both, each with its own copy of a
- * database, and the responses must be equal except for known differences. `make soak` sends more of them, with a new
- * seed each time, and fails if a rule explained none.
+ * Compares the service with PostgREST 12.0.2. The test sends generated requests to both servers; each server has its
+ * own copy of a database. The responses must be equal except for known differences. `make soak` sends more requests,
+ * with a new seed each time. It fails if a rule explained no difference.
  */
 import { randomInt } from 'node:crypto'
 import { expect, test } from 'vitest'
@@ -21,10 +21,10 @@ const title = binary === undefined ? 'differential judge: needs PostgREST from n
 const seedVariable = Number(process.env.ESPALIER_SOAK_SEED || Number.NaN)
 const seed = Number.isNaN(seedVariable) ? (isSoak ? randomInt(2 ** 31) : 14) : seedVariable
 
-/** Maximum number of differing requests that are printed in full. */
+/** How many differing requests are printed in full, at most. */
 const mostShown = 10
 
-/** These cover every rule that 11,000 requests of the given seed use. */
+/** These requests cover every rule that 11,000 requests of the given seed use. */
 const mostInFull = 5_000
 
 /** How many differences each rule explained. */

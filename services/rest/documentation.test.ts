@@ -1,6 +1,6 @@
 /**
- * Runs the examples of docs/rest.md for requests and for features beyond PostgREST on the tour's database: the
- * responses equal those printed.
+ * Runs the examples of docs/rest.md about requests and about features beyond PostgREST, on the tour's database. The
+ * responses must equal the printed responses.
  */
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -27,7 +27,7 @@ const keysOf = (section: string) =>
   Object.fromEntries(
     [...section.matchAll(/^ {4}([a-z][a-z0-9-]*) = (.*)$/gm)].map(([, name = '', value = '']) => [
       name,
-      JSON.parse(value) as string | number | boolean, // a value of the file's format, of which these are JSON
+      JSON.parse(value) as string | number | boolean, // A value in the file's format. These values are also valid JSON.
     ]),
   )
 
@@ -41,7 +41,7 @@ const examplesOf = (section: string): Example[] =>
       .slice(1)
       .map(text => {
         const lines = text.split('\n')
-        // A command continues while a quote is open.
+        // A command continues on the next line while a quote is open.
         const isOpen = (count: number) => lines.slice(0, count).join('\n').split("'").length % 2 === 0
         let count = 1
         while (isOpen(count) && count < lines.length) count++
@@ -72,7 +72,7 @@ function words(command: string): string[] {
   )
 }
 
-/** Like `tail -n 1 rest.log | jq`: these keys of the last line that has them all. */
+/** Acts like `tail -n 1 rest.log | jq`: returns these keys of the last line that has them all. */
 async function lastLine(names: readonly string[]): Promise<string> {
   const lines = () => service.log.map(line => JSON.parse(line)).filter(line => names.every(name => name in line))
   await until(() => lines().length > 0)
@@ -80,7 +80,7 @@ async function lastLine(names: readonly string[]): Promise<string> {
   return JSON.stringify(Object.fromEntries(names.map(name => [name, last[name]])))
 }
 
-/** Like `curl` with the options that the examples use. `| grep -i -e ^name` keeps those lines of the head. */
+/** Acts like `curl` with the options that the examples use. `| grep -i -e ^name` keeps these lines of the head. */
 async function run(command: string): Promise<string> {
   const [, picked] = /^tail .* \| jq -c '\{(.*)\}'$/.exec(command) ?? []
   if (picked !== undefined) return lastLine(picked.split(', '))
@@ -139,7 +139,7 @@ test('each feature beyond PostgREST has an example', () => {
   expect(parts.filter(part => !part.includes('```')).map(part => part.split('\n')[0])).toEqual([])
 })
 
-/** The cells of a table of the section on requests, by header, without backticks. */
+/** The cells of a table in the section about requests, by header, without backticks. */
 function tableOf(header: string): string[][] {
   const [, after = ''] = sectionOf('Requests').split(`| ${header} |\n`)
   const [table = ''] = after.split('\n\n')
@@ -149,14 +149,14 @@ function tableOf(header: string): string[][] {
     .map(line => line.split(' | ').map(cell => cell.replace(/^\| | \|$/g, '').replaceAll('`', '')))
 }
 
-test("the table of operators equals the parser's", () => {
+test("the table of operators equals the parser's operators", () => {
   const listed = tableOf('operator | SQL | example').flatMap(([names = '']) => names.split(', '))
   expect(listed.sort()).toEqual(
     [...quantifiableOperators, ...plainOperators, ...searchOperators, 'in', 'is', 'isdistinct'].sort(),
   )
 })
 
-test("the table of preferences equals the parser's", () => {
+test("the table of preferences equals the parser's preferences", () => {
   const rows = tableOf('wish | values | meaning')
   const { invalid: _, ...known } = parsePreferences(undefined, 'any')
   const names = Object.keys(known).map(name => name.replace('maxAffected', 'max-affected'))

@@ -1,7 +1,4 @@
-/**
- * Embeddings whose names, counts and statuses equal PostgREST's, against a real Postgres. PostgREST 12.0.2 gives the
- * same responses.
- */
+/** Embeddings against a real Postgres. Names, counts and statuses equal those of PostgREST 12.0.2. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Answer } from '../testing/client.ts'
 import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
@@ -56,12 +53,15 @@ test.each([
   ['/projects?select=projects_computed_clients_1:id,computed_clients(name)&computed_clients=is.null', 200, '0-0/1'],
   ['/projects?select=projects_clients_1:id,clients(name)&clients=not.is.null&limit=2', 206, '0-1/3'],
   ['/clients?select=clients:name,computed_projects!inner(id)&limit=1', 206, '0-0/2'],
-])('rows are counted, although a key of the result has the name of their alias: %s', async (path, status, range) => {
-  const answer = await get(path)
-  expect([answer.status, answer.headers['content-range']], answer.text).toEqual([status, range])
-})
+])(
+  "rows are counted, although a key of the result has the same name as the rows' alias: %s",
+  async (path, status, range) => {
+    const answer = await get(path)
+    expect([answer.status, answer.headers['content-range']], answer.text).toEqual([status, range])
+  },
+)
 
-test('the same if the service limits the rows of a response', async () => {
+test('the response has the same rows if the service limits the rows of a response', async () => {
   const capped = await startService(postgres.uri('authenticator'), { ...keys, 'db-max-rows': 1000 })
   try {
     const path = '/projects?select=projects:id,computed_clients!inner(name)'
@@ -77,7 +77,7 @@ test.each([
   ['client_projects!inner(client)', { client_projects: { client: 1 } }],
   ['...client_projects(client),id', { client: 1, id: 1 }],
   ['any_client(id),id', { any_client: { id: 1 }, id: 1 }],
-])('a function returns one row, although its embedding has several for it: %s', async (select, expected) => {
+])('a function returns one row, although its embedding has several rows for it: %s', async (select, expected) => {
   for (const accept of ['application/json', 'application/vnd.pgrst.object+json;nulls=stripped']) {
     const answer = await service.send(`/rpc/one_project?id=1&select=${select}`, {
       headers: { accept, prefer: 'count=exact' },
@@ -93,7 +93,7 @@ test.each([
   [[project(77)], 201],
   [[project(77), project(1)], 201],
   [[project(1), project(2)], 200],
-])("an upsert of %j is %i, although an embedding's filter omits its rows", async (rows, status) => {
+])("an upsert of %j is %i, although an embedding's filter omits the written rows", async (rows, status) => {
   const answer = await service.send('/projects?select=id,clients!inner(id)&clients.id=eq.9', {
     method: 'POST',
     headers: { prefer: 'return=representation,resolution=merge-duplicates', 'Content-Type': 'application/json' },
@@ -102,7 +102,7 @@ test.each([
   expect([answer.status, answer.text]).toEqual([status, '[]'])
 })
 
-test('the error for disabled aggregates comes before the one for to-many spreads', async () => {
+test('the error for disabled aggregates takes precedence over the error for to-many spreads', async () => {
   const { status, text } = await get('/clients?select=id,...projects(id.count())')
   expect([status, JSON.parse(text).code]).toEqual([400, 'RST123'])
 })

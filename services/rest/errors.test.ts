@@ -34,7 +34,9 @@ const schema = `
 
 let postgres: TestPostgres
 let now: () => number = Date.now
-/** Everything configured; little configured, one connection and short errors; no anonymous role. */
+/**
+ * Three configurations: every key is set; few keys are set, with one connection and short errors; no anonymous role.
+ */
 let full: TestService
 let bare: TestService
 let closed: TestService
@@ -67,7 +69,7 @@ afterAll(async () => {
 })
 
 type Body = { code: string; message: string; details: unknown; hint: unknown }
-const bodyOf = ({ text }: Answer): Body => JSON.parse(text) // expectError checks this shape
+const bodyOf = ({ text }: Answer): Body => JSON.parse(text) // expectError checks this shape.
 
 /** Properties of all errors. */
 function expectError(
@@ -154,7 +156,7 @@ test('a head above 64 KiB has a normal error response', async () => {
   expect(answer.headers['content-type']).toBe('application/json; charset=utf-8')
 })
 
-test('42501 is 403 with a token, 400 without', async () => {
+test('42501 is 403 with a token, and 400 without a token', async () => {
   expectError(await full.send('/secrets'), 400, '42501')
   const before = await full.metric('rst_jwt_cache_requests_total')
   expectError(await full.send('/secrets', bearer(await tokenOf({ role: 'member' }))), 403, '42501')
@@ -186,14 +188,14 @@ test.each(['RST00', 'PGRST'])('%s with JSON decides the full response', async st
   expect(bodyOf(answer)).toEqual({ code: 'X1', message: 'chosen', details: 'd', hint: 'h' })
 })
 
-/** Codes that have been raised. */
+/** Error codes that the tests have raised. */
 const raised = new Set<string>()
 
 type Own = {
   code: string
   status: number
   send: () => Promise<Answer>
-  /** Other members of the body that matter. */
+  /** Other members of the body that the test checks. */
   expected?: Partial<Body>
   challenge?: string
 }
@@ -210,7 +212,7 @@ const own: Own[] = [
   { code: 'RST101', status: 405, send: () => full.send('/rpc/one', { method: 'DELETE' }) },
   { code: 'RST102', status: 400, send: () => full.send('/authors', json(undefined)) },
   { code: 'RST102', status: 400, send: () => full.send('/authors', { ...json(''), body: '{"id":' }) },
-  // In a list of records only the keys are checked here; Postgres rejects other values.
+  // In a list of records, this test checks only the keys. Postgres rejects other values.
   { code: 'RST102', status: 400, send: () => full.send('/authors', { ...json(''), body: '[{"id":tru},{"id":2}]' }) },
   { code: 'RST103', status: 416, send: () => full.send('/authors', { headers: { Range: '5-2' } }) },
   { code: 'RST103', status: 416, send: () => full.send('/authors?limit=-1') },
@@ -353,7 +355,7 @@ test('RST003 (504): the one connection stays busy', async () => {
   raised.add('RST003')
 })
 
-test('RSTX00 (500) hides unexpected errors, and the log has them', async () => {
+test('RSTX00 (500) hides unexpected errors, and the log contains them', async () => {
   const token = bearer(await tokenOf({ role: 'member' }))
   now = () => {
     throw new Error('the clock of host-17 is broken')
@@ -369,7 +371,7 @@ test('RSTX00 (500) hides unexpected errors, and the log has them', async () => {
   }
 })
 
-test('RST001 (503): the login role may not log in any more', async () => {
+test('RST001 (503): the login role is no longer allowed to log in', async () => {
   const service = await startService(postgres.uri('retired'), {
     'db-schemas': 'api',
     'db-anon-role': 'anon',
@@ -384,13 +386,13 @@ test('RST001 (503): the login role may not log in any more', async () => {
   }
 })
 
-test('RST002 (503): the database has not been read yet', async () => {
+test('RST002 (503): the service has not read the database yet', async () => {
   const uri = postgres.uri('nobody_at_all')
   const service = await startService(uri, { 'db-anon-role': 'anon' }, { unready: true })
   try {
     const isReported = (line: string) => line.includes('could not read the database') && line.includes('nobody_at_all')
     await until(async () => service.log.some(isReported))
-    // The client is unauthenticated: the role and the host are only logged.
+    // The client is unauthenticated, so the response contains neither the role nor the host. The log contains both.
     expect(expectError(await service.send('/authors'), 503, 'RST002').details).toBeNull()
     raised.add('RST002')
   } finally {
@@ -398,7 +400,7 @@ test('RST002 (503): the database has not been read yet', async () => {
   }
 })
 
-test('RST002 (503): a schema does not exist, which the log reports with its key', async () => {
+test('RST002 (503): a schema does not exist, and the log names the configuration key', async () => {
   const keys = { 'db-schemas': 'api, nothing', 'db-anon-role': 'anon', 'db-channel-enabled': false }
   const service = await startService(postgres.uri('authenticator'), keys, { unready: true })
   try {

@@ -1,4 +1,7 @@
-/** Faults around the service: Postgres unreachable or full, clients that disconnect, requests beyond limits. */
+/**
+ * Faults around the service: Postgres is unreachable or has no free slot, clients disconnect, and requests exceed
+ * limits.
+ */
 import { Agent } from 'node:http'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import pg from 'pg'
@@ -64,10 +67,10 @@ async function client(): Promise<pg.Client> {
   return made
 }
 
-/** Holds the lock that `wait` waits for, until it is released. */
+/** Holds the lock that `wait` needs, until the caller releases it. */
 async function block(): Promise<() => Promise<unknown>> {
   const blocker = new pg.Client(postgres.uri('postgres'))
-  // One of the tests stops Postgres.
+  // One of these tests stops Postgres.
   blocker.on('error', () => {})
   await blocker.connect()
   await blocker.query('SELECT pg_advisory_lock(1)')
@@ -87,7 +90,7 @@ test('Postgres is down when the service starts, and starts later', async () => {
   ]).toEqual([200, 503])
   expect((await sendRequest(late.adminPort, '/ready/database')).status).toBe(503)
   await until(async () => codeOf(await late.send('/notes')) === 'RST002' && late.log.length > 0)
-  // A service that starts together with Postgres retries often, without backoff, and logs that once.
+  // A service that starts together with Postgres retries often, without backoff, and logs the fault once.
   const attempts = () => late.log.filter(line => line.includes('retrying'))
   await until(async () => attempts().length > 0)
   expect(attempts()).toEqual([expect.stringContaining('retrying in 0.25 s')])
@@ -95,7 +98,7 @@ test('Postgres is down when the service starts, and starts later', async () => {
   await until(async () => (await sendRequest(late.adminPort, '/ready')).status === 200)
   expect((await sendRequest(late.adminPort, '/ready/database')).status).toBe(200)
   expect((await late.send('/notes')).text).toBe('[]')
-  // The other service had it before: it serves again too.
+  // The other service had read the database before Postgres went down. It also answers again.
   await until(async () => (await admin('/ready')).status === 200)
 })
 
@@ -127,7 +130,7 @@ test('a connection terminated from outside fails only the request that ran on it
   expect(next.map(({ status }) => status)).toEqual(Array.from({ length: 10 }, () => 200))
 })
 
-test('Postgres is full: open connections serve all requests; without any, 503 until a slot is free', async () => {
+test('Postgres has no free slot: open connections serve all requests; without an open connection, requests get 503 until a slot is free', async () => {
   await postgres.run('DROP ROLE IF EXISTS anon_login; CREATE ROLE anon_login LOGIN')
   const one = await another({})
   const none = await another({})
@@ -140,13 +143,13 @@ test('Postgres is full: open connections serve all requests; without any, 503 un
   const served = await Promise.all(Array.from({ length: 30 }, () => sendRequest(one.port, '/notes')))
   expect(served.filter(({ status }) => status !== 200)).toEqual([])
   expect(await one.metric('rst_db_pool_open')).toBe(1)
-  // All but the two services: a connection attempt of the first may be in progress, and take the slot that one client
-  // frees.
+  // Ends all clients except the two services. Otherwise a connection attempt of the first service could take the slot
+  // that one client frees.
   await Promise.all(closing.splice(2).map(close => close()))
   await until(async () => (await none.send('/notes')).status === 200)
 })
 
-test('the query of a client that disconnects is cancelled, without effect on others', async () => {
+test('the service cancels the query of a client that disconnects, without effect on other clients', async () => {
   const release = await block()
   const leaving = new AbortController()
   const aborted = Array.from({ length: 3 }, () =>
@@ -155,7 +158,7 @@ test('the query of a client that disconnects is cancelled, without effect on oth
     ),
   )
   await until(async () => (await waiting()) === 3)
-  // All connections are in use: this request waits, and its client disconnects too.
+  // All connections are in use. This request waits for one, and its client disconnects.
   const inserting = sendRequest(service.port, '/notes', { ...post('{"id":1}'), signal: leaving.signal }).catch(
     (error: Error) => error.name,
   )
@@ -172,7 +175,10 @@ test('the query of a client that disconnects is cancelled, without effect on oth
   expect(said.every(line => JSON.parse(line).msg === 'the client is gone')).toBe(true)
 })
 
-/** A proxy that drops the first cancel request, as if it had arrived before its query; returns its port. */
+/**
+ * Starts a proxy that drops the first cancel request, as if the cancel request had arrived before its query. Returns
+ * the proxy's port.
+ */
 async function losingOneCancel(): Promise<number> {
   const cancelCode = 80877102
   let lost = 0
@@ -206,7 +212,7 @@ test('a lost cancel request is repeated', async () => {
   await release()
 })
 
-test('a body over the limit is 413, one at the limit is served', async () => {
+test('a body above the limit is 413, and a body at the limit is accepted', async () => {
   const most = 10 * 1024 * 1024
   const served = await service.send('/rpc/size', post(Buffer.alloc(most, 'a'), 'text/plain'))
   expect([served.status, served.text]).toEqual([200, String(most)])
@@ -235,7 +241,7 @@ test('an unauthorized request is refused before its body is received', async () 
   expect(said).toContain('"code":"RST30')
 })
 
-test('a head over the limit is 431', async () => {
+test('a head above the limit is 431', async () => {
   const headers = { 'X-Long': 'a'.repeat(66_000) }
   expect((await sendRequest(service.port, '/notes', { headers }, new Agent())).status).toBe(431)
   expect((await sendRequest(service.port, `/notes?text=eq.${'a'.repeat(66_000)}`, {}, new Agent())).status).toBe(431)
@@ -256,12 +262,12 @@ test('JSON that nests 10,000 deep is 400', async () => {
   ]
   const answers = await Promise.all(requests.map(one => one()))
   const codes = answers.map(answer => (answer.status === 400 ? codeOf(answer) : answer.status))
-  // Text is not parsed: Postgres parses up to its own limit (54001).
+  // The service does not parse text bodies. Postgres parses them up to its own limit (54001).
   expect(codes).toEqual(['RST102', 'RST102', 'RST102', 'RST102', 'RST102', 200, 201])
   expect((await service.send('/notes')).status).toBe(200)
 })
 
-test('invalid HTTP is 400 or is disconnected, and a client that sends nothing does not keep its connection', async () => {
+test('invalid HTTP gets 400 or a disconnect, and a client that sends nothing does not keep its connection', async () => {
   const answerTo = (bytes: string) =>
     new Promise<string>((resolve, reject) => {
       const socket = connect(service.port, '127.0.0.1')

@@ -1,6 +1,6 @@
 /**
- * Any HTTP input: the service responds, never with an error of its own, and every Postgres connection is idle
- * afterwards.
+ * Sends arbitrary HTTP input. The service always responds, never with an internal error, and afterwards every Postgres
+ * connection is idle.
  */
 import { Agent } from 'node:http'
 import { connect } from 'node:net'
@@ -25,13 +25,13 @@ beforeAll(async () => {
     'db-pool': 6,
     'db-aggregates-enabled': true,
     'db-plan-enabled': true,
-    // So that there is always a row to read.
+    // Reads always find a row.
     'db-tx-end': 'rollback-allow-override',
     'db-max-rows': 1_000,
     'jwt-secret': jwtSecret,
     'server-timing-enabled': true,
     'server-trace-header': 'X-Trace',
-    // Features beyond PostgREST must be as robust.
+    // Features beyond PostgREST must be as robust as the other features.
     'batch-path': '/batch',
     'keyset-parameter': 'after',
     'ndjson-enabled': true,
@@ -49,8 +49,8 @@ afterAll(async () => {
 })
 
 /**
- * Errors that are 5xx in the table of database errors and PostgREST's cases, though a client's request causes them: a
- * row named twice in one upsert, statements too complex for Postgres, and a write to a read-only view.
+ * Errors that return 5xx, as in PostgREST, although the client's request causes them. Examples: one upsert contains a
+ * row twice, a statement is too complex for Postgres, or a write affects a read-only view.
  */
 const ofTheRequest = /^(21000|54...|55000)$/
 
@@ -66,7 +66,7 @@ function check({ status, headers, text }: Answer): void {
   }
 }
 
-/** Idle: no request waits, and no connection is in use or in a transaction. */
+/** Idle means: no request waits, and no connection is in use or in a transaction. */
 async function expectRest(): Promise<void> {
   await until(async () => (await service.metric('rst_db_pool_waiting')) === 0)
   await until(
@@ -80,7 +80,7 @@ async function expectRest(): Promise<void> {
   expect(service.log.filter(line => line.includes('RSTX00'))).toEqual([])
 }
 
-/** Commits only inserts. */
+/** Commits inserts only. */
 function prepared({ method, path, headers, body }: FuzzedRequest) {
   const list = Object.entries(headers).map(([name, text]) => {
     if (name === 'Authorization' && text === 'token') return [name, `Bearer ${token}`]
@@ -90,7 +90,7 @@ function prepared({ method, path, headers, body }: FuzzedRequest) {
   return { path, options: { method, headers: Object.fromEntries(list), ...(body === undefined ? {} : { body }) } }
 }
 
-test('any request is answered, without an error of the service', { timeout: 60_000 }, async () => {
+test('the service answers any request without an internal error', { timeout: 60_000 }, async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(request, { minLength: 1, maxLength: 20 }), async requests => {
       const answers = requests.map(prepared).map(({ path, options }) => sendRequest(service.port, path, options, agent))
@@ -126,7 +126,7 @@ const bytes = fc.oneof(
       },
     )
     .map(list => Buffer.from(list.join(''))),
-  // A valid request except for one byte or for its end.
+  // A valid request, except for one changed byte or a missing end.
   fc
     .tuple(fc.nat(validBytes.length - 1), fc.nat(255), fc.option(fc.nat(validBytes.length)))
     .map(([at, byte, length]) => {
@@ -136,7 +136,7 @@ const bytes = fc.oneof(
     }),
 )
 
-/** The received bytes until the server hangs up, after the client has sent everything. */
+/** After the client has sent everything, returns the bytes that it received until the server closed the connection. */
 const exchange = (sent: Buffer): Promise<string> =>
   new Promise(resolve => {
     const socket = connect(service.port, '127.0.0.1')
@@ -149,7 +149,7 @@ const exchange = (sent: Buffer): Promise<string> =>
     socket.end(sent)
   })
 
-test('any bytes on the socket are answered or disconnected', { timeout: 60_000 }, async () => {
+test('the service answers or disconnects any bytes on the socket', { timeout: 60_000 }, async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(bytes, { minLength: 1, maxLength: 20 }), async list => {
       for (const text of await Promise.all(list.map(exchange))) {
@@ -163,7 +163,7 @@ test('any bytes on the socket are answered or disconnected', { timeout: 60_000 }
   await expectRest()
 })
 
-test('clients that disconnect at any time leave no connection in use', { timeout: 60_000 }, async () => {
+test('clients that disconnect at any time leave no Postgres connection in use', { timeout: 60_000 }, async () => {
   const turnCount = fc.integer({ min: 0, max: 12 })
   await fc.assert(
     fc.asyncProperty(fc.array(fc.tuple(request, turnCount), { minLength: 5, maxLength: 30 }), async list => {

@@ -1,4 +1,6 @@
-/** Answers a request from the current state, and logs and counts it. A stream is logged when it ends. */
+/**
+ * Answers a request from the current state, logs the request and counts it. A streamed response is logged when it ends.
+ */
 import type { Logger } from 'pino'
 import type { HttpResponse, IncomingBody, RequestHead } from '../http/message.ts'
 import { withForwardedPrefix } from '../http/prefix.ts'
@@ -14,7 +16,7 @@ import type { RefusalLog } from './refusals/log.ts'
 type Answered = Awaited<ReturnType<typeof answerRequest>>
 type Stream = NonNullable<HttpResponse['stream']>
 
-/** nginx's status for a request whose client disconnected. */
+/** nginx's status code for a request whose client disconnected. */
 const clientClosedRequest = 499
 
 type HandlerParts = {

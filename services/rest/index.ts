@@ -1,5 +1,5 @@
 /**
- * The REST data service: serves the schemas of a database over HTTP, as PostgREST 14 does. An independent server: it
+ * The REST data service: serves a database's schemas over HTTP, as PostgREST 14 does. It is an independent server that
  * needs only a configuration and a Postgres.
  */
 import type { Server } from 'node:http'
@@ -34,37 +34,37 @@ export type RestOptions = {
   readonly sources: () => Omit<Sources, 'database'>
   readonly logger: Logger
   readonly now?: () => number
-  /** This process's share of `db-pool` if there are several. */
+  /** This process's share of `db-pool`, if there are several processes. */
   readonly poolSize?: number
-  /** Called if the database is unreachable and `db-pool-automatic-recovery` is off: the service cannot continue. */
+  /** Called if the database is unreachable and `db-pool-automatic-recovery` is off. The service cannot continue. */
   readonly onLost?: () => void
-  /** Called with `log-level` whenever the configuration is loaded. */
+  /** Called with `log-level` each time the configuration is loaded. */
   readonly onLogLevel?: (level: RestConfiguration['logLevel']) => void
-  /** Called once the service listens. It is not ready yet. */
+  /** Called once the service listens. The service is not ready yet. */
   readonly onListening?: (address: AddressInfo | string) => void
-  /** Whether this process runs the admin server; workers do not. */
+  /** Whether this process runs the admin server. Workers do not run it. */
   readonly admin?: boolean
-  /** Address for its samples; undefined: none are taken. */
+  /** The address to which the service sends usage samples. Undefined: the service takes no samples. */
   readonly samples?: SamplesAddress | undefined
 }
 
 export type RestService = {
-  /** The address: host and port, or the path of a socket. */
+  /** The address: host and port, or the socket's path. */
   readonly address: AddressInfo | string
-  /** Undefined if the admin server also listens on a socket. */
+  /** Undefined if the admin server listens on a socket, too. */
   readonly adminAddress: AddressInfo | undefined
   readonly isReady: () => boolean
   readonly registry: Registry
   readonly configuration: () => string
-  /** The schema cache as JSON; undefined until the database has been read. */
+  /** The schema cache as JSON. Undefined until the service has read the database. */
   readonly schemaCache: () => Promise<string | undefined>
-  /** Reloads configuration and schema cache. Resolves once that has succeeded. */
+  /** Reloads the configuration and the schema cache. Resolves once the reload has succeeded. */
   readonly reload: (scope?: ReloadScope) => Promise<void>
-  /** Stops after the requests in progress, within seconds. */
+  /** Waits for the requests in progress, at most some seconds, and stops. */
   readonly stop: () => Promise<void>
 }
 
-/** Response headers that pages may read. */
+/** Response headers that web pages of other origins may read. */
 const exposedHeaders =
   'Content-Encoding, Content-Location, Content-Range, Content-Type, Date, Location, Server, Transfer-Encoding, Range-Unit'
 const methods = 'GET, POST, PATCH, PUT, DELETE, OPTIONS, HEAD'
@@ -82,7 +82,7 @@ export function adminListenAddress(configuration: RestConfiguration): ListenAddr
 }
 
 /**
- * Starts the service. It listens at once, and answers 503 until the database has been read.
+ * Starts the service. The service listens at once, and answers 503 until it has read the database.
  * @throws ConfigurationError, ConfigurationSyntaxError; listen errors
  */
 export async function startRest(options: RestOptions): Promise<RestService> {
@@ -164,7 +164,7 @@ class Rest implements RestService {
       requests: this.#requests,
       rules: () => responseRules(this.#configuration),
       handle: handler.handle,
-      // These errors have no request: the configured verbosity does not apply.
+      // No request belongs to these errors, so the configured verbosity does not apply.
       renderError: error => errorResponse(restErrorOf(error, false), true),
       renderUnread: why => errorResponse(requestUnread(why, serverMaxHeaderBytes), true),
     })
@@ -198,7 +198,7 @@ class Rest implements RestService {
       const admin = this.#adminListenAddress
       if (this.#adminServer !== undefined && admin !== undefined) await listen(this.#adminServer, admin)
     } catch (error) {
-      // The listening server would keep the process alive.
+      // The listening server would keep the process running.
       await this.stop()
       throw error
     }
@@ -233,7 +233,7 @@ class Rest implements RestService {
     return state !== undefined && failure === undefined && this.#listener?.isListening !== false
   }
 
-  /** Sends itself an API request. @returns why it failed */
+  /** Sends an API request to the service itself. @returns why the request failed */
   async #probeItself(): Promise<string | undefined> {
     const at = this.#address
     if (!this.isReady() || at === '') return 'the database has not been read'
@@ -264,7 +264,7 @@ class Rest implements RestService {
   }
 }
 
-/** Headers that the server adds under this configuration. */
+/** The headers that the server adds under this configuration. */
 function responseRules(configuration: RestConfiguration): ResponseRules {
   const { keysetParameter, serverEtagEnabled, serverCorsAllowedOrigins: origins, serverTraceHeader } = configuration
   const own = [...(keysetParameter === undefined ? [] : ['Link']), ...(serverEtagEnabled ? ['ETag'] : [])]

@@ -1,4 +1,4 @@
-/** Rows as lines of JSON: each line is one value, whatever it contains. */
+/** Rows as lines of JSON: each line is one value, whatever the row contains. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
 import { startService, type TestService } from './testing/service.ts'
@@ -73,7 +73,7 @@ test('the rows of a write are returned as lines, too', async () => {
   expect(answer).toMatchObject({ status: 201, text: '{"id":8,"name":null}\n{"id":9,"name":null}\n' })
 })
 
-test('is unavailable unless it is enabled', async () => {
+test('rows as lines are unavailable unless the configuration enables them', async () => {
   const other = await startService(postgres.uri('postgres'), { ...keys, 'ndjson-enabled': false })
   expect((await other.send('/authors', { headers })).status).toBe(406)
   await other.stop()

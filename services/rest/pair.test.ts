@@ -1,4 +1,4 @@
-/** `make pair`, which shows a failing seed of the differential test. */
+/** `make pair`, which repeats a failing seed of the differential test. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -7,7 +7,7 @@ import { sendRequest } from '../testing/client.ts'
 import { postgrestBinary } from './testing/programs.ts'
 
 const script = fileURLToPath(new URL('./testing/pair.ts', import.meta.url))
-const title = 'the pair sends a request of a seed to both servers, and runs until it is interrupted'
+const title = "make pair sends a seed's request to both servers, and runs until it is interrupted"
 
 test.skipIf(postgrestBinary() === undefined)(title, async ({ onTestFinished }) => {
   const child = spawn(process.execPath, [script, '14', '3', 'db-max-rows=2'], { stdio: ['ignore', 'pipe', 'inherit'] })

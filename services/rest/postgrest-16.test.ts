@@ -1,4 +1,4 @@
-/** Changes of PostgREST 16 that a configuration key enables; the texts are from its source. */
+/** Changes of PostgREST 16 that a configuration key enables. The texts are copied from PostgREST's source. */
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { Agent } from 'node:http'
 import { tmpdir } from 'node:os'
@@ -46,7 +46,7 @@ afterAll(async () => {
 
 const printed = (service: TestService, prefer: string) => service.send('/books?select=printed', { headers: { prefer } })
 
-test('a time zone may be an offset, and an invalid one is an error of Postgres', async () => {
+test('a time zone can be an offset, and an invalid time zone is an error of Postgres', async () => {
   const { text, headers } = await printed(newer, 'timezone=-07:00')
   expect([text, headers['preference-applied']]).toEqual([
     '[{"printed":"2026-01-01T07:00:00+07:00"}]',
@@ -57,12 +57,12 @@ test('a time zone may be an offset, and an invalid one is an error of Postgres',
     400,
     { code: '22023', message: 'invalid value for parameter "TimeZone": "Jupiter/Red_Spot"' },
   ])
-  // Nothing is left on the connection.
+  // The connection keeps no setting.
   expect((await printed(newer, 'timezone=UTC')).text).toBe('[{"printed":"2026-01-01T00:00:00+00:00"}]')
   expect((await printed(plain, 'timezone=Jupiter/Red_Spot')).status).toBe(200)
 })
 
-test('a role is found by a path of RFC 9535', async () => {
+test("the service finds a token's role by a path of RFC 9535", async () => {
   const headers = { Authorization: `Bearer ${await tokenOf({ roles: ['other', 'member'] })}` }
   expect((await newer.send('/rpc/me', { headers })).text).toBe('"member"')
 })
@@ -76,7 +76,7 @@ test.each([
   ['GET', `${aliased}&authors.limit=1`, ''],
   ['PATCH', `${aliased}&id=eq.1&authors.name=eq.Ada`, 'return=representation'],
   ['PATCH', `${aliased}&id=eq.1&authors.name=eq.Ada`, ''],
-])('a relation named instead of its alias: %s %s %s', async (method, path, prefer) => {
+])("a request uses a relation's name instead of its alias: %s %s %s", async (method, path, prefer) => {
   const body = method === 'PATCH' ? { body: '{"author_id":1}' } : {}
   const readStatus = (service: TestService, at = path) =>
     service.send(at, { method, headers: { prefer, 'Content-Type': 'application/json' }, ...body })
@@ -136,7 +136,7 @@ test('the admin server listens on a socket, and a reload applies log-level', asy
 const probe = (own: Record<string, string | number>) =>
   probeReadiness(loadConfiguration({ file: configurationFile(own), environment: {}, readFile: () => '' }))
 
-test('a service with several addresses is probed at one of them', async () => {
+test('the probe requests one address of a service that has several', async () => {
   const port = plain.adminPort
   for (const host of ['127.0.0.1', '!4', '*', 'localhost']) {
     const shown = host === 'localhost' ? host : '127.0.0.1'
@@ -201,7 +201,7 @@ test('two services share a port if both enable it, each with its own admin serve
   try {
     const second = await startService(postgres.uri('authenticator'), shared)
     const answered = () => Promise.all([first, second].map(({ metric }) => metric('rst_requests_total')))
-    // The kernel selects one by the client's address: with enough requests, both receive some.
+    // The kernel selects a service by the client's address. With enough requests, both services receive some.
     await until(async () => {
       expect((await askPort(first.port, '/books?select=id', {}, new Agent())).text).toBe('[{"id":1}]')
       return (await answered()).every(count => count > 0)

@@ -1,6 +1,6 @@
 /**
- * The most used PostgREST client, `@supabase/postgrest-js`, against the service on a real Postgres: each understands
- * the other.
+ * The most used PostgREST client, `@supabase/postgrest-js`, against the service on a real Postgres. Client and service
+ * understand each other's messages.
  */
 import { PostgrestClient } from '@supabase/postgrest-js'
 import { SignJWT } from 'jose'
@@ -83,7 +83,7 @@ beforeAll(async () => {
   const readFile = () => ''
   service = await startRest({ sources: () => ({ environment, readFile }), logger: pino({ level: 'silent' }) })
   const { address } = service
-  if (typeof address === 'string') throw new Error('a port was asked for')
+  if (typeof address === 'string') throw new Error('the test requires a port')
   url = `http://127.0.0.1:${address.port}`
   // Resolves when the schema cache is loaded.
   await service.reload()
@@ -104,8 +104,8 @@ afterAll(async () => {
 
 type Loan = { book_id: number; reader_id: number }
 /**
- * Types as users of the client generate them: they contain the PostgREST version, without which the client does not
- * offer `maxAffected`.
+ * Types as the client's users generate them. They contain the PostgREST version: without it, the client does not offer
+ * `maxAffected`.
  */
 type Lending = {
   __InternalSupabase: { PostgrestVersion: '14' }
@@ -254,7 +254,7 @@ describe('writes', () => {
     expect(data).toEqual({ id: 5, note: 'none yet' })
   })
 
-  test('many rows at once, of different keys', async () => {
+  test('many rows at once, with different keys', async () => {
     const rows = [
       { title: 'X', author_id: 1, pages: 5 },
       { title: 'Y', author_id: 2 },
@@ -325,7 +325,7 @@ describe('writes', () => {
     expect((await author().from('loans').select('*')).data).toHaveLength(3)
   })
 
-  test('a write of several rows instead of one is rolled back', async () => {
+  test('a write that affects several rows instead of one is rolled back', async () => {
     const { error } = await author().from('books').update({ pages: 1 }).gt('id', 1).select().single()
     expect(error?.code).toBe('RST116')
     expect((await books().eq('pages', 1)).data).toEqual([])
@@ -363,7 +363,7 @@ describe('functions', () => {
     expect((await books().eq('id', 1).single()).data).toEqual({ title: 'Renamed' })
   })
 
-  test('the role and the claims are from the token', async () => {
+  test('the role and the claims come from the token', async () => {
     expect((await anonymous().rpc('whoami')).data).toEqual({ role: 'anon', sub: null })
     expect((await author().rpc('whoami')).data).toEqual({ role: 'author', sub: 'ada' })
   })
@@ -379,7 +379,7 @@ describe('schemas', () => {
 })
 
 describe('errors', () => {
-  test('of the service have its prefix, and a hint', async () => {
+  test("errors of the service have the service's prefix, and a hint", async () => {
     const { status, error, data } = await anonymous().from('book').select()
     expect([status, data]).toEqual([404, null])
     expect(error).toMatchObject({ code: 'RST205', hint: "Perhaps you meant the table 'api.books'" })
@@ -388,7 +388,7 @@ describe('errors', () => {
     expect((await anonymous().from('books').select('title(')).error?.code).toBe('RST100')
   })
 
-  test('of Postgres are unchanged', async () => {
+  test('errors of Postgres are unchanged', async () => {
     const again = await author().from('people').insert({ id: 1, name: 'Other' })
     expect(again).toMatchObject({ status: 409, error: { code: '23505', details: 'Key (id)=(1) already exists.' } })
     expect((await author().from('books').insert({ title: 'T', author_id: 99 })).error?.code).toBe('23503')
@@ -401,23 +401,23 @@ describe('errors', () => {
     })
   })
 
-  test('raised by a function choose their status', async () => {
+  test('errors that a function raises choose their status', async () => {
     const { status, error } = await anonymous().rpc('refuse')
     expect(status).toBe(418)
     expect(error).toMatchObject({ code: 'PT418', message: 'A teapot', details: 'short', hint: 'and stout' })
   })
 
-  test('of a token', async () => {
+  test('errors of a token', async () => {
     const bad = new PostgrestClient(url, { headers: { Authorization: `Bearer ${token}x` }, retry: false })
     expect(await bad.from('books').select()).toMatchObject({ status: 401, error: { code: 'RST301' } })
   })
 
-  test('are thrown on request', async () => {
+  test('the client throws errors on request', async () => {
     await expect(anonymous().from('book').select().throwOnError()).rejects.toMatchObject({ code: 'RST205' })
   })
 })
 
-test('the query of an aborted request is cancelled', async () => {
+test('the service cancels the query of an aborted request', async () => {
   const controller = new AbortController()
   const sleeping = async () =>
     (await postgres.run(`SELECT FROM pg_stat_activity WHERE usename = 'authenticator' AND wait_event = 'PgSleep'`))

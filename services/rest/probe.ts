@@ -1,9 +1,9 @@
-/** Readiness requests to a service on this machine. */
+/** Sends readiness requests to a service on this machine. */
 import { type ProbeResult, probeFault, probeServer, reachable, shownTarget } from '../http/probe.ts'
 
 type Target = Parameters<typeof probeServer>[0]
 
-/** Statuses that mean that the service has no database. */
+/** With these statuses, the service reports that it has no database. */
 const withoutDatabase = new Set([502, 503, 504])
 
 export const targetOf = (at: { path: string } | { host: string; port: number }): Target =>
@@ -21,6 +21,6 @@ export async function probe(target: Target, path: string, isReady: (status: numb
   }
 }
 
-/** Sends an API request. An error for a role without privileges is a response, too. */
+/** Sends an API request. An error that reports missing privileges counts as a response, too. */
 export const probeApi = (target: Target): Promise<ProbeResult> =>
   probe(target, '/', status => !withoutDatabase.has(status))

@@ -1,4 +1,4 @@
-/** The HAProxy example of docs/rest.md: it is valid without a warning, and forwards requests. */
+/** The HAProxy example in docs/rest.md is valid without a warning, and forwards requests. */
 import { spawn, spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

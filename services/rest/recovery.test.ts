@@ -1,6 +1,6 @@
 /**
- * `db-pool-automatic-recovery` off: the service exits when it loses its database, so that its supervisor can restart
- * it.
+ * `db-pool-automatic-recovery` off: the service exits when it loses its database, so that the supervisor can restart
+ * the service.
  */
 
 import { pino } from 'pino'
@@ -11,7 +11,7 @@ import { startRest } from './index.ts'
 test.each([
   ['on', true],
   ['off', false],
-] as const)('%s: a lost database is reported, or waited for', async (_, recovers) => {
+] as const)('%s: after the service loses its database, it exits or waits', async (_, recovers) => {
   const postgres = await startPostgres('17')
   let lost = 0
   const file = [

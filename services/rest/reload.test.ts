@@ -1,6 +1,6 @@
 /**
- * Reloads at run time: schema changes, configuration from file and database, role settings, and their view on the admin
- * server.
+ * Reloads at run time: schema changes, configuration from file and database, role settings, and what the admin server
+ * shows.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Answer, sendRequest, until } from '../testing/client.ts'
@@ -31,7 +31,7 @@ const rowsOf = ({ text }: Answer): number => JSON.parse(text).length
 let databases = 0
 type Fixture = { service: TestService; role: string; database: string; run: (sql: string) => Promise<unknown> }
 
-/** Uses a service with its own database and login role, which tests can change. */
+/** Starts a service with its own database and login role, which tests can change. */
 async function withService(
   own: Record<string, string | number | boolean>,
   prepare: (role: string) => string,
@@ -51,7 +51,7 @@ async function withService(
 }
 const nothing = () => 'SELECT 1'
 
-test('a schema change is detected automatically if the service watches the schema', async () => {
+test('the service detects a schema change without NOTIFY if it watches the schema', async () => {
   await withService({ 'db-schema-watch-interval': 1 }, nothing, async ({ service, role, run }) => {
     expect(codeOf(await service.send('/late'))).toBe('RST205')
     await run(`CREATE VIEW api.late AS SELECT 1 AS a; GRANT SELECT ON api.late TO ${role}_anon`)
@@ -59,7 +59,7 @@ test('a schema change is detected automatically if the service watches the schem
   })
 })
 
-test('a schema change is detected after NOTIFY on the configured channel', async () => {
+test('the service detects a schema change after NOTIFY on the configured channel', async () => {
   await withService({ 'db-channel': 'tidings' }, nothing, async ({ service, role, run }) => {
     await run(`CREATE VIEW api.late AS SELECT 1 AS a; GRANT SELECT ON api.late TO ${role}_anon`)
     expect(codeOf(await service.send('/late'))).toBe('RST205')
@@ -67,7 +67,7 @@ test('a schema change is detected after NOTIFY on the configured channel', async
     await run(`NOTIFY tidings, 'reload schema'`)
     await until(async () => (await service.send('/late')).text === '[{"a":1}]')
     await run('DROP VIEW api.late; NOTIFY tidings')
-    // Before the reload, Postgres is queried for it: 42P01.
+    // Before the reload, the service sends the query to Postgres, and Postgres returns 42P01.
     await until(async () => codeOf(await service.send('/late')) === 'RST205')
   })
 })
@@ -99,7 +99,7 @@ test('1,000 requests during reloads, without a failure', async () => {
   })
 })
 
-test('an invalid file keeps the previous configuration, a valid one replaces it', async () => {
+test('an invalid file keeps the previous configuration, and a valid file replaces it', async () => {
   await withService({}, nothing, async ({ service, role }) => {
     const keys = { 'db-uri': postgres.uri(role, role), 'db-schemas': 'api', 'db-anon-role': `${role}_anon` }
     const { reload } = service.service
@@ -117,13 +117,13 @@ test('an invalid file keeps the previous configuration, a valid one replaces it'
   })
 })
 
-test('the login role configures the service: rst.* takes precedence over pgrst.*, and both over the file', async () => {
+test('settings of the login role configure the service: rst.* takes precedence over pgrst.*, and both over the file', async () => {
   const prepare = (role: string) => `ALTER ROLE ${role} SET pgrst.db_max_rows = '4'`
   await withService({ 'db-max-rows': 9 }, prepare, async ({ service, role, run }) => {
     expect(rowsOf(await service.send('/numbers'))).toBe(4)
     await run(`ALTER ROLE ${role} SET rst.db_max_rows = '5'; NOTIFY pgrst, 'reload config'`)
     await until(async () => rowsOf(await service.send('/numbers')) === 5)
-    // The error is logged, and the configuration stays unchanged.
+    // The service logs the error and keeps its configuration.
     await run(`ALTER ROLE ${role} SET rst.db_max_rows = 'many'`)
     await service.service.reload()
     expect(rowsOf(await service.send('/numbers'))).toBe(5)
@@ -134,7 +134,7 @@ test('the login role configures the service: rst.* takes precedence over pgrst.*
   })
 })
 
-test("a secret in the role's or database's settings is reported, by name only", async () => {
+test('the service reports a secret in the settings of the role or the database, by name only', async () => {
   const value = 'a secret of more than thirty-two characters'
   const prepare = (role: string) => `ALTER ROLE ${role} SET pgrst.jwt_secret = '${value}'`
   await withService({ 'db-config': false }, prepare, async ({ service, role, run }) => {
@@ -150,7 +150,7 @@ test("a secret in the role's or database's settings is reported, by name only", 
   })
 })
 
-test('db-pre-config sets keys, and with db-config = false the database sets none', async () => {
+test('db-pre-config sets keys; with db-config = false, the database sets no keys', async () => {
   const prepare = (role: string) => `
     CREATE SCHEMA settings; GRANT USAGE ON SCHEMA settings TO ${role};
     CREATE FUNCTION settings.load() RETURNS void LANGUAGE sql AS $$ SELECT set_config('pgrst.db_max_rows', '6', true) $$;
@@ -218,7 +218,7 @@ test('the admin server: live, ready, metrics, and the configuration without its 
   }
 })
 
-test('settings of the database, not of the login role, configure nothing: its owner is not the operator', async () => {
+test("only the login role's settings configure the service: settings of the database do not, because the database's owner is not the operator", async () => {
   const prepare = (role: string) => `
     DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET pgrst.db_max_rows = 2', current_database()); END $$;
     CREATE SCHEMA settings; GRANT USAGE ON SCHEMA settings TO ${role};

@@ -1,6 +1,6 @@
 /**
- * Cases that the generated requests of the differential test omit: the root with OpenAPI and without, its timings, and
- * UTF-8 in functions.
+ * Cases that the differential test's generated requests omit: the root with and without OpenAPI, the root's timings,
+ * and UTF-8 in functions.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
@@ -44,7 +44,7 @@ test('the root reports timings of the same parts as a relation', async () => {
   expect(await timed('/', 'OPTIONS')).toEqual(['jwt', 'parse', 'response'])
 })
 
-test('the root does not exist if OpenAPI is disabled; everything else does', async () => {
+test('without OpenAPI, the root does not exist, and all other paths exist', async () => {
   const bare = await startService(postgres.uri('authenticator'), { ...keys, 'openapi-mode': 'disabled' })
   try {
     for (const method of ['GET', 'HEAD', 'OPTIONS', 'POST', 'DELETE'])
@@ -58,7 +58,7 @@ test('the root does not exist if OpenAPI is disabled; everything else does', asy
   }
 })
 
-test('a column may be the hint of a one-to-one relationship, from either side', async () => {
+test('a column can be the hint of a one-to-one relationship, from either side', async () => {
   const answers = ['/people?select=passports!holder(number)', '/passports?select=people!holder(name),holder(name)']
   const [people, passports] = await Promise.all(answers.map(async path => JSON.parse((await service.send(path)).text)))
   expect(people).toEqual([{ passports: { number: 7 } }])
@@ -68,7 +68,7 @@ test('a column may be the hint of a one-to-one relationship, from either side', 
 test('a function reads cookies and sets headers in UTF-8', async () => {
   const bytes = (text: string) => Buffer.from(text).toString('latin1')
   const path = `/rpc/say?name=X-Said&value=${encodeURIComponent('grüß €')}`
-  // A function that does not write is allowed in GET.
+  // GET may call a function that does not write.
   const { status, text, headers } = await service.send(path, { headers: { cookie: bytes('a=1; c=süß') } })
   expect([status, text, headers['x-said']]).toEqual([200, '"süß"', bytes('grüß €')])
 })

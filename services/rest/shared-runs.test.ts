@@ -1,4 +1,7 @@
-/** Many concurrent requests that share connections: each is answered as on its own, whatever happens to the others. */
+/**
+ * Many concurrent requests share connections. Each gets the same response as without sharing, whatever happens to the
+ * other requests.
+ */
 import { get } from 'node:http'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
@@ -62,7 +65,7 @@ function questionOf(n: number): Question {
 }
 
 test('requests that share a connection are answered independently', { timeout: 60_000 }, async () => {
-  // Sequential requests show which of them are short.
+  // From sequential requests, the service learns which of them are short.
   for (let round = 0; round < 60; round++) for (const n of [4, 5, 11]) await service.send(questionOf(n).path)
   let next = 0
   const wrong: string[] = []

@@ -1,4 +1,4 @@
-/** A service that cannot start reports the reason and leaves nothing behind. */
+/** A service that cannot start reports the reason, and leaves no open port and no process. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { pino } from 'pino'
@@ -21,26 +21,32 @@ const kinds = [
   ['several', 2, startRestWorkers],
 ] as const
 
-test.each(kinds)('%s: unsupported parts of db-uri are reported without values', async (_, workers, start) => {
-  const file = `db-uri = "postgresql://a:Secret@h/d?require_auth=Secret"\nserver-workers = ${workers}`
-  const sources = () => ({ file, environment: {}, readFile: () => '' })
-  const reason = 'db-uri (file, line 1) has a keyword that is not supported: require_auth'
-  await expect(start({ sources, logger })).rejects.toMatchObject({ message: reason })
-})
+test.each(kinds)(
+  '%s: the service reports unsupported parts of db-uri, without their values',
+  async (_, workers, start) => {
+    const file = `db-uri = "postgresql://a:Secret@h/d?require_auth=Secret"\nserver-workers = ${workers}`
+    const sources = () => ({ file, environment: {}, readFile: () => '' })
+    const reason = 'db-uri (file, line 1) has a keyword that is not supported: require_auth'
+    await expect(start({ sources, logger })).rejects.toMatchObject({ message: reason })
+  },
+)
 
-test.each(kinds)("%s: if the admin server's port is in use, the other one is closed", async (_, workers, start) => {
-  const { port: adminPort } = taken.address() as AddressInfo // The address of a TCP server.
-  const port = await freePort()
-  const file = [
-    'db-uri = "postgresql://nobody@127.0.0.1:1/none"',
-    'server-host = "127.0.0.1"',
-    `server-port = ${port}`,
-    `admin-server-port = ${adminPort}`,
-    `server-workers = ${workers}`,
-  ].join('\n')
-  const sources = () => ({ file, environment: {}, readFile: () => '' })
-  await expect(start({ sources, logger })).rejects.toMatchObject({ code: 'EADDRINUSE', port: adminPort })
-  const again = createServer()
-  await listen(again, { host: '127.0.0.1', port })
-  await new Promise(resolve => again.close(resolve))
-})
+test.each(kinds)(
+  "%s: if the admin server's port is in use, the service closes its other port",
+  async (_, workers, start) => {
+    const { port: adminPort } = taken.address() as AddressInfo // The address of a TCP server.
+    const port = await freePort()
+    const file = [
+      'db-uri = "postgresql://nobody@127.0.0.1:1/none"',
+      'server-host = "127.0.0.1"',
+      `server-port = ${port}`,
+      `admin-server-port = ${adminPort}`,
+      `server-workers = ${workers}`,
+    ].join('\n')
+    const sources = () => ({ file, environment: {}, readFile: () => '' })
+    await expect(start({ sources, logger })).rejects.toMatchObject({ code: 'EADDRINUSE', port: adminPort })
+    const again = createServer()
+    await listen(again, { host: '127.0.0.1', port })
+    await new Promise(resolve => again.close(resolve))
+  },
+)

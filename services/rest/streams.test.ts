@@ -1,6 +1,6 @@
 /**
- * Larger responses are streamed as rows arrive from Postgres, with the same bytes as others; against a real Postgres,
- * whose wait events count.
+ * The service streams larger responses as rows arrive from Postgres. The bytes are the same as without a stream. The
+ * tests use the wait events of a real Postgres.
  */
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
@@ -43,11 +43,11 @@ afterAll(async () => {
   await postgres?.stop()
 })
 
-/** `"content":` and 4,096 characters a row. */
+/** `"content":` and 4,096 characters for each row. */
 const rowBytes = '{"content":"'.length + 4_096 + '"}'.length
 const largeBytes = 12_800 * (rowBytes + ', \n '.length) - ', \n '.length + 2
 
-/** A client that reads nothing beyond the kernel's buffers until it continues. */
+/** A client that reads only what fits in the kernel's buffers, until it continues. */
 async function slowClient(line: string, port = service.port): Promise<Socket> {
   const socket = connect(port, '127.0.0.1')
   onTestFinished(() => void socket.destroy())
@@ -57,7 +57,9 @@ async function slowClient(line: string, port = service.port): Promise<Socket> {
   return socket
 }
 
-/** All bytes until the server hangs up or the response ends: by its last chunk, or after `length` bytes. */
+/**
+ * All bytes until the server closes the connection or the response ends: by its last chunk, or after `length` bytes.
+ */
 async function rest(
   socket: Socket,
   length = Number.POSITIVE_INFINITY,
@@ -83,7 +85,7 @@ async function rest(
   return { head, bytes, isComplete: isComplete(), error }
 }
 
-/** Wait events of the service's connections in Postgres. */
+/** The wait events of the service's connections in Postgres. */
 const waits = async (): Promise<string[]> => {
   const text = `SELECT coalesce(wait_event, state) AS wait FROM pg_stat_activity WHERE usename = 'authenticator' AND query LIKE 'WITH %'`
   return (await postgres.run(text)).rows.map(row => String(row.wait))
@@ -91,8 +93,8 @@ const waits = async (): Promise<string[]> => {
 const isBlocked = async () => (await waits()).includes('ClientWrite')
 
 /**
- * Terminates the one session that answers. A paused session waits for its client only most of the time, so its wait
- * event does not identify it.
+ * Terminates the one session that answers. Its wait event does not identify the session, because a paused session waits
+ * for its client only most of the time.
  */
 async function terminateAnswer(): Promise<void> {
   const { rows } = await postgres.run(
@@ -102,12 +104,12 @@ async function terminateAnswer(): Promise<void> {
   expect(rows).toEqual([{ terminated: true }])
 }
 
-describe('an answer of 50 MiB', () => {
-  test('is sent to a slow client as it reads, while Postgres waits', async () => {
+describe('a response of 50 MiB', () => {
+  test('reaches a slow client as the client reads, while Postgres waits', async () => {
     const before = process.memoryUsage().arrayBuffers
     const socket = await slowClient('GET /large?select=content HTTP/1.1')
     await until(isBlocked)
-    // The kernel's and the service's buffers contain a part, but far from everything.
+    // The buffers of the kernel and of the service contain a small part of the response.
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(25_000_000)
     const { head, bytes, isComplete } = await rest(socket)
     expect(isComplete).toBe(true)
@@ -128,7 +130,7 @@ describe('an answer of 50 MiB', () => {
     expect(headers['content-range']).toBe('0-12799/12800')
   })
 
-  test('that is one value is streamed too, with its length', async () => {
+  test('is streamed also if it is one value, with its length', async () => {
     const socket = await slowClient('GET /rpc/text_of?bytes=30000000 HTTP/1.1')
     await until(isBlocked)
     const length = 30_000_002
@@ -137,7 +139,7 @@ describe('an answer of 50 MiB', () => {
     expect(bytes).toBe(head.length + '\r\n\r\n'.length + length)
   })
 
-  test('is cancelled in Postgres when its client disconnects', async () => {
+  test('stops in Postgres when the client disconnects: the service cancels the query', async () => {
     const socket = await slowClient('GET /large HTTP/1.1')
     await until(isBlocked)
     socket.destroy()
@@ -145,7 +147,7 @@ describe('an answer of 50 MiB', () => {
     expect((await service.send('/nothing')).text).toBe('[]')
   })
 
-  test.each(['HTTP/1.1', 'HTTP/1.0'])('that fails in the middle is aborted visibly: %s', async version => {
+  test.each(['HTTP/1.1', 'HTTP/1.0'])('is visibly aborted if it fails in the middle: %s', async version => {
     const socket = await slowClient(`GET /large ${version}`)
     await until(isBlocked)
     await terminateAnswer()
@@ -157,14 +159,14 @@ describe('an answer of 50 MiB', () => {
     expect((await service.send('/nothing')).status).toBe(200)
   })
 
-  test('does not block its connection: it is read into memory if another request needs that', async () => {
+  test('does not block its connection: if another request needs the connection, the service reads the response into memory', async () => {
     const socket = await slowClient('GET /large HTTP/1.1')
     await until(isBlocked)
     expect((await service.send('/nothing')).text).toBe('[]')
     expect((await rest(socket)).isComplete).toBe(true)
   })
 
-  test('needs as much memory as its length, and no more', async () => {
+  test('needs as much memory as its length', async () => {
     const limitedKeys = { ...keys, 'db-pool': 1, 'server-max-held-bytes': largeBytes + 5_000_000 }
     const roomy = await startService(postgres.uri('authenticator'), limitedKeys)
     onTestFinished(() => roomy.stop())
@@ -184,15 +186,15 @@ describe('an answer of 50 MiB', () => {
     expect(crowded.log.some(line => line.includes('was aborted'))).toBe(true)
   })
 
-  test('does not run into its statement timeout because of a slow client', async () => {
+  test('does not exceed its statement timeout because of a slow client', async () => {
     await postgres.run(`ALTER ROLE anon SET statement_timeout TO '3s'`)
     const limited = await startService(postgres.uri('authenticator'), keys)
     onTestFinished(async () => {
       await limited.stop()
       await postgres.run('ALTER ROLE anon RESET statement_timeout')
     })
-    // More than the kernel buffers for a client, and little enough to be read in the second half of the timeout on a
-    // busy machine.
+    // More than the kernel buffers for a client. Little enough that a busy machine reads it in the second half of the
+    // timeout.
     const socket = await slowClient('GET /large?limit=4000 HTTP/1.1', limited.port)
     await until(isBlocked)
     await new Promise(resolve => setTimeout(resolve, 3_500))
@@ -200,7 +202,7 @@ describe('an answer of 50 MiB', () => {
   })
 })
 
-describe('row by row, a response is the same as in one piece', () => {
+describe('a response sent row by row has the same bytes as a response in one piece', () => {
   test.each([
     ['/kinds?order=id', {}],
     ['/kinds?select=id,name,price::text,tags,n:details->n,details->>n&order=id', {}],
@@ -217,11 +219,11 @@ describe('row by row, a response is the same as in one piece', () => {
     ['/rpc/some?lowest=5', { accept: 'text/csv', prefer: 'count=exact' }],
     ['/rpc/some?lowest=5&select=id,name&id=lt.20', { accept: 'application/x-ndjson' }],
   ])('%s %o', async (path, headers) => {
-    // After a large response has been recorded, rows are streamed one by one.
+    // After the service has recorded a large response, it streams rows one by one.
     const first = await service.send(path, { headers })
     const streamed = await service.send(path, { headers })
     expect(streamed.text).toBe(first.text)
-    // So few rows are never streamed one by one.
+    // The service never streams so few rows one by one.
     const paged = await service.send(`${path}${path.includes('?') ? '&' : '?'}limit=1000`, { headers })
     expect(streamed.text).toBe(paged.text)
     expect(streamed.status).toBe(paged.status)
@@ -229,7 +231,7 @@ describe('row by row, a response is the same as in one piece', () => {
     expect(streamed.headers).toMatchObject(same)
   })
 
-  test('a row that cannot be converted is found before the head is sent', async () => {
+  test('the service detects a row that cannot be converted before it sends the head', async () => {
     const { status, text } = await service.send('/moods?order=id')
     expect(status).toBe(418)
     expect(JSON.parse(text)).toMatchObject({ message: 'a bad mood' })

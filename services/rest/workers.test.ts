@@ -20,7 +20,7 @@ const schema = `
   GRANT USAGE ON SCHEMA api TO anon;
   GRANT SELECT ON ALL TABLES IN SCHEMA api TO anon;`
 
-/** For the tests at the end, which mostly wait, all concurrently: separate locks and connections. */
+/** For the tests at the end: they mostly wait, so they run concurrently, with separate locks and connections. */
 const databases = ['tried', 'stopped', 'silent1', 'silent2']
 let postgres: TestPostgres
 beforeAll(async () => {
@@ -41,7 +41,7 @@ type Started = {
 }
 type OnFinished = TestContext['onTestFinished']
 
-/** Starts it as a process group leader, and ends it with the test. */
+/** Starts the command as the leader of a process group, and ends the group with the test. */
 async function launch(
   onFinished: OnFinished,
   own: Record<string, string | number>,
@@ -95,7 +95,7 @@ const isReady = (port: number): Promise<boolean> =>
     ({ status }) => status === 200,
     () => false,
   )
-/** The processes that have read the schema, oldest first, from the log. */
+/** The processes that have logged that they read the schema, oldest first. */
 const workersOf = ({ log }: Started): number[] => [
   ...new Set(
     log.filter(line => line.includes('the schema cache has been read')).map(line => Number(JSON.parse(line).pid)),
@@ -118,7 +118,7 @@ const isRefused = (port: number): Promise<boolean> =>
         resolve(false)
       })
   })
-/** Holds the lock that `wait` waits for, until it ends. */
+/** Holds the lock that `wait` needs, until the client ends. */
 async function block(database?: string): Promise<pg.Client> {
   const blocker = new pg.Client(postgres.uri('postgres', database))
   await blocker.connect()
@@ -138,7 +138,7 @@ test('two workers on one port: all requests are answered, a killed worker is res
 }) => {
   const port = await freePort()
   const running = await start(onTestFinished, { 'server-port': port })
-  // A connection for each request, so that both workers receive some.
+  // Each request has its own connection, so that both workers receive some.
   const read = () => sendRequest(port, '/numbers', {}, new Agent())
   const reads = (count: number) => Promise.all(Array.from({ length: count }, read))
   expect((await reads(40)).map(rowsOf)).toEqual(Array.from({ length: 40 }, () => 50))
@@ -152,7 +152,7 @@ test('two workers on one port: all requests are answered, a killed worker is res
   await until(async () => !(await isReady(running.adminPort)))
   const without = await sendRequest(running.adminPort, '/metrics')
   expect(without.status).toBe(200)
-  // All counts, including those of the ended worker.
+  // The sum includes the ended worker's counts.
   expect(without.text).toContain('rst_requests_total{method="GET",status="200"} 40')
   expect((await reads(10)).map(rowsOf)).toEqual(Array.from({ length: 10 }, () => 50))
   await until(() => isReady(running.adminPort))
@@ -170,7 +170,7 @@ test('two workers on one port: all requests are answered, a killed worker is res
   expect([second, third].filter(isRunning)).toEqual([])
 })
 
-test('two workers on a socket file that an earlier run has left', async ({ onTestFinished }) => {
+test('two workers listen on a socket file that an earlier run has left', async ({ onTestFinished }) => {
   const socketPath = join(postgres.directory, 'rest.sock')
   writeFileSync(socketPath, '')
   const running = await start(onTestFinished, { 'server-unix-socket': socketPath })
@@ -204,24 +204,24 @@ test('workers share a port with another process, and the admin server shows the 
   expect(await running.ended).toBe(0)
 })
 
-test('a port that is in use ends all of them, like a single process', async ({ onTestFinished }) => {
+test('a port that is in use ends all processes, as it ends a single process', async ({ onTestFinished }) => {
   const taken = createServer().listen(0, '127.0.0.1')
   onTestFinished(() => {
     taken.close()
   })
   await once(taken, 'listening')
-  const { port } = taken.address() as AddressInfo // The server listens on a port.
+  const { port } = taken.address() as AddressInfo // The server listens on a TCP port.
   const running = await launch(onTestFinished, { 'server-port': port })
   expect(await running.ended).toBe(1)
   expect(running.log.join('\n')).toMatch(/EADDRINUSE.*the workers cannot start$/s)
   expect(running.log.join('\n')).not.toContain('restarted')
 })
 
-test('signals to all processes at once: reloads end none, SIGTERM lets each finish its requests', async ({
+test('all processes receive the signals: reloads end no process, and after SIGTERM each process finishes its requests', async ({
   onTestFinished,
 }) => {
   const port = await freePort()
-  // Enough connections for all requests below in either worker: their distribution is random.
+  // Enough connections for all requests below in either worker: the kernel distributes requests randomly.
   const running = await start(onTestFinished, { 'server-port': port, 'db-pool': 8 })
   const read = (count: number) => running.log.filter(line => line.includes('has been read')).length >= count
   for (const [index, signal] of (['SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const).entries()) {
@@ -234,14 +234,14 @@ test('signals to all processes at once: reloads end none, SIGTERM lets each fini
   const answers = Array.from({ length: 4 }, () => sendRequest(port, '/rpc/wait', {}, new Agent()))
   await until(async () => (await waiting(blocker)) === 4)
   signalGroup(running, 'SIGTERM')
-  // None listens any more: each has received the signal, and will receive it again from the first process.
+  // No process listens any more: each has received the signal, and will receive it again from the first process.
   await until(() => isRefused(port))
   await blocker.end()
   expect((await Promise.all(answers)).map(({ text }) => text)).toEqual(Array.from({ length: 4 }, () => '"done"'))
   expect(await running.ended).toBe(0)
 })
 
-test.concurrent('a worker that cannot start is retried, while the other one serves', async ({ onTestFinished }) => {
+test.concurrent('a worker that cannot start is retried, while the other worker serves', async ({ onTestFinished }) => {
   const port = await freePort()
   const running = await start(onTestFinished, { 'server-port': port }, 'tried')
   const [first = 0] = workersOf(running)
@@ -254,7 +254,7 @@ test.concurrent('a worker that cannot start is retried, while the other one serv
   await until(() => isReady(running.adminPort))
 })
 
-test.concurrent('a stopped worker: /ready reports it, /metrics has its last report, and it is ended with the others', async ({
+test.concurrent('a stopped worker: /ready reports it, /metrics has its last report, and it ends with the other processes', async ({
   onTestFinished,
 }) => {
   const port = await freePort()
@@ -268,13 +268,13 @@ test.concurrent('a stopped worker: /ready reports it, /metrics has its last repo
   expect((await sendRequest(running.adminPort, '/metrics')).text).toContain(total)
   const blocker = await block('stopped')
   onTestFinished(() => blocker.end())
-  // One connection may be waiting for the stopped worker.
+  // One connection may wait for the stopped worker.
   for (let request = 0; request < 3; request++) sendRequest(port, '/rpc/wait', {}, new Agent()).catch(() => {})
   await until(async () => (await waiting(blocker)) >= 2)
   running.child.kill('SIGTERM')
   expect(await running.ended).toBe(0)
   expect(isRunning(first)).toBe(false)
-  // The queries of requests beyond the timeout have been cancelled.
+  // The workers have cancelled the queries of requests that exceeded the timeout.
   expect(await waiting(blocker)).toBe(0)
 })
 

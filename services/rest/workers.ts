@@ -1,4 +1,4 @@
-/** The service in several processes, if `server-workers` is above 1. */
+/** Runs the service in several processes if `server-workers` is above 1. */
 import { startWorkers, type Workers } from '../process/supervisor.ts'
 import { serveAsWorker } from '../process/workers.ts'
 import { describeConfiguration, loadConfiguration } from './configuration/index.ts'
@@ -9,9 +9,9 @@ export const serveRestAsWorker = (options: RestOptions, stopped: Promise<number>
   serveAsWorker<ReloadScope>(share => startRest({ ...options, ...share, admin: false }), stopped)
 
 /**
- * Starts the workers and restarts them. Resolves when one of them listens.
+ * Starts the workers and restarts them. Resolves when one worker listens.
  * @throws ConfigurationError, ConfigurationSyntaxError; listen errors of the admin server; Error if a worker ends
- * before any has listened
+ *   before any worker has listened
  */
 export async function startRestWorkers({
   sources,

@@ -1,4 +1,4 @@
-/** Every request has the same response in a batch as on its own. */
+/** Every request gets the same response in a batch as on its own. */
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Answer } from '../../testing/client.ts'
@@ -40,7 +40,7 @@ function isJsonText(text: string): boolean {
   }
 }
 
-/** The same request for a batch; undefined if a batch cannot express it. */
+/** The same request for a batch. Undefined if a batch cannot express the request. */
 function entryOf({ method, path, headers, body }: FuzzedRequest): string | undefined {
   if (!/^\/[^?\s][\x21-\x7e]*$/.test(path) || !['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE'].includes(method))
     return undefined
@@ -91,7 +91,7 @@ function check(sent: FuzzedRequest, alone: Answer, batch: Answer): void {
   else expect(body).toBe(alone.text)
 }
 
-test('a request in a batch is answered as on its own', { timeout: 60_000 }, async () => {
+test('a request in a batch gets the same response as on its own', { timeout: 60_000 }, async () => {
   const headers = { 'content-type': 'application/json' }
   let count = 0
   await fc.assert(

@@ -16,7 +16,7 @@ function asText(bytes: Buffer): string | undefined {
   }
 }
 
-/** Whether Postgres created it as JSON, whatever its content type. */
+/** Whether Postgres created the body as JSON, whatever its content type. */
 const isJson = ({ body }: Plan): boolean =>
   body.explain === undefined
     ? body.shape.kind === 'json' || body.shape.kind === 'object' || body.shape.kind === 'geojson'
@@ -32,7 +32,7 @@ function headersOf({ headers }: HttpResponse): Record<string, string | string[]>
   )
 }
 
-/** One response: JSON unchanged, other text as a string, and binary data in Base64. */
+/** One response: JSON is unchanged, other text is a string, and binary data is Base64. */
 function answerOf(plan: Plan, response: HttpResponse): Buffer {
   const { status, body } = response
   const head = { status, headers: headersOf(response) }
@@ -46,7 +46,7 @@ function answerOf(plan: Plan, response: HttpResponse): Buffer {
   return Buffer.from(JSON.stringify({ ...head, ...content }))
 }
 
-/** Joins responses, up to a maximum of bytes. */
+/** Joins responses, up to a maximum size in bytes. */
 export class BatchAnswer {
   readonly #maximumBytes: number
   readonly #parts: Buffer[] = []
@@ -56,7 +56,7 @@ export class BatchAnswer {
     this.#maximumBytes = maximumBytes
   }
 
-  /** @throws RestError if they become too large */
+  /** @throws RestError if the responses exceed the maximum */
   add(plan: Plan, response: HttpResponse): void {
     const part = answerOf(plan, response)
     this.#bytes += part.length

@@ -1,6 +1,6 @@
 /**
- * Several requests in one transaction, on a real Postgres: each is answered as on its own, and all are committed, or
- * none.
+ * Several requests in one transaction, on a real Postgres. Each request gets the same response as on its own, and all
+ * requests are committed, or none.
  */
 import { once } from 'node:events'
 import { connect } from 'node:net'
@@ -80,7 +80,7 @@ const patch = (id: number, amount: number): Entry => ({
 })
 
 describe('a batch', () => {
-  test('answers each request as on its own, with the changes of earlier ones visible', async () => {
+  test('answers each request as on its own, and each request sees the changes of earlier requests', async () => {
     const shown = { prefer: 'return=representation' }
     const answer = await send([
       { method: 'POST', path: '/log', headers: shown, body: { account: 1, note: 'begun' } },
@@ -109,7 +109,7 @@ describe('a batch', () => {
     expect(await amounts()).toEqual([4, 6])
   })
 
-  test('of no requests has no responses', async () => {
+  test('without requests has no responses', async () => {
     expect(await send([])).toMatchObject({ status: 200, text: '[]' })
   })
 
@@ -125,7 +125,7 @@ describe('a batch', () => {
     expect(answers.slice(2).map((one: { body: unknown }) => one.body)).toEqual(['E"X', 'id,owner\n4,Zoë'])
   })
 
-  test('runs as one role, with separate headers for each request, and leaks no settings to the next request', async () => {
+  test('runs as one role, with separate headers for each request, and does not pass settings to the next request', async () => {
     const authorization = `Bearer ${await tokenOf({ role: 'clerk' })}`
     const answer = await send(
       [
@@ -155,7 +155,7 @@ describe('a batch', () => {
     expect(archive).toMatchObject({ status: 200, headers: { 'content-profile': 'archive' }, body: [] })
   })
 
-  test('runs reads read-only, and later writes still succeed', async () => {
+  test('runs reads in read-only mode, and later writes still succeed', async () => {
     const refused = await send([patch(1, 3), get('/rpc/sly_write')])
     expect(JSON.parse(refused.text)).toMatchObject({ code: '25006', request: 1 })
     expect(await amounts()).toEqual([10, 0])
@@ -169,7 +169,7 @@ describe('a batch', () => {
     expect(JSON.parse(answer.text)[1].body).toBe('serializable')
   })
 
-  test('is rolled back if its client requests that, and the client sees all responses', async () => {
+  test('is rolled back if the client requests that, and the client gets all responses', async () => {
     const answer = await send([patch(1, 3), get('/accounts?select=amount&id=eq.1')], { prefer: 'tx=rollback' })
     expect(answer.headers['preference-applied']).toBe('tx=rollback')
     expect(JSON.parse(answer.text)[1].body).toEqual([{ amount: 3 }])
@@ -177,7 +177,7 @@ describe('a batch', () => {
   })
 })
 
-describe('all or nothing:', () => {
+describe('a batch is committed completely or not at all:', () => {
   test.each<[string, Entry, number, Record<string, unknown>]>([
     ['a constraint', patch(2, -1), 400, { code: '23514' }],
     ['a missing relation', get('/nothing'), 404, { code: 'RST205' }],
@@ -207,7 +207,7 @@ describe('all or nothing:', () => {
     expect(await amounts()).toEqual([10, 0])
   })
 
-  test('a deferred constraint that fails is not the error of a single request', async () => {
+  test('a deferred constraint that fails is an error of the batch, not of a single request', async () => {
     const answer = await send([{ method: 'POST', path: '/log', body: { account: 77 } }, patch(1, 4)])
     expect([answer.status, JSON.parse(answer.text).request]).toEqual([409, undefined])
     expect(await amounts()).toEqual([10, 0])
@@ -241,7 +241,7 @@ describe('invalid batches are refused:', () => {
   test.each<[string, unknown, Record<string, unknown>]>([
     ['an object', '{}', wrong('The body must be a list of requests, in JSON')],
     ['a text', '"x"', wrong('The body must be a list of requests, in JSON')],
-    ['a number alone', '1', wrong('The body must be a list of requests, in JSON')],
+    ['a number instead of a list', '1', wrong('The body must be a list of requests, in JSON')],
     ['an object', '{"method": "GET", "path": "/log"}', wrong('The body must be a list of requests, in JSON')],
     ['nothing', '', { code: 'RSTB20' }],
     ['no JSON', '[{]', { code: 'RST102' }],
@@ -280,7 +280,7 @@ describe('invalid batches are refused:', () => {
     expect(JSON.parse(answer.text)).not.toHaveProperty('request', 'request' in error ? -1 : expect.anything())
   })
 
-  test('a large one without a token, and one with too large a response', async () => {
+  test('refuses a large batch without a token, and a batch whose response is too large', async () => {
     const large = [{ method: 'POST', path: '/log', body: { note: 'x'.repeat(100_000) } }]
     expect(await send(large)).toMatchObject({ status: 413 })
     const authorization = `Bearer ${await tokenOf({ role: 'clerk' })}`
@@ -290,13 +290,13 @@ describe('invalid batches are refused:', () => {
     expect(JSON.parse(answer.text)).toMatchObject({ code: 'RSTB20', request: 1 })
   })
 
-  test('other methods and other content types', async () => {
+  test('refuses other methods and other content types', async () => {
     expect((await service.send('/batch')).status).toBe(405)
     expect((await service.send('/batch', { method: 'OPTIONS' })).headers.allow).toBe('OPTIONS,POST')
     expect((await send('id\n1', { 'content-type': 'text/csv' })).status).toBe(400)
   })
 
-  test('without a configured path, it is the path of a relation', async () => {
+  test('without a configured path, the batch path is the path of a relation', async () => {
     const { 'batch-path': _, 'batch-max-requests': __, ...rest } = keys
     const other = await startService(postgres.uri('postgres'), rest)
     const answer = await other.send('/batch', {
@@ -308,7 +308,7 @@ describe('invalid batches are refused:', () => {
     await other.stop()
   })
 
-  test('applies the settings of its role to each request, including those the role cannot set itself', async () => {
+  test("applies the role's settings to each request, including settings that the role cannot set itself", async () => {
     const authorization = `Bearer ${await tokenOf({ role: 'clerk' })}`
     const answer = await send([get('/log'), get('/log'), { method: 'DELETE', path: '/log?id=eq.9' }, get('/log')], {
       authorization,
@@ -317,8 +317,8 @@ describe('invalid batches are refused:', () => {
     expect(JSON.parse(answer.text)).toMatchObject({ message: 'never', request: 2 })
   })
 
-  test('yields to other requests while its requests are planned', async () => {
-    // Many, since the first takes several times as long as later ones.
+  test('yields to other requests while the service plans its requests', async () => {
+    // The first request takes several times as long as later requests, so the test uses many.
     const entries = Array.from({ length: 50 }, () => get(`/accounts?select=${'a:id,'.repeat(1_600)}nowhere`))
     const large = await startService(postgres.uri('postgres'), { ...keys, 'batch-max-requests': entries.length })
     onTestFinished(() => large.stop())
@@ -331,7 +331,7 @@ describe('invalid batches are refused:', () => {
     }, 1)
     onTestFinished(() => clearInterval(timer))
     const began = performance.now()
-    // Postgres reports for the first that the column does not exist, after all have been planned.
+    // After the service has planned all requests, Postgres reports for the first that the column does not exist.
     const answer = await large.send('/batch', {
       method: 'POST',
       headers: { 'content-type': 'application/json', authorization },
@@ -341,7 +341,7 @@ describe('invalid batches are refused:', () => {
     expect(longestMs).toBeLessThan((performance.now() - began) / 2)
   })
 
-  test('commits nothing if the response exceeds the memory budget next to unfetched ones', async () => {
+  test('commits nothing if the response and other unread responses together exceed the memory budget', async () => {
     const small = await startService(postgres.uri('postgres'), { ...keys, 'server-max-held-bytes': 1_048_576 })
     onTestFinished(() => small.stop())
     const body = JSON.stringify([patch(1, 7), get('/rpc/text_of?bytes=9000000')])
@@ -359,7 +359,7 @@ describe('invalid batches are refused:', () => {
   })
 })
 
-test('values are extracted from JSON unchanged', () => {
+test("slices of JSON values equal the client's text", () => {
   const written = fc
     .jsonValue({ maxDepth: 3 })
     .chain(value => fc.constantFrom(JSON.stringify(value), JSON.stringify(value, null, '\t')))

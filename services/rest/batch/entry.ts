@@ -5,9 +5,9 @@ import { batchEntryWrong } from '../errors/catalogue.ts'
 import type { BodyForm } from '../parse/payload.ts'
 import { membersOf } from './slices.ts'
 
-/** Headers that a request of a batch may set; authorization and everything else is set on the batch. */
+/** Headers that a request of a batch may set. The batch sets authorization and all other headers. */
 const ownHeaders: readonly string[] = ['accept', 'accept-profile', 'content-profile', 'content-type', 'prefer', 'range']
-/** Headers about the batch's own body and response. */
+/** Headers that describe the batch's own body and response. */
 const outerHeaders: ReadonlySet<string> = new Set([
   ...ownHeaders,
   ...['content-length', 'content-encoding', 'transfer-encoding', 'range-unit', 'if-none-match', 'if-match', 'expect'],
@@ -34,17 +34,17 @@ const entry = z.strictObject(
 
 export type BatchEntry = {
   readonly head: RequestHead
-  /** Unchanged JSON; undefined if there is none. */
+  /** The unchanged JSON. Undefined if there is no body. */
   readonly body: string | undefined
 }
 
-/** Elsewhere header values are Latin-1 bytes; these are Unicode strings. */
+/** Other modules expect header values as Latin-1 bytes. In a batch, header values are Unicode strings. */
 const asBytes = (text: string): string => Buffer.from(text, 'utf8').toString('latin1')
 
 const inherited = (headers: Headers): [string, string | undefined][] =>
   Object.entries(headers).filter(([name]) => !outerHeaders.has(name))
 
-/** JSON is passed on unchanged; other bodies arrive as a string. */
+/** JSON is passed on unchanged. Other bodies arrive as a string. */
 export function bodyBytes(written: string, { type }: BodyForm): Buffer {
   if (type === 'json') return Buffer.from(written)
   const text: unknown = JSON.parse(written)
@@ -53,7 +53,7 @@ export function bodyBytes(written: string, { type }: BodyForm): Buffer {
 }
 
 /**
- * `written`: the JSON of this request. `outer`: the headers of the batch.
+ * `written`: this request's JSON. `outer`: the batch's headers.
  * @throws RestError
  */
 export function parseEntry(written: string, outer: RequestHead): BatchEntry {

@@ -1,6 +1,6 @@
 /**
- * Slices of values in JSON text, so that a batch passes on exactly what its client wrote. Requires valid JSON, and
- * recurses as deep as it nests.
+ * Slices values out of JSON text, so that a batch passes on exactly the client's bytes. Requires valid JSON. Recurses
+ * once for each nesting level.
  */
 
 const space = new Set([' ', '\t', '\n', '\r'])

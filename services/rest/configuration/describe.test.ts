@@ -49,7 +49,7 @@ describe('the printed configuration', () => {
     )
   })
 
-  test('contains no secret, and is printed the same after loading', () => {
+  test('contains no secret, and is the same after it is loaded', () => {
     const configuration = load(`
       db-uri = "postgresql://u:Hidden@h/d?password=Hidden"
       jwt-secret = "${'Hidden'.repeat(8)}"

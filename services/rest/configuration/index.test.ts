@@ -73,7 +73,7 @@ describe('values', () => {
     })
   })
 
-  test('are read from older names; the current name wins, and the last of two lines', () => {
+  test('are read from older key names; the current name takes precedence, and so does the last of two lines', () => {
     expect(
       load('max-rows = 1\npre-request = "f"\ndb-schema = "s"\ndb-pool-timeout = 5\nsecret-is-base64 = off'),
     ).toMatchObject({ dbMaxRows: 1, dbPreRequest: 'f', dbSchemas: ['s'], dbPoolMaxIdletime: 5 })
@@ -81,7 +81,7 @@ describe('values', () => {
     expect(load('db-pool = 1\ndb-pool = 2').dbPool).toBe(2)
   })
 
-  test('that are empty unset a key', () => {
+  test('unset a key if they are empty', () => {
     const environment = { ESPALIER_REST_DB_ANON_ROLE: '', ESPALIER_REST_DB_POOL: '', ESPALIER_REST_DB_MAX_ROWS: '' }
     expect(load('db-anon-role = "web"\ndb-pool = 5\ndb-max-rows = 5', { environment })).toMatchObject({
       dbAnonRole: undefined,
@@ -90,7 +90,7 @@ describe('values', () => {
     })
   })
 
-  test('from the environment and the database are text', () => {
+  test('are text in the environment and in the database', () => {
     const environment = {
       ESPALIER_REST_DB_POOL: ' 7 ',
       ESPALIER_REST_DB_PLAN_ENABLED: 'True',
@@ -125,7 +125,7 @@ describe('sources', () => {
     expect(load('db-config = true', { database }).jwtAud).toBe('database')
   })
 
-  test('supply app settings in lower case, the environment before the file', () => {
+  test('supply app settings in lower case, and the environment takes precedence over the file', () => {
     const environment = { ESPALIER_REST_APP_SETTINGS_API_KEY: 'e', ESPALIER_REST_APP_SETTINGS___PROTO__: 'p' }
     const { appSettings } = load('app.settings.Api_Key = "f"\napp.settings.constructor = "c"', { environment })
     expect(Object.entries(appSettings)).toEqual([
@@ -152,7 +152,7 @@ describe('sources', () => {
     ).toEqual(load(''))
   })
 
-  test('have a variable for every key', () => {
+  test('include an environment variable for every key', () => {
     for (const { name, key } of keysOf(keys)) {
       const variable = `ESPALIER_REST_${name.toUpperCase().replaceAll('-', '_')}`
       const wrong = { environment: { [variable]: '\0'.repeat(70_000) } }
@@ -170,7 +170,7 @@ describe('secrets', () => {
   }
   const readFile = (path: string) => files[path] ?? noFile()
 
-  test('may be in a separate file', () => {
+  test('can be in a separate file', () => {
     expect(load('jwt-secret = "@./secret"\ndb-uri = "@/uri"', { readFile })).toMatchObject({
       jwtSecret: 'from a file, thirty-two characters',
       dbUri: 'postgresql://u@h/d',
@@ -183,7 +183,7 @@ describe('secrets', () => {
     ['binary', 'names a file that is not text in UTF-8; bytes must be written in Base64'],
     ['empty', 'names a file that is empty'],
     ['', 'must name a file after "@"'],
-  ])('in the file %j are refused if it is not text', (path, rule) => {
+  ])('in the file %j are refused if the file is not text', (path, rule) => {
     expect(problemsOf(`jwt-secret = "@${path}"`, { readFile })).toEqual([`jwt-secret (file, line 1) ${rule}`])
   })
 
@@ -196,7 +196,7 @@ describe('secrets', () => {
     expect(reads).toEqual([])
   })
 
-  test('in Base64 are bytes', () => {
+  test('in Base64 are read as bytes', () => {
     const bytes = (text: string) => load(`jwt-secret = "${text}"\njwt-secret-is-base64 = true`).jwtSecret
     const expected = new Uint8Array([...Buffer.alloc(30), 0xfb, 0xff])
     expect(bytes(`${'A'.repeat(40)}+/8=`)).toEqual(expected)
@@ -229,7 +229,7 @@ describe('token verification settings', () => {
 })
 
 describe('errors', () => {
-  test('are reported all at once, with key, source and rule', () => {
+  test('are reported together, with key, source and rule', () => {
     const environment = { ESPALIER_REST_DB_TX_END: 'never', ESPALIER_REST_APP_SETTINGS_1: 'x' }
     const database = { 'pgrst.db_max_rows': 'many' }
     expect(
@@ -281,7 +281,7 @@ describe('errors', () => {
     'server-max-body-bytes = 1023',
     'admin-server-port = 3000',
     'server-port = 0\nserver-reuseport = true\nserver-workers = 2',
-  ])("%s is refused with its key's name alone", line => {
+  ])("%s is refused, and the error contains only its key's name", line => {
     const problems = problemsOf(line)
     expect(problems).toHaveLength(1)
     expect(problems[0]).toMatch(new RegExp(`^${line.split(' ')[0]} \\(file, line 1\\) `))
@@ -304,14 +304,14 @@ describe('errors', () => {
     expect(problemsOf(text)).toEqual([])
   })
 
-  test('are reported without the value', () => {
+  test('do not contain the value', () => {
     const environment = Object.fromEntries(
       keysOf(keys).map(({ name }) => [`ESPALIER_REST_${name.toUpperCase().replaceAll('-', '_')}`, 'Hidden value\0']),
     )
     expect(problemsOf('', { environment }).join()).not.toContain('Hidden')
   })
 
-  test('report too many app settings, and too long ones', () => {
+  test('report too many app settings, and app settings that are too long', () => {
     const lines = Array.from({ length: 1_001 }, (_, index) => `app.settings.s${index} = 1`)
     expect(problemsOf(lines.join('\n'))).toEqual(['app.settings.* (file, line 1001) must be at most 1000'])
     expect(problemsOf(lines.slice(1).join('\n'))).toEqual([])
@@ -320,7 +320,7 @@ describe('errors', () => {
   })
 })
 
-test('every default is valid, and every name unique', () => {
+test('every default is valid, and every name is unique', () => {
   const names = namesOf(keys).map(({ name }) => name)
   expect(new Set(names).size).toBe(names.length)
   for (const { key } of keysOf(keys)) expect(key.kind.schema.safeParse(key.default).success).toBe(true)

@@ -1,6 +1,6 @@
 /**
- * The configuration of the REST data service, in PostgREST's format and keys: read from a file, the environment and the database,
- * checked, and printed back without its secrets (PostgREST's documentation, "Configuration").
+ * The configuration of the REST data service, in PostgREST's format and with its keys. It is read from a file, the
+ * environment and the database, checked, and printed without its secrets (PostgREST's documentation, "Configuration").
  */
 import { SettingError } from '../../authentication/errors.ts'
 import { parseSecret } from '../../authentication/keys.ts'
@@ -21,7 +21,7 @@ export { ConfigurationError }
 export type Sources = Omit<SourcesOf, 'file'> & { readonly file?: string }
 
 export type RestConfiguration = Omit<Settings<typeof keys>, 'jwtSecret' | 'jwtSecretIsBase64'> & {
-  /** Text as configured, or the content of its file; bytes if it is Base64. */
+  /** The configured text or the content of the named file. Bytes if the text is Base64. */
   readonly jwtSecret?: string | Uint8Array
 }
 
@@ -36,15 +36,15 @@ export const loadKeys = ({ file, ...sources }: Sources): Loaded<typeof keys> =>
   load(keys, form, { ...sources, file: file === undefined ? undefined : { text: file } })
 
 /**
- * @throws ConfigurationSyntaxError if the file's syntax is wrong.
- * @throws ConfigurationError with all other problems.
+ * @throws ConfigurationSyntaxError if the file's syntax is wrong
+ * @throws ConfigurationError with all other problems
  */
 export function loadConfiguration({ database, ...sources }: Sources): RestConfiguration {
   const alone = loadKeys(sources)
   const loaded = database !== undefined && alone.settings.dbConfig ? loadKeys({ ...sources, database }) : alone
   const { refuse, check } = loaded
   const { jwtSecret: written, jwtSecretIsBase64, ...settings } = loaded.settings
-  // Rules about several keys are only checked if each value is valid on its own.
+  // Rules about several keys are checked only if each value is valid.
   if (!loaded.isRight) check()
   checkTogether(loaded)
   checkRead(loaded, 'db-uri', () => connectionAddress(settings.dbUri, sources.environment))
@@ -57,7 +57,7 @@ export function loadConfiguration({ database, ...sources }: Sources): RestConfig
   return { ...settings, jwtSecret }
 }
 
-/** Keys that are valid on their own but not together. */
+/** Reports keys that are valid, but not together. */
 function checkTogether({ settings, refuse }: Loaded<typeof keys>): void {
   const { serverPort, serverUnixSocket, serverReuseport, adminServerPort, serverWorkers, dbPool } = settings
   if (serverUnixSocket === undefined && adminServerPort !== 0 && adminServerPort === serverPort)
@@ -67,7 +67,7 @@ function checkTogether({ settings, refuse }: Loaded<typeof keys>): void {
   if (serverWorkers > dbPool) refuse('server-workers', 'must not be more than db-pool: each worker needs a connection')
 }
 
-/** Refuses at the start what would otherwise fail at the first request. */
+/** Refuses at the start a configuration that would fail at the first request. */
 function checkRead({ refuse }: Checks, name: keyof typeof keys, read: () => unknown): void {
   try {
     read()
@@ -78,10 +78,10 @@ function checkRead({ refuse }: Checks, name: keyof typeof keys, read: () => unkn
   }
 }
 
-/** In the form of its file, without secrets; the output can be loaded again. */
+/** Prints the configuration in the form of its file, without secrets. The service can load the output. */
 export const describeConfiguration = (configuration: RestConfiguration): string =>
   // A masked secret is not Base64.
   describeSettings(keys, { ...configuration, jwtSecret: configuration.jwtSecret && '', jwtSecretIsBase64: false })
 
-/** A file with every key at its default, commented out, below its description. */
+/** A configuration file: each key has its default, is commented out, and follows its description. */
 export const exampleConfiguration = (): string => exampleFile(keys)

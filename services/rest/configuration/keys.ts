@@ -1,6 +1,6 @@
 /**
- * Every configuration key in one table: name, type, default and description. Names, defaults and older names are
- * PostgREST 14's (its docs, "List of parameters"); client-error-verbosity, server-workers and the request limits are
+ * Every configuration key in one table: name, type, default and description. Names, defaults and older names are those
+ * of PostgREST 14 (its docs, "List of parameters"). client-error-verbosity, server-workers and the request limits are
  * additional.
  */
 import { key, Open, optional } from '../../configuration/declaration.ts'
@@ -11,7 +11,7 @@ import { parseRoleLimits } from '../limits/role-limits.ts'
 
 const fromDatabase = { inDatabase: true }
 
-/** The user chooses the name; lower case, like Postgres's settings. */
+/** The user chooses the name. It is lower case, like Postgres's settings. */
 const appSettings = new Open(
   values.text(`must be at most ${values.MAX_VALUE_LENGTH} characters without NUL`, text => !text.includes('\0')),
   {

@@ -11,7 +11,7 @@ const environment = {
   ESPALIER_REST_LOG_LEVEL: 'warn',
 }
 
-test('variables that PostgREST would read are reported, unless another source sets their key', () => {
+test('the service reports variables that only PostgREST would read, unless another source sets their key', () => {
   expect(unreadVariables('jwt-secret = "$(PGRST_JWT_SECRET)"', environment)).toEqual([
     'PGRST_DB_URI',
     'PGRST_DB_SCHEMA',

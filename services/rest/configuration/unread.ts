@@ -1,4 +1,4 @@
-/** Finds settings for PostgREST that are not read here, to warn users who migrate. */
+/** Finds PostgREST settings that this service does not read, to warn users who migrate. */
 import { namesOf } from '../../configuration/declaration.ts'
 import { loadKeys } from './index.ts'
 import { keys } from './keys.ts'
@@ -6,7 +6,7 @@ import { keys } from './keys.ts'
 const prefix = 'PGRST_'
 const appPrefix = 'app-settings-'
 
-/** Environment variables that would set a key of PostgREST, if neither the file nor an Espalier variable sets it. */
+/** Environment variables that would set a key of PostgREST. Omits keys that the file or an Espalier variable sets. */
 export function unreadVariables(file: string, environment: Record<string, string | undefined>): string[] {
   const { settings, isSet: isGiven } = loadKeys({ file, environment, readFile: () => '' })
   const nameOf = new Map(namesOf(keys).map(({ own, name }) => [name, own]))

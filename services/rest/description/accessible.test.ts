@@ -21,20 +21,20 @@ describe('accessibleOf', () => {
     ]),
   }
 
-  test('keeps what the rows name, overloads separately, whether or not types have their schema', () => {
+  test('keeps the objects that the rows name, each overload separately, whether or not types have their schema', () => {
     const of = (type: string) => [{ kind: 'function', name: 'f', parameters: [{ name: 'x', type }] }] as const
     expect(names(accessibleOf(cache, 'test', of('mood')))).toEqual({ tables: [], routines: ['f(test.mood)'] })
     expect(names(accessibleOf(cache, 'test', of('test.mood')))).toEqual({ tables: [], routines: ['f(test.mood)'] })
     expect(names(accessibleOf(cache, 'test', of('text')))).toEqual({ tables: [], routines: ['f(text)'] })
   })
 
-  test('keeps the order of the cache, and skips names that are not in the cache', () => {
+  test("keeps the cache's order, and skips names that are not in the cache", () => {
     const rows = ['new', 'b', 'a'].map(name => ({ kind: 'relation', name, parameters: null }) as const)
     expect(names(accessibleOf(cache, 'test', rows)).tables).toEqual(['a', 'b'])
     expect(names(accessibleOf(cache, 'other', rows))).toEqual({ tables: [], routines: [] })
   })
 
-  test('without rows keeps nothing; undefined keeps everything', () => {
+  test('keeps nothing if there are no rows, and everything if the rows are undefined', () => {
     expect(names(accessibleOf(cache, 'test', []))).toEqual({ tables: [], routines: [] })
     expect(names(everythingIn(cache, 'test'))).toEqual({ tables: ['a', 'b'], routines: ['f(test.mood)', 'f(text)'] })
   })

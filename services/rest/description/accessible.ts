@@ -1,16 +1,16 @@
 /**
- * Selects the tables and functions of a schema that a role's document contains: those on which it has a privilege
- * (openapi-mode follow-privileges), or all (ignore-privileges). Postgres is queried as the role and only returns names;
- * everything else is from the schema cache.
+ * Selects the tables and functions that a role's document contains: those on which the role has a privilege
+ * (openapi-mode follow-privileges), or all of the schema (ignore-privileges). The service queries Postgres as the role,
+ * and reads only names. Everything else comes from the schema cache.
  */
 import type { SchemaCache } from '../../schema-cache/types.ts'
 import { withoutSchema } from './data-types.ts'
 import type { DescribedSchema } from './model.ts'
 
 /**
- * With $1 a schema's name, run as the request's role: one row per relation that the role owns or has any privilege on,
- * even if only on a column, and per function that it may execute. Partitions are omitted, since their parent table is
- * included.
+ * $1: a schema's name. Runs as the request's role. Returns one row for each relation that the role owns or on which it
+ * has any privilege, even on one column. Returns one row for each function that the role may execute. Omits partitions,
+ * because their parent table is included.
  */
 export const accessibleSql = `
   select 'relation' as kind, relation.relname as name, null::json as parameters
@@ -43,7 +43,7 @@ export type AccessibleRow =
 
 type Described = Pick<SchemaCache, 'tables' | 'routines' | 'schemaDescriptions'>
 
-/** Everything of a schema in the cache. */
+/** All cached objects of a schema. */
 export function everythingIn(cache: Described, name: string): DescribedSchema {
   return {
     name,
@@ -53,13 +53,16 @@ export function everythingIn(cache: Described, name: string): DescribedSchema {
   }
 }
 
-/** Distinguishes overloads. Types have no schema here: the role's search path decides whether Postgres prints it. */
+/**
+ * Distinguishes overloads. Types have no schema here, because the role's search path decides whether Postgres prints
+ * it.
+ */
 const signature = ({ name, parameters }: { name: string; parameters: readonly { name: string; type: string }[] }) =>
   JSON.stringify([name, ...parameters.map(parameter => [parameter.name, withoutSchema(parameter.type)])])
 
 /**
- * The cached objects in the rows of `accessibleSql`, in the cache's order. Objects that are not cached yet appear after
- * a reload.
+ * The cached objects that the rows of `accessibleSql` name, in the cache's order. Objects that are not cached yet are
+ * included after a reload.
  */
 export function accessibleOf(cache: Described, name: string, rows: readonly AccessibleRow[]): DescribedSchema {
   const relations = new Set<string>()

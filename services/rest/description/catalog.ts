@@ -1,6 +1,6 @@
 /**
- * Reads what a full description needs and the schema cache lacks: the definition of each named type, and the result of
- * each function. Queried on demand with an empty search_path, so that type names equal the cache's.
+ * Reads what a full description needs and the schema cache lacks: each named type's definition, and each function's
+ * result. The service queries it on demand, with an empty search_path, so that type names equal the cache's.
  */
 
 import type { QualifiedName } from '../../schema-cache/types.ts'
@@ -22,20 +22,22 @@ type NamedType =
 
 type Returned = {
   readonly type: string
-  /** For a function with OUT parameters or RETURNS TABLE. */
+  /** The result of a function with OUT parameters or RETURNS TABLE. */
   readonly columns: readonly Attribute[]
 }
 
 export type Catalog = {
-  /** By name as `format_type` writes it. */
+  /** By the name that `format_type` writes. */
   readonly types: ReadonlyMap<string, NamedType>
   /** By `signatureOf`. */
   readonly returned: ReadonlyMap<string, Returned>
-  /** Functions of its schema that take one row of a relation, as far as the role may see them, by name. */
+  /**
+   * By name: functions of the schema that take one row of a relation. Includes only functions that the role may see.
+   */
   readonly ofRow: (relation: QualifiedName) => readonly Attribute[]
 }
 
-/** One row: a JSON list of all types. */
+/** Returns one row: a JSON list of all types. */
 export const typesSql = `
   select coalesce(json_agg(json_build_object(
     'written', format_type(type.oid, null),
@@ -56,8 +58,8 @@ export const typesSql = `
     and namespace.nspname !~ '^pg_' and namespace.nspname <> 'information_schema'`
 
 /**
- * With $1 a JSON list of schemas, one row: a JSON list of their functions. `told`: all with $2, else those that the
- * role may execute.
+ * $1: a JSON list of schemas. Returns one row: a JSON list of their functions. With $2, includes all functions;
+ * otherwise only those that the role may execute.
  */
 export const returnedSql = `
   select coalesce(json_agg(json_build_object(

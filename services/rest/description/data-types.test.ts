@@ -48,7 +48,7 @@ describe('type names without schemas', () => {
     ['"te.st".mood', '"te.st".mood'],
     ['double precision', 'double precision'],
     ['"test.mood"', '"test.mood"'],
-  ])('%s, as the search path shows it', (type, seen) => {
+  ])('%s, as the search path prints it', (type, seen) => {
     expect(unqualify(type, searchPath)).toBe(seen)
   })
 

@@ -1,13 +1,13 @@
 /**
- * The JSON type of a Postgres type, as row_to_json writes it, and readings of names and defaults. Pure; user-defined
- * types are from the catalog.
+ * Converts a Postgres type to the JSON type that row_to_json writes, and parses type names and defaults. Pure.
+ * User-defined types are read from the catalog.
  */
 import type { QualifiedName } from '../../schema-cache/types.ts'
 import type { Attribute, Catalog } from './catalog.ts'
 
 export type DataType =
   | { readonly kind: 'boolean' | 'json' | 'void' }
-  /** `type` says which of Postgres's. */
+  /** `type`: which Postgres type it is. */
   | { readonly kind: 'integer' | 'number' | 'string'; readonly type: string }
   | { readonly kind: 'array'; readonly of: DataType }
   | { readonly kind: 'enum'; readonly enum: QualifiedName; readonly labels: readonly string[] }
@@ -22,10 +22,10 @@ const numbers = new Set(['numeric', 'real', 'double precision'])
 /** For a description without a catalog: every user-defined type is a string. */
 export const noTypes: Pick<Catalog, 'types'> = { types: new Map() }
 
-/** A domain may be based on another domain; more levels than this would be a cycle, which Postgres does not allow. */
+/** The maximum levels of domains that are based on other domains. */
 const maximumDepth = 64
 
-/** `type` as `format_type` writes it with an empty search_path. */
+/** `type`: as `format_type` writes it with an empty search_path. */
 export function dataTypeOf(catalog: Pick<Catalog, 'types'>, type: string, depth = 0): DataType {
   if (type.endsWith('[]')) return { kind: 'array', of: dataTypeOf(catalog, type.slice(0, -2), depth) }
   const named = catalog.types.get(type)
@@ -51,7 +51,7 @@ export function dataTypeOf(catalog: Pick<Catalog, 'types'>, type: string, depth 
   return { kind: 'string', type }
 }
 
-/** A string constant, with an E prefix if it has escaped backslashes, and Postgres's cast after it. */
+/** A string constant: has the prefix E if it contains escaped backslashes. Postgres's cast follows. */
 const stringConstant = /^(E?)'((?:[^']|'')*)'(?:::[^']+)?$/
 
 function constantOf(expression: string): string | undefined {
@@ -61,13 +61,13 @@ function constantOf(expression: string): string | undefined {
 }
 
 const numberConstant = /^-?\d+(?:\.\d+)?$/
-/** The number of decimal digits that a double always represents exactly. */
+/** How many decimal digits a double always represents exactly. */
 const exactDigits = 15
 
 /**
- * A default's expression as a value: constants of boolean and number columns as such; for string columns the constant,
- * or else the expression's text. Undefined if the value is not constant (`nextval(...)` of a number), not exact, or of
- * json or an array.
+ * Returns a default's expression as a value. For boolean and number columns: the constant. For string columns: the
+ * constant, or else the expression's text. Undefined for a value that is not constant (`nextval(...)` of a number), not
+ * exact, or of json or an array.
  */
 export function describeDefault(type: string, expression: string | null): string | number | boolean | undefined {
   if (expression === null) return undefined
@@ -88,7 +88,8 @@ export function describeDefault(type: string, expression: string | null): string
 const qualified = /^(?:"((?:[^"]|"")+)"|([^".\s]+))\.(.+)$/s
 
 /**
- * A type's name without its schema if that is one of `schemas`, as Postgres prints it with those in the search path.
+ * Returns a type's name without its schema if `schemas` has the schema. Postgres prints the same if these schemas are
+ * the search path.
  */
 export function unqualify(type: string, schemas: ReadonlySet<string>): string {
   const [, quoted, plain, rest] = qualified.exec(type) ?? []

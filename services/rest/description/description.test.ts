@@ -1,6 +1,6 @@
 /**
- * Descriptions of a real schema, checked with TypeScript's compiler and the client that uses the types, and with an
- * OpenAPI validator.
+ * Descriptions of a real schema. TypeScript's compiler, the client that uses the types, and an OpenAPI validator check
+ * them.
  */
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -53,7 +53,7 @@ const schema = `
   GRANT SELECT ON api.books TO anon; GRANT anon, author TO postgres;
   REVOKE EXECUTE ON FUNCTION api.moods() FROM public; GRANT EXECUTE ON FUNCTION api.moods() TO author;`
 
-/** What users write with the types; \`@ts-expect-error\` says where the compiler has to complain. */
+/** Code that users write with the types. \`@ts-expect-error\` marks where the compiler must report an error. */
 const program = `
 import { PostgrestClient } from '@supabase/postgrest-js'
 import type { Database } from './database.ts'
@@ -174,7 +174,7 @@ const openApi = async (more: Record<string, string> = {}) =>
   await service.send('/', { headers: { ...headers, ...more, accept: 'application/openapi+json;version=3.1' } })
 
 describe('TypeScript types', () => {
-  test('type what a client reads, writes and calls', async () => {
+  test('describe what a client reads, writes and calls', async () => {
     const answer = await typescript()
     expect(answer).toMatchObject({ status: 200, headers: { 'content-type': 'application/typescript; charset=utf-8' } })
     writeFileSync(join(directory, 'database.ts'), answer.text)
@@ -190,11 +190,11 @@ describe('TypeScript types', () => {
     expect(compiled.status).toBe(0)
   })
 
-  test('show a role its accessible objects', async () => {
+  test('include only objects that the role may access', async () => {
     const { text } = await typescript({})
     expect(text).toContain('books: {')
     expect(text).not.toContain('people: {')
-    // Types used only by hidden objects, or by none, are hidden too.
+    // Types that only hidden objects use, and types that no object uses, are hidden, too.
     for (const name of ['mood', 'glad', 'place', 'street', 'plan', 'merger']) expect(text).not.toContain(name)
     const own = (await typescript()).text
     expect(own).toContain(`mood: "glad" | "it's \\"so\\""`)
@@ -242,7 +242,7 @@ describe('the OpenAPI 3.1 document', () => {
   })
 })
 
-test('a request for neither is answered as PostgREST does, whether they are enabled or not', async () => {
+test("a request for neither format gets PostgREST's response, whether the formats are enabled or not", async () => {
   const off = { ...keys, 'openapi-3-1-enabled': false, 'openapi-typescript-enabled': false }
   const plain = await startService(postgres.uri('postgres'), off)
   for (const accept of ['*/*', 'application/openapi+json', 'application/json;q=0.5, text/html', 'text/html']) {

@@ -1,8 +1,8 @@
-/** A model of the served schemas, from which OpenAPI 2.0 and 3.1 documents and TypeScript types are printed. */
+/** A model of the served schemas. Other modules print it as OpenAPI 2.0, OpenAPI 3.1 and TypeScript types. */
 import type { Column, Routine, SchemaCache, Table } from '../../schema-cache/types.ts'
 import { type Catalog, signatureOf } from './catalog.ts'
 
-/** One schema, as far as the role may see it. */
+/** One schema, with the objects that the role may see. */
 export type DescribedSchema = {
   readonly name: string
   /** The schema's comment: a title, then a description. */
@@ -12,19 +12,19 @@ export type DescribedSchema = {
   readonly routines: readonly Routine[]
 }
 
-/** Input of an OpenAPI document of any version. */
+/** The input for an OpenAPI document of any version. */
 export type ApiDescription = {
   readonly schema: DescribedSchema
   readonly cache: Pick<SchemaCache, 'relationships' | 'representations'>
-  /** `openapi-server-proxy-uri`: an absolute http or https URI, as the configuration has checked. */
+  /** `openapi-server-proxy-uri`: the configuration has checked that it is an absolute http or https URI. */
   readonly proxyUri: string | undefined
   /** `openapi-security-active`: whether the document requires a token. */
   readonly securityActive: boolean
-  /** Of the service. */
+  /** The version of the service. */
   readonly version: string
 }
 
-/** Input of TypeScript types. */
+/** The input for TypeScript types. */
 export type Described = {
   readonly cache: Pick<SchemaCache, 'relationships' | 'representations' | 'computedColumns'>
   readonly catalog: Catalog
@@ -32,8 +32,8 @@ export type Described = {
 }
 
 /**
- * A comment's first line as title or summary, and the rest without the line breaks between the two; null without a
- * comment. Source: PostgREST docs "OpenAPI".
+ * The comment's first line is the title or summary. The rest, without the line breaks before it, is the description.
+ * Null without a comment. Source: PostgREST docs "OpenAPI".
  */
 export function splitComment(comment: string | null): { summary: string; description: string } | null {
   if (comment === null) return null
@@ -44,11 +44,11 @@ export function splitComment(comment: string | null): { summary: string; descrip
 
 const ownParameters = new Set(['select', 'order', 'limit', 'offset', 'columns', 'on_conflict', 'and', 'or'])
 
-/** The columns that a query parameter can filter: other names are reserved. */
+/** The columns that a query parameter can filter. Reserved parameter names are excluded. */
 export const filteredColumns = (table: Table): Column[] =>
   [...table.columns.values()].filter(({ name }) => !ownParameters.has(name))
 
-/** A function's result: a type, or its own columns. */
+/** A function's result: a type, or columns of its own. */
 type Result =
   | { readonly kind: 'type'; readonly type: string }
   | { readonly kind: 'columns'; readonly columns: readonly { readonly name: string; readonly type: string }[] }

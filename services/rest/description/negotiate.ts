@@ -1,5 +1,5 @@
 /**
- * Selects the format of the root's description: OpenAPI 2.0 like PostgREST, or an enabled format that the client
+ * Selects the format of the root's description: OpenAPI 2.0 as in PostgREST, or an enabled format that the client
  * requests. Pure.
  */
 import { notAcceptable } from '../errors/catalogue.ts'
@@ -9,7 +9,7 @@ type Form = 'openapi-2.0' | 'openapi-3.1' | 'typescript'
 
 type FormRules = { readonly openapi31Enabled: boolean; readonly openapiTypescriptEnabled: boolean }
 
-/** As in Content-Type. */
+/** The media type, as in Content-Type. */
 export const formTypes: Readonly<Record<Form, string>> = {
   'openapi-2.0': 'application/openapi+json; charset=utf-8',
   'openapi-3.1': 'application/openapi+json; version=3.1; charset=utf-8',

@@ -55,7 +55,7 @@ class TypeWriter {
     )
   }
 
-  /** Named types, by the types themselves; writing one may add others. */
+  /** The named types. Writing one type may add others. */
   #attributesOfNamed(): ReadonlyMap<NamedType, readonly string[]> {
     const written = new Map<NamedType, readonly string[]>()
     // Iteration over a map includes entries added during the iteration.
@@ -147,7 +147,7 @@ class TypeWriter {
     return table && `${member(table, table.isView ? 'Views' : 'Tables')}['Row']`
   }
 
-  /** The JSON of a domain with a cast function is unknown. */
+  /** If a domain has a cast function, its JSON type is unknown. */
   #column({ type, baseType }: Column): string {
     const { representations } = this.#described.cache
     return representations.has(representationKey(type, 'json')) ? 'Json' : this.#type(baseType)
@@ -191,7 +191,7 @@ class TypeWriter {
     return list.length === 0 ? '[]' : `[\n${list.map(one => `${indent}  ${one},\n`).join('')}${indent}]`
   }
 
-  /** Only on the side with the foreign key: clients derive the other side from it. */
+  /** Only the side with the foreign key: clients derive the other side from it. */
   #relationship(relationship: Relationship): string[] {
     if (relationship.kind !== 'keys') return []
     const { cardinality, source, target } = relationship
@@ -245,7 +245,7 @@ class TypeWriter {
     return `{ Args: ${argumentsType}; Returns: ${returnsSet ? `${plain}[]` : one}${options} }`
   }
 
-  /** Functions from a row to a value. */
+  /** Functions that convert a row to a value. */
   #computedColumns(table: Table): string[] {
     const { cache, catalog } = this.#described
     const computed = cache.computedColumns.get(table.schema)?.get(table.name) ?? []
@@ -258,7 +258,7 @@ class TypeWriter {
     })
   }
 
-  /** A function from a row to rows: can be embedded. */
+  /** A function from a row to rows. Clients can embed it. */
   #computedRelationship({ source, target, toOne }: Extract<Relationship, { kind: 'computed' }>): string | undefined {
     const [from, to] = [this.#rowOf(source), this.#rowOf(target)]
     if (from === undefined || to === undefined || source.schema !== target.schema) return undefined

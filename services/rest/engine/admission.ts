@@ -1,7 +1,7 @@
 /**
- * Checks the write privilege in Postgres before a large body is read. Postgres plans, but does not run, the statement
- * that the request would be without its body. So the error is the same as later, and every client refused here would
- * have been refused then.
+ * Checks the write privilege in Postgres before the service reads a large body. Postgres plans the request's statement
+ * without its body, and does not run it. So Postgres returns the same error as later, and would refuse later every
+ * client that it refuses here.
  */
 
 import { DatabaseError } from '../../../wire/errors.ts'
@@ -25,14 +25,14 @@ const subjectOf = (plan: Plan): string => {
   }
 }
 
-/** The statement of a plan, to be planned and not run. */
+/** The plan's statement, which Postgres plans and does not run. */
 function explainStep(plan: Plan): Step {
   const { write, main } = render({ ...plan, body: { ...plan.body, explain: undefined } })
   const { text, values } = write ?? main
   return { text: `EXPLAIN ${text}`, values }
 }
 
-/** Whether any column may be updated, which a plan cannot show. */
+/** Whether the role may update any column. A plan cannot show this. */
 function anyColumnStep(plan: Plan): Step | undefined {
   if (plan.kind !== 'write' || plan.write.kind !== 'update') return undefined
   const { schema, name } = plan.relation
@@ -42,7 +42,10 @@ function anyColumnStep(plan: Plan): Step | undefined {
   }
 }
 
-/** Postgres's refusal of a plan; undefined if there is none, or another error, which the request itself will find. */
+/**
+ * Postgres's refusal of a plan. Undefined if there is no refusal, or if there is another error: the request itself will
+ * get that error.
+ */
 async function refusalOf(exchange: Exchange, schema: string, plan: Plan): Promise<DatabaseError | undefined> {
   const { pool, signal } = exchange
   const facts = sessionFacts(exchange, schema)
@@ -65,7 +68,7 @@ async function refusalOf(exchange: Exchange, schema: string, plan: Plan): Promis
 
 /**
  * Returns if the client may run one of the plans.
- * @throws DatabaseError if Postgres refuses all of them; ConnectionFailure, AcquisitionTimeout
+ * @throws DatabaseError if Postgres refuses all plans; ConnectionFailure, AcquisitionTimeout
  */
 export async function admit(exchange: Exchange, schema: string, plans: readonly Plan[]): Promise<void> {
   const { session, state } = exchange

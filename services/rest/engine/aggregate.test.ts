@@ -1,4 +1,4 @@
-/** Metrics of processes that start and end: gauges cover running processes, counters all processes. */
+/** Metrics of processes that start and end. Gauges include running processes; counters include all processes. */
 import { expect, test } from 'vitest'
 import { aggregateText, type ProcessMetrics, retainCounters } from '../../process/metrics.ts'
 import { createMetrics } from './metrics.ts'
@@ -7,11 +7,11 @@ async function metricsOf(requests: number): Promise<ProcessMetrics> {
   const metrics = createMetrics(() => ({ size: 5, open: 3, idle: 2, waiting: 0, timeouts: 0 }))
   for (let request = 0; request < requests; request++) metrics.request('GET', 200, 0.004)
   metrics.schemaCacheLoad(true, requests)
-  // As received from another process.
+  // The form in which another process sends it.
   return JSON.parse(JSON.stringify(await metrics.registry.getMetricsAsJSON()))
 }
 
-test('counters of an ended process are kept, and its connections are not', async () => {
+test('the counters of an ended process are kept, and its connections are not', async () => {
   const [first, second, third] = [await metricsOf(3), await metricsOf(4), await metricsOf(5)]
   const before = await aggregateText([[], first, second, third])
   expect(before).toContain('rst_db_pool_max 15\n')

@@ -1,8 +1,8 @@
-/** Recorded result sizes of statements. */
+/** The recorded result sizes of statements. */
 import { expect, test } from 'vitest'
 import { AnswerSizes } from './answer-sizes.ts'
 
-test('a guess holds until a result contradicts it, and medium sizes change nothing', () => {
+test('a guess is kept until a result contradicts it, and medium sizes change nothing', () => {
   const sizes = new AnswerSizes()
   expect([sizes.isLarge('a', true), sizes.isLarge('a', false)]).toEqual([true, false])
   sizes.record('a', 1_000_000)

@@ -1,24 +1,24 @@
 /**
- * Records which statements have large results. It decides the form of a statement, never its result: for few rows one
- * aggregated value is faster; for many rows, row by row delivers the first byte earlier.
+ * Records which statements have large results. The record decides a statement's form, never its result. For few rows,
+ * one aggregated value is faster. For many rows, the first byte arrives earlier row by row.
  */
 import { SieveCache } from '../../cache/sieve.ts'
 
 const largeBytes = 262_144
 const smallBytes = 65_536
 const maximumEntries = 2_000
-/** Longer statements are guessed each time. */
+/** Longer statements are not recorded. */
 const longestText = 4_000
 
 export class AnswerSizes {
   readonly #seen = new SieveCache<boolean>(maximumEntries)
 
-  /** Whether the result will be large; `guess` if the statement has not been recorded. */
+  /** Whether the result will be large. Returns `guess` if the statement has not been recorded. */
   isLarge(text: string, guess: boolean): boolean {
     return (text.length <= longestText ? this.#seen.get(text) : undefined) ?? guess
   }
 
-  /** Sizes between small and large change nothing. */
+  /** Sizes between small and large do not change the record. */
   record(text: string, bytes: number): void {
     if (text.length > longestText) return
     if (bytes > largeBytes) this.#seen.set(text, true)

@@ -17,7 +17,7 @@ const contentRange = (first: number, last: number, total: number | undefined): [
   return ['Content-Range', `${rows}/${total ?? '*'}`]
 }
 
-/** `response.headers`, as set by the database: `[{"name": "value"}, ...]`. */
+/** `response.headers`, which SQL can set: `[{"name": "value"}, ...]`. */
 function databaseHeaders(text: string | undefined): HeaderList {
   if (text === undefined) return []
   let list: unknown
@@ -39,7 +39,7 @@ function databaseHeaders(text: string | undefined): HeaderList {
   })
 }
 
-/** `response.status`, as set by the database: its digits, without the reason phrase. */
+/** `response.status`, which SQL can set: the status code's digits, without the reason phrase. */
 function databaseStatus(text: string | undefined): number | undefined {
   if (text === undefined) return undefined
   const status = Number(/^[0-9]+/.exec(text)?.[0])
@@ -47,7 +47,7 @@ function databaseStatus(text: string | undefined): number | undefined {
   throw invalidResponseStatus()
 }
 
-/** The service's header, unless the database has set one with that name. */
+/** The service's header, unless SQL has set a header with the same name. */
 const merged = (database: HeaderList, own: HeaderList): HeaderList => {
   const names = new Set(database.map(([name]) => name.toLowerCase()))
   return [...database, ...own.filter(([name]) => !names.has(name.toLowerCase()))]
@@ -83,7 +83,7 @@ function page(
   const last = first + rows - 1
   // With keyset pagination, the offset of a page is unknown.
   const isLater = plan.kind === 'read' && plan.keyset?.after !== undefined
-  // Without a valid offset, no page is beyond the end.
+  // Without a valid offset, no page starts beyond the end.
   const isVoid = plan.kind === 'call' && plan.routine.returnsVoid
   if (total !== undefined && first > total && !isVoid) {
     throw offsetBeyondRows(first, total)
@@ -95,8 +95,8 @@ function page(
 }
 
 /**
- * Node's client and many proxies accept heads of at most 16 KiB: headers that only repeat the request are omitted
- * first.
+ * Node's client and many proxies accept heads of at most 16 KiB. To stay below that, headers that only repeat the
+ * request are omitted first.
  */
 const longestLocation = 8_192
 
@@ -113,15 +113,15 @@ type AnswerFacts = {
   readonly request: ApiRequest
   readonly plan: Plan
   readonly outcome: Outcome
-  /** The transaction end that the client requested, if it may choose. */
+  /** The transaction end that the client requested, if the client may choose it. */
   readonly transactionEnd: Preferences['tx']
   /** The cursor parameter. */
   readonly keysetParameter: string | undefined
-  /** Whether the response warns about relations that are named although they have an alias. */
+  /** Whether the response warns about a relation that the request names although it has an alias. */
   readonly warnsOfTargetNames: boolean
 }
 
-/** The text of PostgREST 16. A name that a header cannot contain is omitted. */
+/** The warning's text in PostgREST 16. Omits a name that a header cannot contain. */
 function targetNameWarning(names: Plan['targetNames']): HeaderList {
   const changes = names.flatMap(({ relation, alias }) =>
     /^[^"\\\p{C}]*$/u.test(relation + alias) ? [`\`${relation}\` to \`${alias}\``] : [],

@@ -1,7 +1,7 @@
 /**
- * Several requests in one transaction: all are committed, or none. All are validated before any of them runs. Each runs
- * as on its own, with the same role, but sees the changes of earlier ones. An error contains the index of its request,
- * from 0.
+ * Runs several requests in one transaction: all are committed, or none. The service validates all requests before the
+ * first one runs. Each request runs with the same role as on its own, but sees the changes of earlier requests. An
+ * error contains the index of its request, from 0.
  */
 import { setImmediate } from 'node:timers/promises'
 import { piecesOf } from '../../../wire/messages.ts'
@@ -53,7 +53,7 @@ type Prepared = {
 }
 
 /**
- * The text of the body. The required privileges are unknown before it is parsed, so a large body is accepted only with
+ * The body's text. The service parses it before it knows the required privileges. So it accepts a large body only with
  * a token.
  */
 async function read({ http, body, session, timing }: Exchange): Promise<string> {
@@ -68,12 +68,12 @@ async function read({ http, body, session, timing }: Exchange): Promise<string> 
   if (payload.kind !== 'json') throw batchWrong()
   const { json } = payload
   const text = typeof json === 'string' ? json : Buffer.concat(piecesOf(json)).toString('utf8')
-  // For a relation, a body that is not an object is treated as a list; here it must be a list.
+  // For a relation, a body that is not an object is treated as a list. In a batch it must be a list.
   if (!/^\s*\[/.test(text)) throw batchWrong()
   return text
 }
 
-/** Checks that a request is allowed in a batch: no nested batch, and only requests that run a statement. */
+/** Checks that a batch may contain the request: no nested batch, and only requests that run a statement. */
 function plannedAction({ action }: ApiRequest): PlannedAction {
   switch (action.kind) {
     case 'openapi':
@@ -103,7 +103,7 @@ function prepare(exchange: Exchange, { head, body }: BatchEntry): Prepared {
 
 const levels = ['serializable', 'repeatable read', 'read committed', 'read uncommitted']
 
-/** The strictest isolation level of the requests. */
+/** The strictest isolation level that the requests need. */
 const strictest = (exchange: Exchange, batch: readonly Prepared[]): string | undefined => {
   const isolationLevels = batch.map(({ plan }) => isolationLevelOf(exchange, plan))
   return levels.find(level => isolationLevels.includes(level))
@@ -112,13 +112,12 @@ const strictest = (exchange: Exchange, batch: readonly Prepared[]): string | und
 type Run = {
   readonly batch: readonly Prepared[]
   readonly end: 'commit' | 'rollback'
-  /** Called with the request that runs; undefined: none. */
+  /** Called with the request that runs. Undefined if no request runs. */
   readonly onRequest: (index: number | undefined) => void
 }
 
 /**
- * Runs the statements in one transaction, in order. In a batch that writes, each read runs in a read-only
- * subtransaction.
+ * Runs the statements in one transaction, in order. If the batch writes, each read runs in a read-only subtransaction.
  */
 async function run(exchange: Exchange, { batch, end, onRequest }: Run): Promise<Buffer> {
   const { pool, signal, state, body: sent } = exchange
@@ -141,8 +140,7 @@ async function run(exchange: Exchange, { batch, end, onRequest }: Run): Promise<
       const { before } = transactionSteps(facts, { readOnly, isolationLevel: undefined, end: 'commit' })
       const savepoint = isApart ? [{ text: 'SAVEPOINT rst_read', values: [] }] : []
       const release = isApart ? [{ text: 'RELEASE SAVEPOINT rst_read', values: [] }] : []
-      // Some settings of the role can only be set by the login role, and all requests but the first start with another
-      // role.
+      // Only the login role can set some of the role's settings. All requests but the first start with another role.
       const login = index === 0 ? [] : [{ text: 'SET LOCAL ROLE NONE', values: [] }]
       const first = [...savepoint, ...login, ...before]
       const outcome = await runOn(connection, { plan, rendered, prepared }, first, release)
@@ -154,7 +152,7 @@ async function run(exchange: Exchange, { batch, end, onRequest }: Run): Promise<
     }
     onRequest(undefined)
     const answered = answers.end()
-    // The last check while everything can still be rolled back.
+    // Runs last, while everything can still be rolled back.
     if (!sent.reserve(answered.length)) throw new HttpError({ kind: 'memory exhausted' })
     await connection.run(endSteps(end), prepared)
     return answered
@@ -182,7 +180,7 @@ export async function answerBatch(exchange: Exchange): Promise<HttpResponse> {
     for (const [index, written] of entries.entries()) {
       current = index
       batch.push(prepare(exchange, parseEntry(written, http)))
-      // A hundred long requests take seconds: other requests run in between.
+      // A hundred long requests take seconds. Yields the event loop to other requests.
       await setImmediate()
     }
     onRequest(undefined)

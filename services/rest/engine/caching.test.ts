@@ -1,4 +1,4 @@
-/** Caching headers: what a response depends on, and conditional requests. Against a real Postgres. */
+/** Caching headers, against a real Postgres: what a response depends on, and conditional requests. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sendRequest } from '../../testing/client.ts'
 import { startPostgres, type TestPostgres } from '../../testing/postgres.ts'
@@ -29,7 +29,7 @@ afterAll(async () => {
 const fetchTagged = (path: string, tag: string | undefined) =>
   service.send(path, tag === undefined ? {} : { headers: { 'if-none-match': tag } })
 
-test('a response of any size has an ETag, and a client that has it receives 304', async () => {
+test('a response of any size has an ETag, and a client that sends it gets 304', async () => {
   const { status, headers } = await fetchTagged('/notes', undefined)
   expect(status).toBe(200)
   expect(headers.vary).toBe('Accept, Authorization, Prefer, Range, Accept-Profile')

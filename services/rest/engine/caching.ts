@@ -1,6 +1,6 @@
 /**
- * Caching headers: Vary, and, if configured, an ETag of the full response. A client that sends the current ETag
- * receives 304 instead of the response (RFC 9110 section 13.1.2). Pure.
+ * Caching headers: Vary and, if configured, the full response's ETag. A client that sends the current ETag gets 304
+ * instead of the response (RFC 9110, section 13.1.2). Pure.
  */
 import { createHash } from 'node:crypto'
 import { namesWeakly, readEntityTags } from '../../../values/entity-tags.ts'
@@ -16,15 +16,15 @@ function tagOf({ status, headers, body = '' }: HttpResponse): string {
   return `"${hash.update(body).digest('base64url').slice(0, 27)}"`
 }
 
-/** A list that cannot be parsed names nothing. */
+/** A list that cannot be parsed contains no ETags. */
 function names(list: string, tag: string): boolean {
   const tags = readEntityTags(list)
   return tags !== undefined && namesWeakly(tags, tag)
 }
 
 /**
- * With its ETag, or, if the client has it, 304 without the headers that describe a body. An ETag set by a function
- * takes precedence.
+ * Returns the response with its ETag. If the client sent this ETag, returns 304 without the headers that describe a
+ * body. An ETag that a function set takes precedence.
  */
 export function tagged(answer: HttpResponse, ifNoneMatch: string | undefined): HttpResponse {
   if (answer.body === undefined || (answer.status !== 200 && answer.status !== 206)) return answer
@@ -37,14 +37,14 @@ export function tagged(answer: HttpResponse, ifNoneMatch: string | undefined): H
 }
 
 /**
- * RFC 9111 (section 3.5) keeps responses to requests with a token out of shared caches. It does not prevent a browser
- * cache from serving a response that was requested without a token, or with another one.
+ * RFC 9111 (section 3.5) keeps responses to requests with a token out of shared caches. It does not cover a browser's
+ * cache: the browser could reuse a response for a request without a token, or with another token.
  */
 const deciding = 'Accept, Authorization, Prefer, Range'
 
 type Caching = { readonly configuration: Pick<State['configuration'], 'serverEtagEnabled' | 'dbSchemas'> }
 
-/** An ETag covers all bytes: no bytes are sent before it is complete. */
+/** An ETag covers all bytes, so the service sends no bytes before the response is complete. */
 export const isTagged = ({ configuration }: Caching, { method }: RequestHead): boolean =>
   configuration.serverEtagEnabled && method === 'GET'
 

@@ -1,6 +1,6 @@
 /**
- * Streams the rows of a request's statement. A larger response is sent as its rows arrive, memory use is limited, and
- * the response is complete only if its transaction has been committed: an error after the head closes the connection.
+ * Streams the rows of a request's statement. Sends a larger response as its rows arrive, so memory use is limited. A
+ * response is complete only if its transaction was committed: an error after the head closes the connection.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { RowSink } from '../../../wire/messages.ts'
@@ -10,14 +10,14 @@ import type { Connection } from '../../postgres/connection.ts'
 import type { Row } from '../../postgres/run.ts'
 import type { Rendered } from '../sql/index.ts'
 
-/** Responses up to this size are sent in one write, and may still fail with a normal error. */
+/** Responses up to this size are sent in one write. Until then, the service can still return a normal error. */
 const maximumCompleteBytes = 65_536
-/** How much more of a response is read into memory at a time if Postgres should not wait. */
+/** How many more bytes of a response are read into memory at a time if Postgres should not wait. */
 const memoryStep = 262_144
 const checkIntervalMs = 100
 /**
- * How long a slow client may delay in total, if other requests wait for its connection and memory for its response is
- * exhausted.
+ * How long a slow client can delay in total. Applies if other requests wait for its connection and no memory is left
+ * for its response.
  */
 const maximumWaitMs = 5_000
 
@@ -36,11 +36,11 @@ type ComingOptions = {
   readonly connection: Connection
   readonly rowBody: Rendered['rowBody']
   /**
-   * Whether Postgres should not wait for a slow client: another request needs the connection, or the statement timeout
-   * is near.
+   * Whether Postgres should not wait for a slow client, because another request needs the connection or because the
+   * statement timeout is near.
    */
   readonly isUnderPressure: () => boolean
-  /** Whether a request waits that can only get a connection if one is closed. */
+  /** Whether a request waits that can get a connection only if the service closes one. */
   readonly isWaitedFor: () => boolean
   /** Called when the response exceeds the size that is sent in one write. */
   readonly onOpen: () => void
@@ -54,7 +54,7 @@ export class ComingAnswer implements RowSink {
   #head: Row | undefined
   #pending = new Pieces()
   #rows = 0
-  /** Bytes of the body as one value. */
+  /** The bytes of a body that is one value. */
   #length = 0
   #isOpen = false
   #out: AnswerStream | undefined
@@ -62,7 +62,9 @@ export class ComingAnswer implements RowSink {
   #isEnded = false
   /** How long the server has waited for the client, up to the client's last read. */
   #waitedMs = 0
-  /** The last bytes of a body with a Content-Length: without them, no client treats the response as complete. */
+  /**
+   * The last bytes of a body with a Content-Length. The client treats the response as complete only when it has them.
+   */
   #last: Buffer | undefined
 
   constructor(options: ComingOptions) {
@@ -85,7 +87,7 @@ export class ComingAnswer implements RowSink {
     return this.#isEnded
   }
 
-  /** Length of the body, if known before its end. */
+  /** The body's length, if it is known before the body's end. */
   get length(): number | undefined {
     return this.#options.rowBody === undefined ? this.#length : undefined
   }
@@ -110,13 +112,13 @@ export class ComingAnswer implements RowSink {
     }
   }
 
-  /** All rows have arrived, or no more will: the connection now belongs to another request. */
+  /** All rows have arrived, or no more rows will arrive. The connection now belongs to another request. */
   end(): void {
     this.#isEnded = true
     this.#options.connection.resume()
   }
 
-  /** The complete body; undefined if it was too small to be streamed. */
+  /** The complete body of a response that is not streamed. Undefined if no row has arrived. */
   complete(): Buffer | undefined {
     if (this.#head === undefined) return undefined
     this.#close()
@@ -124,7 +126,7 @@ export class ComingAnswer implements RowSink {
     return Buffer.isBuffer(bytes) ? bytes : Buffer.concat(bytes)
   }
 
-  /** Writes received and further bytes until `ended`, the end of the transaction. */
+  /** Writes the received bytes and further bytes until `ended`, which resolves when the transaction ends. */
   async writeTo(out: AnswerStream, ended: Promise<unknown>): Promise<void> {
     this.#out = out
     if (!this.#isEnded) this.#options.connection.resume()
@@ -157,8 +159,9 @@ export class ComingAnswer implements RowSink {
   }
 
   /**
-   * Pauses reading from Postgres until the client has read the buffered bytes, or, if Postgres should not wait, until
-   * there is memory. Without memory, a slow client is disconnected, since a few of them would block all others.
+   * Pauses reading from Postgres until the client has read the buffered bytes. If Postgres should not wait, pauses only
+   * until memory is free. If no memory is free, the service disconnects slow clients, since a few of them would block
+   * all other clients.
    */
   async #pauseReading(out: AnswerStream): Promise<void> {
     const { connection, isUnderPressure, isWaitedFor } = this.#options

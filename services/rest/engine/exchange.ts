@@ -11,7 +11,7 @@ import type { SessionFacts } from './transaction.ts'
 /** The authenticated caller. */
 export type Session = {
   readonly role: string
-  /** JSON text, including the role. */
+  /** The claims as JSON text, including the role. */
   readonly claims: string
   readonly isAuthenticated: boolean
 }
@@ -23,15 +23,15 @@ export type Exchange = {
   readonly body: IncomingBody
   readonly session: Session
   readonly timing: Timing
-  /** Aborted when the client is gone. */
+  /** Aborted when the client disconnects. */
   readonly signal: AbortSignal
   /** Called with the statement that runs, without its values. */
   readonly onStatement: (sql: string) => void
-  /** Called with the relations and functions that the request may use; for an overloaded function, each candidate. */
+  /** Called with the plans of the request. An overloaded function has a plan for each candidate. */
   readonly onPlans: (plans: readonly Plan[]) => void
 }
 
-/** Settings of a transaction for a request to a schema. */
+/** The transaction settings for a request to a schema. */
 export function sessionFacts({ state, http, session }: Exchange, schema: string): SessionFacts {
   const { configuration } = state
   return {
@@ -48,7 +48,7 @@ export function sessionFacts({ state, http, session }: Exchange, schema: string)
   }
 }
 
-/** The same for a planned request, with its preferences and its function's settings. */
+/** The transaction settings for a planned request, including its preferences and its function's settings. */
 export function plannedFacts(exchange: Exchange, { schema, preferences }: ApiRequest, plan: Plan): SessionFacts {
   const facts = sessionFacts(exchange, schema)
   const routineSettings = plan.kind === 'call' ? plan.routine.settings : []

@@ -1,6 +1,6 @@
 /**
- * Runs a plan: one round trip if the transaction's end is known beforehand, two if the result decides whether to
- * commit. Larger results of reads are streamed.
+ * Runs a plan. This needs one round trip if the transaction's end is known beforehand, and two if the result decides
+ * whether to commit. Streams larger results of reads.
  */
 
 import type { AnswerStream } from '../../http/message.ts'
@@ -26,11 +26,11 @@ import { retrying } from './retry.ts'
 import { endSteps, type SessionFacts, type TransactionMode, transactionSteps } from './transaction.ts'
 import { writing } from './writing.ts'
 
-/** Text for all columns of the main statement but the last. */
+/** Text format for all columns of the main statement but the last. */
 const mainFormats = [0, 0, 0, 0, 0, 0, 1]
 
 type SharedRun = {
-  /** In milliseconds, if the statement is known to be short. */
+  /** The expected duration in milliseconds, if the statement is known to be short. */
   readonly expectedMs: number | undefined
   /** Called with Postgres's time and the number of bytes. */
   readonly onTook: (tookMs: number, bytes: number) => void
@@ -46,9 +46,9 @@ export type Execution = {
   readonly statementTimeoutMs: number
   /** Whether a larger result is streamed. */
   readonly isStreamed: boolean
-  /** For runs that may share a connection. */
+  /** The options for runs that may share a connection. */
   readonly shared: SharedRun | undefined
-  /** When the client is gone, its query is cancelled. */
+  /** Cancels the query when the client disconnects. */
   readonly signal: AbortSignal
 }
 
@@ -65,7 +65,7 @@ async function readShared(pool: Pool, execution: Execution, expectedMs: number):
   return outcome
 }
 
-/** Reads until all rows have arrived, or the streaming threshold is exceeded. */
+/** Reads until all rows have arrived, or until the result exceeds the streaming threshold. */
 function readComing(pool: Pool, execution: Execution): Promise<Outcome> {
   const { plan, rendered, facts, mode, prepared, signal, statementTimeoutMs, shared } = execution
   const { before, after } = transactionSteps(facts, mode)
@@ -86,7 +86,7 @@ function readComing(pool: Pool, execution: Execution): Promise<Outcome> {
         isUnderPressure: () => isLate() || pool.figures.waiting > 0,
         isWaitedFor: () => pool.figures.waiting > pool.figures.size - pool.figures.open,
         onOpen() {
-          // Bytes already sent by Postgres need no waiting.
+          // Postgres has already sent these bytes, so reading them does not wait.
           signal.addEventListener('abort', giveUp)
           if (signal.aborted) giveUp()
           const writeTo = (out: AnswerStream) => coming.writeTo(out, ended)
@@ -112,7 +112,7 @@ function readComing(pool: Pool, execution: Execution): Promise<Outcome> {
 }
 
 /**
- * Runs the statements of a plan between others of its transaction.
+ * Runs a plan's statements between the transaction's other statements.
  * @throws RestError if the result must be rolled back, DatabaseError, ConnectionFailure
  */
 export async function runOn(
@@ -152,7 +152,7 @@ function run(pool: Pool, execution: Execution): Promise<Outcome> {
 }
 
 /**
- * Checks the planned cost against the role's limit before anything of the plan runs. Returns how many of the
+ * Checks the planned cost against the role's limit before the plan's statements run. Returns how many of the
  * transaction's first statements have already run.
  */
 async function readCost(
@@ -175,7 +175,7 @@ async function readCost(
 }
 
 /**
- * Runs a plan in its own transaction; a run that failed because of others on its connection is repeated.
+ * Runs a plan in its own transaction. Repeats a run that failed because of other runs on its connection.
  * @throws RestError if the result must be rolled back, DatabaseError, ConnectionFailure, AcquisitionTimeout
  */
 export const execute = (pool: Pool, execution: Execution): Promise<Outcome> =>

@@ -1,6 +1,6 @@
 /**
- * Requests a reload when the database changes: on NOTIFY on the configured channel and, if configured, on changes of
- * the catalog. After a lost connection, changes may have been missed.
+ * Requests a reload when the database changes: on NOTIFY on the configured channel and, if configured, when the catalog
+ * changes. After a lost connection it also requests a reload, because it may have missed changes.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
@@ -87,8 +87,8 @@ export class Listener {
   }
 
   /**
-   * Ends when another connection has replaced this one. The schema is reloaded after the first check, since the loaded
-   * one may be older. @throws Error if the connection or the statement fails
+   * Ends when another connection has replaced this one. Reloads the schema after the first check, since the loaded
+   * schema may be older. @throws Error if the connection or the statement fails
    */
   async #watchCatalogue(client: pg.Client): Promise<void> {
     const { watchIntervalMs, onNotice } = this.#options

@@ -1,6 +1,6 @@
 /**
- * Owns the state from which requests are answered: loads it at the start, on request, and repeatedly while the database
- * is unreachable. The old state remains in use until the new one is complete.
+ * Owns the state from which requests are answered. Loads it at the start, on request, and repeatedly while the database
+ * is unreachable. The service uses the old state until the new state is complete.
  */
 import type { Logger } from 'pino'
 import type { CacheEvent } from '../../authentication/index.ts'
@@ -11,24 +11,27 @@ import { readDatabaseConfiguration, readRoleSettings, readSchemaCache } from './
 import { type ConfiguredState, configuredState, type State, stateOf } from './state.ts'
 
 type LoaderOptions = {
-  /** The configuration's sources, read each time. */
+  /** The configuration's sources. Each load reads them again. */
   readonly sources: () => Omit<Sources, 'database'>
   readonly logger: Logger
   readonly now: () => number
   /** Called if the database cannot be read and retries are disabled. */
   readonly onLost: () => void
-  /** Called with `log-level` whenever the configuration is loaded. */
+  /** Called with `log-level` each time the configuration is loaded. */
   readonly onLogLevel: (level: RestConfiguration['logLevel']) => void
-  /** Called with the result of a schema cache load. */
+  /** Called with the result of each load of the schema cache. */
   readonly onLoad: (succeeded: boolean, seconds: number) => void
-  /** Called with hits and evictions of the token cache. */
+  /** Called with the hits and evictions of the token cache. */
   readonly onTokenCache: (event: CacheEvent) => void
 }
 
-/** What to reload: the configuration and the schema, or the schema alone. */
+/** What to reload: the configuration and the schema, or only the schema. */
 export type ReloadScope = 'everything' | 'schema'
 
-/** Error messages of Postgres and the network contain no secrets; the configuration's contain only keys and rules. */
+/**
+ * Error messages of Postgres and the network contain no secrets. The configuration's error messages contain only keys
+ * and rules.
+ */
 const reason = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 export class Loader {
@@ -50,7 +53,7 @@ export class Loader {
     this.#base = loadConfiguration(options.sources())
   }
 
-  /** The configuration of file and environment; settings that cannot change at run time are taken from here. */
+  /** The configuration from file and environment. Settings that cannot change at run time are read from here. */
   get base(): RestConfiguration {
     return this.#base
   }
@@ -58,12 +61,15 @@ export class Loader {
   get state(): State | undefined {
     return this.#state
   }
-  /** Why the last load failed, until one succeeds. */
+  /** Why the last load failed. Undefined after a load has succeeded. */
   get failure(): string | undefined {
     return this.#failure
   }
 
-  /** Reloads; if a load is in progress, runs once more after it. Resolves when it is complete, or the service stops. */
+  /**
+   * Reloads. If a load is in progress, runs once more after it. Resolves when the reload is complete, or when the
+   * service stops.
+   */
   load(scope: ReloadScope): Promise<void> {
     this.#wanted = this.#wanted === 'everything' ? 'everything' : scope
     this.#running ??= this.#run().finally(() => {
@@ -99,7 +105,7 @@ export class Loader {
           return
         }
         this.#logRetry(this.#failure, backoffMs)
-        // Reloads requested meanwhile are merged with the failed one.
+        // Merges the reloads that were requested meanwhile with the failed load.
         this.#wanted = this.#wanted === 'everything' ? 'everything' : scope
         await this.#pause(backoffMs)
         backoffMs = this.#backoffAfter(backoffMs)
@@ -107,7 +113,7 @@ export class Loader {
     }
   }
 
-  /** Not every retry within a second, unless its reason is another. */
+  /** Retries with a delay below a second are logged only if the reason differs from the previous retry's. */
   #logRetry(reason: string, backoffMs: number): void {
     const isKnown = this.#retriedFor === reason && backoffMs < 1_000
     this.#retriedFor = reason
@@ -142,7 +148,7 @@ export class Loader {
     logger.info({ milliseconds: Math.round(performance.now() - start), at: now() }, 'the schema cache has been read')
   }
 
-  /** Once for each set of names. At the default log-level `error`, a warning would be hidden. */
+  /** Logged once for each set of names. At the default log-level `error`, a warning would be hidden. */
   #warnOfReadableSecrets(names: readonly string[]): void {
     const text = names.join(', ')
     if (text === this.#warnedOf) return
@@ -155,8 +161,8 @@ export class Loader {
   }
 
   /**
-   * An invalid configuration keeps the previous one; without a previous one, loading is retried as if the database were
-   * unreachable.
+   * An invalid configuration keeps the previous configuration. If there is no previous configuration, loading is
+   * retried as if the database were unreachable.
    */
   async #readConfiguration(): Promise<ConfiguredState> {
     const { sources, logger, now, onTokenCache } = this.#options

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { createMetrics } from './metrics.ts'
 
-test('counters stay counters, however often they are read', async () => {
+test('reading counters repeatedly does not change them', async () => {
   const figures = { size: 10, open: 3, idle: 2, waiting: 1, timeouts: 4 }
   const { registry } = createMetrics(() => figures)
   const lines = async () => (await registry.metrics()).split('\n')

@@ -36,7 +36,7 @@ export function createMetrics(pool: () => PoolFigures): Metrics {
   const loadTime = new Gauge({
     name: 'rst_schema_cache_load_seconds',
     help: 'How long the last load of the schema cache took',
-    // Of several workers.
+    // The values of several workers.
     aggregator: 'max',
     registers,
   })

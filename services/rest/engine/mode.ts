@@ -1,6 +1,6 @@
 /**
- * How a plan runs, from its role, client and configuration: how its transaction begins and ends, whether its result can
- * be streamed, and whether it can share a connection. Pure.
+ * Decides how a plan runs, from its role, client and configuration: how its transaction begins and ends, whether its
+ * result can be streamed, and whether it can share a connection. Pure.
  */
 import type { Preferences } from '../parse/preferences.ts'
 import type { Plan } from '../plan/types.ts'
@@ -9,17 +9,17 @@ import type { Exchange } from './exchange.ts'
 import type { State } from './state.ts'
 import type { TransactionMode } from './transaction.ts'
 
-/** The transaction end that the client requested, if it may choose. */
+/** The transaction end that the client requested, if the client may choose it. */
 export const chosenEnd = ({ configuration }: State, { tx }: Pick<Preferences, 'tx'>): Preferences['tx'] =>
   configuration.dbTxEnd.endsWith('allow-override') ? tx : undefined
 
-/** As requested, or else as configured. */
+/** The requested transaction end, or else the configured one. */
 export const endOf = ({ configuration }: State, chosen: Preferences['tx']): 'commit' | 'rollback' =>
   chosen ?? (configuration.dbTxEnd.startsWith('rollback') ? 'rollback' : 'commit')
 
 export const isReadOnly = (plan: Plan): boolean => plan.kind === 'read' || (plan.kind === 'call' && plan.readOnly)
 
-/** The isolation level of the called function, or else of the role. */
+/** The isolation level of the called function, or else the role's. */
 export function isolationLevelOf({ state, session }: Exchange, plan: Plan): string | undefined {
   const routineLevel = plan.kind === 'call' ? plan.routine.isolationLevel : null
   return routineLevel ?? state.roleSettings.get(session.role)?.isolationLevel
@@ -47,7 +47,8 @@ const decidesByForm = (plan: Plan): boolean =>
     (plan.kind === 'call' && !plan.readOnly && (plan.body.singular || plan.maximumAffected !== undefined)))
 
 /**
- * Whether nothing after the head can change it: neither the written rows, nor their count, nor the transaction's end.
+ * Whether nothing can change the head after it is sent: neither the written rows, nor their count, nor the
+ * transaction's end.
  */
 export const canStream = (plan: Plan, { end, isolationLevel }: TransactionMode): boolean =>
   plan.kind !== 'write' &&
@@ -59,7 +60,7 @@ export const canStream = (plan: Plan, { end, isolationLevel }: TransactionMode):
   end !== 'decide' &&
   isolationLevel !== 'serializable'
 
-/** Whether it may run twice, and leaves nothing behind for other runs on its connection. */
+/** Whether the plan may run twice and leaves nothing on its connection that could affect other runs. */
 export const canShare = (plan: Plan, rendered: Rendered, { end, isolationLevel }: TransactionMode): boolean =>
   (plan.kind === 'read' || (plan.kind === 'call' && plan.readOnly && plan.routine.volatility !== 'volatile')) &&
   plan.limits?.cost === undefined &&

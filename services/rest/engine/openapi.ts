@@ -1,5 +1,6 @@
 /**
- * The root path: describes the schemas, as far as the role may see them, as an OpenAPI document or TypeScript types.
+ * The root path. Describes the schemas, with the objects that the role may see, as an OpenAPI document or TypeScript
+ * types.
  */
 
 import { version } from '../../../server/version.ts'
@@ -27,7 +28,7 @@ async function readSteps(exchange: Exchange, schema: string, steps: readonly Ste
   })
 }
 
-/** The accessible objects of each of these schemas, or all of them. */
+/** The accessible objects of each schema, or all objects. */
 async function accessible(exchange: Exchange, schema: string, schemas: readonly string[]): Promise<DescribedSchema[]> {
   const { cache, configuration } = exchange.state
   if (configuration.openapiMode === 'ignore-privileges') return schemas.map(name => everythingIn(cache, name))
@@ -47,7 +48,7 @@ async function accessible(exchange: Exchange, schema: string, schemas: readonly 
   })
 }
 
-/** With an empty search_path, so that type names equal the cache's. */
+/** Runs with an empty search_path, so that type names equal the cache's. */
 async function readCatalog(exchange: Exchange, schemas: readonly string[]): Promise<Catalog> {
   const includesAll = exchange.state.configuration.openapiMode === 'ignore-privileges'
   const [, types, returned] = await readSteps(exchange, schemas[0] ?? '', [
@@ -58,7 +59,7 @@ async function readCatalog(exchange: Exchange, schemas: readonly string[]): Prom
   return catalogOf(String(types?.[0]?.[0]), String(returned?.[0]?.[0]))
 }
 
-/** Input of both OpenAPI documents. */
+/** The input for both OpenAPI documents. */
 async function describeOne(exchange: Exchange, name: string): Promise<ApiDescription> {
   const { configuration, cache } = exchange.state
   const [schema = everythingIn(cache, name)] = await accessible(exchange, name, [name])

@@ -1,4 +1,4 @@
-/** OPTIONS: the allowed methods of a resource. */
+/** OPTIONS: returns a resource's allowed methods. */
 
 import type { HttpResponse } from '../../http/message.ts'
 import type { QualifiedName, SchemaCache, Table } from '../../schema-cache/types.ts'

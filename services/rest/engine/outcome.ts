@@ -1,4 +1,4 @@
-/** Reads a plan's result from the rows of its statements, and decides whether to commit. Pure. */
+/** Reads a plan's result from its statements' rows, and decides whether to commit. Pure. */
 import type { AnswerStream } from '../../http/message.ts'
 import type { Row, Rows } from '../../postgres/run.ts'
 import { notSingular, putOfAnotherRow, tooManyAffected } from '../errors/catalogue.ts'
@@ -10,20 +10,20 @@ import type { Rendered } from '../sql/index.ts'
 export type Outcome = {
   readonly total: number | undefined
   readonly rows: number
-  /** `key=eq.value` of each key column. */
+  /** `key=eq.value` for each key column. */
   readonly location: readonly string[]
   readonly headers: string | undefined
   readonly status: string | undefined
   /** How many rows of an upsert existed before. */
   readonly updated: number
   readonly body: Buffer
-  /** Replaces the body if it is streamed. */
+  /** If the body is streamed, this replaces the body. */
   readonly coming: ComingBody | undefined
 }
 
-/** A body whose transaction is still open: it must be written or abandoned. */
+/** A body whose transaction is still open. The caller must write or abandon it. */
 type ComingBody = {
-  /** In bytes, if known. */
+  /** The length in bytes, if known. */
   readonly length: number | undefined
   writeTo(out: AnswerStream): Promise<void>
   giveUp(): void
@@ -36,7 +36,7 @@ const count = (cell: Buffer | null | undefined): number | undefined => {
   return found === undefined ? undefined : Number(found)
 }
 
-/** The elements of an array in Postgres's text form (manual section 8.15.6). */
+/** The elements of an array in Postgres's text form (manual, section 8.15.6). */
 function arrayElements(literal: string): string[] {
   const elements = literal.slice(1, -1).match(/"(?:\\.|[^"\\])*"|[^,]+/gs) ?? []
   return elements.map(element => (element.startsWith('"') ? element.slice(1, -1).replace(/\\(.)/gs, '$1') : element))
@@ -70,10 +70,10 @@ const explainOutcome = (rows: readonly Row[]): Outcome => ({
   coming: undefined,
 })
 
-/** The rows that Postgres expects, from EXPLAIN (FORMAT JSON). */
+/** How many rows Postgres expects, from EXPLAIN (FORMAT JSON). */
 export function estimatedRows(json: string | undefined): number {
   const explained: unknown = JSON.parse(json ?? '[]')
-  // EXPLAIN's JSON has a fixed form: a list of one object with a plan.
+  // EXPLAIN's JSON has a fixed form: a list with one object that has a plan.
   const [{ Plan }] = explained as [{ Plan: { 'Plan Rows': number } }]
   return Plan['Plan Rows']
 }
@@ -87,7 +87,7 @@ export function withEstimate(outcome: Outcome, estimate: number, plan: Plan): Ou
   return isTruncated ? { ...outcome, total: Math.max(total, estimate) } : outcome
 }
 
-/** From the rows of a request's own statements; `counted`: how many rows its own write affected. */
+/** Reads the result from the rows of a request's own statements. `counted`: how many rows its own write affected. */
 export function readOutcome(
   results: Rows,
   { write, estimate, isExplain }: Rendered,
@@ -101,7 +101,7 @@ export function readOutcome(
   return estimate === undefined ? outcome : withEstimate(outcome, estimatedRows(text(results[0]?.[0]?.[0])), plan)
 }
 
-/** Whether to commit; otherwise all writes are rolled back. */
+/** Whether to commit. Otherwise the transaction is rolled back. */
 export function checkOutcome(plan: Plan, { rows }: Outcome): void {
   if (plan.body.explain !== undefined) return
   checkRows(plan, rows)

@@ -1,6 +1,6 @@
 /**
- * Reads from the database outside of requests: its part of the configuration, role settings, and the schema cache. Each
- * over its own connection, as the login role.
+ * Reads from the database outside of requests: the configuration in the database, role settings, and the schema cache.
+ * Each read uses its own connection, as the login role.
  */
 import type pg from 'pg'
 import { namesOf } from '../../configuration/declaration.ts'
@@ -20,13 +20,13 @@ import {
   statementTimeoutQuery,
 } from './role-settings.ts'
 
-/** Names of settings in the database: `db_schemas` for `db-schemas`. */
+/** The names that settings have in the database: `db_schemas` for `db-schemas`. */
 const settingNames = namesOf(keys).map(({ name }) => name.replaceAll('-', '_'))
 const prefixes = ['rst', 'pgrst']
 
 /**
- * Settings of the login role (ALTER ROLE .. SET), for all databases and then for this one. The database owner's
- * settings for all roles are excluded.
+ * The login role's settings (ALTER ROLE .. SET): first those for all databases, then those for this database. Excludes
+ * the database owner's settings for all roles.
  */
 const ownSettingsQuery = `
   select split_part(entry, '=', 1) as name, substr(entry, strpos(entry, '=') + 1) as value
@@ -65,7 +65,9 @@ async function preConfigured(client: pg.Client, name: string): Promise<Setting[]
   return [...after].flatMap(([key, value]) => (value === before.get(key) ? [] : [{ name: key, value }]))
 }
 
-/** The keys set in the database: on the login role, and by the pre-config function, which takes precedence. */
+/**
+ * The keys that the database sets: on the login role, and in the pre-config function. The function takes precedence.
+ */
 export function readDatabaseConfiguration({ dbUri, dbPreConfig }: RestConfiguration): Promise<Record<string, string>> {
   return withClient(connectionAddress(dbUri), async client => {
     const own = (await client.query<Setting>(ownSettingsQuery)).rows
@@ -79,7 +81,7 @@ export type SettingsOfRoles = {
   readonly byRole: ReadonlyMap<string, RoleSettings>
   /** Statement timeout if the role has none; 0: none. */
   readonly statementTimeoutMs: number
-  /** Names of settings with a secret that every login can read. */
+  /** The names of settings with a secret that every login can read. */
   readonly readableSecrets: readonly string[]
 }
 
@@ -96,7 +98,7 @@ export function readRoleSettings({ dbUri }: RestConfiguration): Promise<Settings
   })
 }
 
-/** All from one snapshot. A missing schema is reported with its configuration key. */
+/** Reads everything in one snapshot. Reports a missing schema with its configuration key. */
 export async function readSchemaCache(configuration: RestConfiguration): Promise<SchemaCache> {
   const {
     dbUri,

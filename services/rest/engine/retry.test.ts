@@ -1,6 +1,6 @@
 /**
- * Serialization failures and deadlocks are retried, with a limit; the client only gets the error if that does not help.
- * Against a real Postgres.
+ * The service retries after serialization failures and deadlocks, up to a limit. The client gets the error only if the
+ * retries fail. Against a real Postgres.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startPostgres, type TestPostgres } from '../../testing/postgres.ts'
@@ -40,7 +40,7 @@ const call = (name: string, body: unknown) =>
     body: JSON.stringify(body),
   })
 const count = async (sql: string): Promise<number> => Number((await postgres.run(`SELECT ${sql} AS n`)).rows[0]?.n)
-/** How often the function has been called; a rollback does not reset it. */
+/** How often the function has been called. A rollback does not reset the count. */
 async function callsOf(state: string): Promise<number> {
   await postgres.run(`SELECT setval('api.calls', 1)`)
   await call('fail', { state })
@@ -48,7 +48,7 @@ async function callsOf(state: string): Promise<number> {
 }
 
 describe('a request', () => {
-  test('that deadlocks with another succeeds, once', async () => {
+  test('that deadlocks with another request succeeds, and runs once', async () => {
     const answers = await Promise.all([
       call('move', { source: 1, target: 2, seconds: 0.3 }),
       call('move', { source: 2, target: 1, seconds: 0.3 }),
@@ -57,7 +57,7 @@ describe('a request', () => {
     expect(await count('(SELECT count(*) FROM api.accounts WHERE amount <> 0)')).toBe(0)
   })
 
-  test.each(['40001', '40P01', '26000'])('that fails with %s repeatedly is tried four times', async state => {
+  test.each(['40001', '40P01', '26000'])('that fails with %s repeatedly runs four times', async state => {
     expect(await callsOf(state)).toBe(4)
   })
 

@@ -1,19 +1,22 @@
 /**
- * Retries a transaction that Postgres aborted because of concurrent or earlier transactions. Only for requests that are
- * one complete transaction, and have sent nothing to the client yet.
+ * Retries a transaction that Postgres aborted because of concurrent or earlier transactions. Used only for requests
+ * that are one complete transaction and have sent nothing to the client yet.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { DatabaseError } from '../../../wire/errors.ts'
 
 /**
- * serialization_failure and deadlock_detected (Postgres manual, appendix A); and invalid_sql_statement_name, if an
- * earlier function on this connection has deallocated a prepared statement: that connection is then closed.
+ * serialization_failure and deadlock_detected (Postgres manual, appendix A), and invalid_sql_statement_name. Postgres
+ * raises the last if an earlier function on this connection deallocated a prepared statement; the service then closes
+ * that connection.
  */
 const passing = new Set(['40001', '40P01', '26000'])
 const attempts = 4
 const firstPauseMs = 10
 
-/** Delay after this many failures: growing and random, so that conflicting transactions do not conflict again. */
+/**
+ * The delay after this many failures. It grows, and is random, so that conflicting transactions do not conflict again.
+ */
 export const retryPauseMs = (failures: number, random: number): number =>
   firstPauseMs * 2 ** (failures - 1) * (0.5 + random)
 

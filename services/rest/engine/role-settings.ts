@@ -1,12 +1,14 @@
-/** Role settings (ALTER ROLE .. SET): Postgres applies them at login, but not on SET ROLE, so each request does. */
+/**
+ * Role settings (ALTER ROLE .. SET). Postgres applies them at login, but not on SET ROLE, so each request sets them.
+ */
 
-/** Settings of requests as one role. */
+/** The settings of requests as one role. */
 export type RoleSettings = {
   readonly isolationLevel: string | undefined
   readonly settings: readonly (readonly [name: string, value: string])[]
 }
 
-/** For roles that the login role can become: settings that any user may change, or that it was granted. */
+/** For roles that the login role can become: settings that any user may change, or that the login role may set. */
 export const roleSettingsQuery = `
   select role.rolname as role, split_part(entry, '=', 1) as name, substr(entry, strpos(entry, '=') + 1) as value
   from pg_db_role_setting stored
@@ -21,7 +23,7 @@ export const roleSettingsQuery = `
 
 export type RoleSettingRow = { role: string; name: string; value: string }
 
-/** By role. A setting for this database comes after, and so overrides, one for all. */
+/** By role. A setting for this database follows a setting for all databases, so it takes precedence. */
 export function roleSettings(rows: readonly RoleSettingRow[]): ReadonlyMap<string, RoleSettings> {
   const byRole = Map.groupBy(rows, ({ role }) => role)
   return new Map(
@@ -33,13 +35,14 @@ export function roleSettings(rows: readonly RoleSettingRow[]): ReadonlyMap<strin
   )
 }
 
-/** Of the login role and its database, in milliseconds. */
+/** The setting of the login role and its database, in milliseconds. */
 export const statementTimeoutQuery = `select setting::int8 as milliseconds from pg_settings where name = 'statement_timeout'`
 
 const unitMs: Record<string, number> = { us: 0.001, ms: 1, '': 1, s: 1_000, min: 60_000, h: 3_600_000, d: 86_400_000 }
 
 /**
- * The statement timeout in these settings, in Postgres's notation (manual section 19.1.1); undefined if they have none.
+ * The statement timeout in these settings, in Postgres's notation (manual, section 19.1.1). Undefined if they have no
+ * statement timeout.
  */
 export function statementTimeoutMs(settings: readonly (readonly [name: string, value: string])[]): number | undefined {
   const value = settings.findLast(([name]) => name === 'statement_timeout')?.[1]

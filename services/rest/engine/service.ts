@@ -53,12 +53,12 @@ async function authenticate(state: State, request: RequestHead): Promise<Session
 }
 
 /**
- * Bodies above this size are read only after the write privilege is checked; smaller ones arrive with the first read of
- * the socket.
+ * Larger bodies are read only after the write privilege is checked. Smaller bodies arrive with the first read of the
+ * socket.
  */
 const largeBodyBytes = smallBodyBytes
 
-/** Reads the body of a request; without a body, the result of an empty reader. */
+/** Reads a request's body. If there is no body, returns what the reader returns for an empty body. */
 async function payloadOf(
   exchange: Exchange,
   prepared: PreparedRequest,
@@ -113,7 +113,7 @@ async function answerPlanned(
   if (delivery !== 'whole') recordSize(state, complete.main.text, outcome)
   const { keysetParameter, urlUseLegacyTargetNames } = state.configuration
   return streamed(outcome, () => {
-    // The result of a stream is not yet checked against the row limit.
+    // The service has not yet checked a stream's result against the row limit.
     checkRows(plan, outcome.rows)
     return answer({
       ...{ request, plan, outcome, transactionEnd: chosen, keysetParameter },
@@ -129,7 +129,7 @@ function sharedRunOf(
   mode: TransactionMode,
 ): Execution['shared'] {
   const { dbPreRequest, dbPreparedStatements } = configuration
-  // A pre-request function may do anything; and statements are unprepared behind a pooler, which may decide itself when
+  // A pre-request function may do anything. Behind a pooler, statements are unprepared, and the pooler may decide when
   // a transaction ends.
   if (dbPreRequest !== undefined || !dbPreparedStatements || !canShare(plan, rendered, mode)) return undefined
   const { text } = rendered.main
@@ -139,13 +139,13 @@ function sharedRunOf(
   }
 }
 
-/** Once streaming row by row has begun, the size is unknown: it stays as guessed. */
+/** Once rows are streamed one by one, the size is unknown. The guess does not change. */
 function recordSize({ answerSizes }: State, text: string, { body, coming }: Outcome): void {
   const bytes = coming === undefined ? body.length : coming.length
   if (bytes !== undefined) answerSizes.record(text, bytes)
 }
 
-/** The response for a streamed body, which is abandoned if the response has none. */
+/** The response with a streamed body. If the response has no body, the service abandons the stream. */
 function streamed({ coming }: Outcome, make: () => HttpResponse): HttpResponse {
   if (coming === undefined) return make()
   try {
@@ -191,8 +191,8 @@ const shareOf = (concurrency: number | undefined, { configuration }: State): num
   concurrency === undefined ? undefined : Math.ceil(concurrency / configuration.serverWorkers)
 
 /**
- * Answers a request; every error becomes a response. The body is read after authentication and authorization of the
- * request.
+ * Answers a request. Every error becomes a response. The service reads the body after it has authenticated and
+ * authorized the request.
  */
 export async function answerRequest(
   state: State,

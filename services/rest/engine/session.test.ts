@@ -1,6 +1,6 @@
 /**
- * State that one request leaves on a connection must not affect the next: with a pool of one connection, against a real
- * Postgres.
+ * State that one request leaves on a connection must not affect the next request. The tests use a pool with one
+ * connection, against a real Postgres.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startPostgres, type TestPostgres } from '../../testing/postgres.ts'
@@ -46,7 +46,7 @@ const call = (name: string, body: Record<string, string> = {}) =>
   })
 const clean = { role: 'anon', zone: 'Asia/Tokyo', timeout: '0' }
 
-describe('a request after one whose function', () => {
+describe('a request after a request whose function', () => {
   test.each([
     ['response.headers', '[{"Set-Cookie": "session=another"}]'],
     ['response.status', '418'],
@@ -77,7 +77,7 @@ describe('a request after one whose function', () => {
     expect(await service.send('/batch', { method: 'POST', headers, body })).toMatchObject({ status: 200 })
   })
 
-  test("has deallocated the connection's statements is answered on another one", async () => {
+  test("has deallocated the connection's statements is answered on another connection", async () => {
     await call('session')
     expect((await call('execute', { sql: 'DEALLOCATE ALL' })).status).toBe(204)
     expect((await call('session')).status).toBe(200)
@@ -108,7 +108,7 @@ test('a statement prepared by one role shows another role none of its rows', asy
 })
 
 test.each(['/rpc/path', '/rpc/p%61th', '/%72pc/path', '/rpc/path?select=*'])(
-  'a function sees the same path, however the client encodes it: %s',
+  'a function reads the same path, however the client encodes it: %s',
   async path => {
     expect((await service.send(path)).text).toBe('"/rpc/path"')
   },

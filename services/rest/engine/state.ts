@@ -1,6 +1,6 @@
 /**
- * All state from which requests are answered, replaced as a whole when the configuration or the schema cache is
- * reloaded.
+ * All state from which requests are answered. A reload of the configuration or the schema cache replaces the whole
+ * state.
  */
 import { type Authenticator, type CacheEvent, createAuthenticator } from '../../authentication/index.ts'
 import { Durations } from '../../postgres/durations.ts'
@@ -21,7 +21,7 @@ export type ConfiguredState = {
   readonly configuration: RestConfiguration
   readonly authenticator: Authenticator
   readonly roleSettings: ReadonlyMap<string, RoleSettings>
-  /** Statement timeout if the role has none; 0: none. */
+  /** The statement timeout of a role that has none; 0: no timeout. */
   readonly statementTimeoutMs: number
   readonly planSettings: PlanSettings
   readonly roleLimits: ReadonlyMap<string, RoleLimits>

@@ -26,8 +26,8 @@ function settings(changed: Partial<SessionFacts> = {}, how: Partial<TransactionM
   return Object.fromEntries(values.flatMap((name, index) => (index % 2 === 0 ? [[name, values[index + 1]]] : [])))
 }
 
-describe('a transaction', () => {
-  test('sets the caller and the request', () => {
+describe('the statements of a transaction', () => {
+  test('set the caller and the request', () => {
     expect(settings()).toEqual({
       search_path: '"a""b", "public"',
       statement_timeout: '5s',
@@ -40,12 +40,12 @@ describe('a transaction', () => {
     })
   })
 
-  test('is read-only for reads, and may have a time zone', () => {
+  test('are read-only for reads, and can set a time zone', () => {
     expect(settings({}, { readOnly: true }).transaction_read_only).toBe('on')
     expect(settings({ timezone: 'Asia/Tokyo' }).timezone).toBe('Asia/Tokyo')
   })
 
-  test('sets the settings in order, and does not return their values', () => {
+  test('set the settings in order, and do not return their values', () => {
     const many = Array.from({ length: 150 }, (_, index) => [`app.settings.s${index}`, `${index}`] as const)
     const step = transactionSteps({ ...facts, settings: many }, mode).before.find(({ text }) =>
       text.includes('set_config'),
@@ -58,12 +58,12 @@ describe('a transaction', () => {
     expect(step?.values.slice(-2)).toEqual(['request.cookies', expect.any(String)])
   })
 
-  test('has no values in its text', () => {
+  test('contain no values in their text', () => {
     const { before } = transactionSteps({ ...facts, role: `x'; --` }, mode)
     expect(before.map(({ text }) => text).join()).not.toContain('x')
   })
 
-  test('has an explicit BEGIN only if necessary', () => {
+  test('contain BEGIN only if it is necessary', () => {
     const texts = (how: Partial<TransactionMode>) => {
       const { before, after } = transactionSteps(facts, { ...mode, ...how })
       return [before[0]?.text.split(' ').slice(0, 4).join(' '), after.map(({ text }) => text)]
@@ -76,7 +76,7 @@ describe('a transaction', () => {
     expect(endSteps('commit').map(({ text }) => text)).toEqual(['COMMIT'])
   })
 
-  test('calls the pre-request function by its quoted name', () => {
+  test('call the pre-request function by its quoted name', () => {
     const { before } = transactionSteps({ ...facts, preRequest: 'my schema.check' }, mode)
     expect(before.at(-1)?.text).toBe('SELECT "my schema"."check"()')
   })

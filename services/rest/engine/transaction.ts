@@ -1,4 +1,7 @@
-/** Builds the statements before a request's own: they set role, claims and other settings for one transaction. Pure. */
+/**
+ * Builds the statements that run before a request's own statements. They set role, claims and other settings for one
+ * transaction. Pure.
+ */
 
 import type { Headers } from '../../http/message.ts'
 import { quoteIdentifier } from '../../postgres/quote.ts'
@@ -8,13 +11,13 @@ export type SessionFacts = {
   readonly schema: string
   readonly extraSearchPath: readonly string[]
   readonly role: string
-  /** JSON text of the claims. */
+  /** The claims as JSON text. */
   readonly claims: string
   readonly method: string
   readonly path: string
   readonly headers: Headers
   readonly timezone: string | undefined
-  /** `app.settings.*`, and settings of the role and of the function, by full name. */
+  /** `app.settings.*`, and the settings of the role and of the function, by full name. */
   readonly settings: readonly (readonly [name: string, value: string])[]
   /** Schema and name, or name alone. */
   readonly preRequest: string | undefined
@@ -24,11 +27,11 @@ export type SessionFacts = {
 export type TransactionMode = {
   readonly readOnly: boolean
   readonly isolationLevel: string | undefined
-  /** commit and rollback are known beforehand; `decide` waits for the result. */
+  /** `commit` and `rollback`: the end is known beforehand. `decide`: the result decides. */
   readonly end: 'commit' | 'rollback' | 'decide'
 }
 
-/** Header bytes are UTF-8; Node reads one character per byte. */
+/** Header bytes are UTF-8. Node reads each byte as one character. */
 const decoded = (bytes: string): string => Buffer.from(bytes, 'latin1').toString('utf8')
 
 function cookies(header: string | undefined): string {
@@ -43,7 +46,7 @@ function cookies(header: string | undefined): string {
   return JSON.stringify(Object.fromEntries(pairs))
 }
 
-/** Cookies are parsed into their own setting. */
+/** Cookies have their own setting. */
 function headersText({ cookie: _, ...headers }: Headers): string {
   const text = JSON.stringify(headers)
   return /[\x80-\xff]/.test(text) ? decoded(text) : text
@@ -52,19 +55,19 @@ function headersText({ cookie: _, ...headers }: Headers): string {
 const schemaList = ({ schema, extraSearchPath }: SessionFacts): string =>
   [...new Set([schema, ...extraSearchPath])].map(quoteIdentifier).join(', ')
 
-/** A function named in the configuration, each part quoted. */
+/** The name of a function in the configuration, with each part quoted. */
 const functionName = (name: string): string =>
   name
     .split('.')
     .map(part => quoteIdentifier(part.replace(/^"(.*)"$/s, '$1')))
     .join('.')
 
-/** Postgres's maximum number of function arguments. */
+/** The maximum number of arguments of a function in Postgres. */
 const mostArguments = 100
 
 /**
- * set_config returns each value. Counting the values saves Postgres writing and the service reading them, 4 % of both
- * for a row by key.
+ * set_config returns each value. The statement counts the values instead: Postgres does not write them, and the service
+ * does not read them. This saves 4 % of both for a row by key.
  */
 function settingsStep(facts: SessionFacts, readOnly: boolean): Step {
   const settings: (readonly [string, string])[] = [
@@ -94,18 +97,18 @@ const isolationLevels: Record<string, string> = {
   'read uncommitted': 'READ UNCOMMITTED',
 }
 
-/** BEGIN is only sent if the implicit transaction of a pipeline is not enough. */
+/** The service sends BEGIN only if a pipeline's implicit transaction is not enough. */
 function isExplicit({ isolationLevel, end }: TransactionMode): boolean {
   return end !== 'commit' || isolationLevel !== undefined
 }
 
 /**
- * Session settings left by a function (as by set_config with false) must not apply to the next request: neither its
- * headers nor its time zone.
+ * Session settings that a function leaves (by set_config with false) must not apply to the next request. This includes
+ * headers and the time zone.
  */
 const resetStep: Step = { text: 'RESET ALL', values: [] }
 
-/** The statements before and after the request's own. */
+/** The statements before and after the request's own statements. */
 export function transactionSteps(facts: SessionFacts, mode: TransactionMode): { before: Step[]; after: Step[] } {
   const explicit = isExplicit(mode)
   const before: Step[] = []
@@ -120,7 +123,8 @@ export function transactionSteps(facts: SessionFacts, mode: TransactionMode): { 
 }
 
 /**
- * A transaction that is rolled back also checks its deferred constraints, so that a client sees the errors of a commit.
+ * The transaction checks its deferred constraints also before a rollback. So the client gets the errors that a commit
+ * would raise.
  */
 export function endSteps(end: 'commit' | 'rollback'): Step[] {
   if (end === 'commit') return [{ text: 'COMMIT', values: [] }]

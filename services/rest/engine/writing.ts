@@ -1,6 +1,6 @@
 /**
- * Resets session settings of a function before the next request's statements; but its transaction has already begun by
- * then, possibly read-only.
+ * Before the next request's statements, the service resets session settings that a function left. By then, the
+ * transaction has already begun, and it may be read-only.
  */
 import { DatabaseError } from '../../../wire/errors.ts'
 import type { Connection } from '../../postgres/connection.ts'
@@ -8,9 +8,9 @@ import type { Connection } from '../../postgres/connection.ts'
 const readOnlyTransaction = '25006'
 
 /**
- * Runs a writing transaction; if it fails as read-only, retries once on a connection without leftover settings. A
- * Postgres that is read-only fails again.
- * @throws what it throws
+ * Runs a writing transaction. If the transaction fails because it is read-only, retries once on a connection without
+ * leftover settings. If Postgres is read-only, the retry fails, too.
+ * @throws what the transaction throws
  */
 export async function writing<T>(connection: Connection, work: () => Promise<T>): Promise<T> {
   try {

@@ -1,7 +1,7 @@
 /**
- * Every error that the service words itself, by code: status, texts and headers. All error texts are here, except those
- * of Postgres and of database functions (database.ts). Statuses and texts are those of PostgREST 14 (its docs,
- * "Errors"), with RST in place of PGRST in the codes.
+ * Every error that has the service's own text, by code: status, texts and headers. All other error texts are Postgres's
+ * or come from database functions (database.ts). Statuses and texts are those of PostgREST 14 (its docs, "Errors"); the
+ * codes have RST instead of PGRST.
  */
 import { bearerChallenge } from '../../authentication/challenge.ts'
 import type { ClaimsFault, Undecodable } from '../../authentication/errors.ts'
@@ -16,14 +16,14 @@ export const connectionLost = (details: string, cause?: unknown): RestError =>
 export const databaseClientFailed = (details: string, cause?: unknown): RestError =>
   unavailable('RST001', 'Database client error. Retrying the connection.', details, cause)
 
-/** The reason is only logged, since the client is unauthenticated. */
+/** The client is unauthenticated, so only the log contains the reason. */
 export const schemaNotLoaded = (): RestError =>
   unavailable('RST002', 'Could not query the database for the schema cache. Retrying.')
 
 export const acquisitionTimedOut = (cause?: unknown): RestError =>
   new RestError({ status: 504, code: 'RST003', message: 'Timed out acquiring connection from connection pool.' }, cause)
 
-/** The code is Postgres's own for exhausted resources. */
+/** The code is Postgres's code for exhausted resources. */
 export const memoryExhausted = (): RestError =>
   unavailable('53000', 'The memory for bodies of requests and responses is exhausted')
 
@@ -31,11 +31,11 @@ function unavailable(code: string, message: string, details: string | null = nul
   return new RestError({ status: 503, code, message, details, headers: [retryAfter] }, cause)
 }
 
-// Group 1: the request by itself.
+// Group 1: the request alone.
 
 /**
- * A syntax error: the character position from 1, and what was expected. PostgREST also counts lines; here a text is one
- * line.
+ * A syntax error: the character position from 1, and what the parser expected. PostgREST also counts lines; here, a
+ * text has one line.
  */
 export const unparsable = (what: string, text: string, column: number, details: string): RestError =>
   invalidQuery(`"failed to parse ${what} (${text})" (line 1, column ${column})`, details)
@@ -43,7 +43,7 @@ export const unparsable = (what: string, text: string, column: number, details: 
 export const tooManyParameters = (maximum: number): RestError =>
   invalidQuery(`A query string has at most ${maximum} parameters`)
 
-/** Postgres has no such character in a text, and it terminates names in the protocol. */
+/** Postgres text cannot contain this character, and it terminates names in the protocol. */
 export const nulInQuery = (): RestError => invalidQuery('A query string cannot hold the character NUL')
 
 export const tooManyValues = (maximum: number): RestError => invalidQuery(`A request has at most ${maximum} values`)
@@ -75,7 +75,7 @@ export const csvQuoteOpen = (): RestError => invalidBody('A quoted field of CSV 
 
 export const csvQuoteFollowed = (): RestError => invalidBody('A quoted field of CSV is followed by more than a comma')
 
-/** The body cannot be parsed. */
+/** The service cannot parse the body. */
 function invalidBody(message: string, details: string | null = null): RestError {
   return new RestError({ status: 400, code: 'RST102', message, details })
 }
@@ -83,7 +83,7 @@ function invalidBody(message: string, details: string | null = null): RestError 
 export const bodyTooLarge = (maximumBytes: number): RestError =>
   new RestError({ status: 413, code: 'RST102', message: `The request body is larger than ${maximumBytes} bytes` })
 
-/** The received bytes could not be parsed as a request. */
+/** The service could not parse the received bytes as a request. */
 export function requestUnread(why: UnreadRequest, maximumHeaderBytes: number): RestError {
   switch (why) {
     case 'head too large':
@@ -138,7 +138,7 @@ export const notAcceptable = (mediaTypes: readonly string[]): RestError =>
     message: `None of these media types are available: ${mediaTypes.join(', ')}`,
   })
 
-/** `alias`: the embedding's name if only aliases count. */
+/** `alias`: the embedding's name, if the request must use aliases. */
 export const notEmbedded = (name: string, alias?: string): RestError =>
   new RestError({
     status: 400,
@@ -151,7 +151,7 @@ export const notEmbedded = (name: string, alias?: string): RestError =>
         : `Change '${name}' to '${alias}' in filters, orders or limits.`,
   })
 
-/** Errors in settings made by a database function. */
+/** Errors in settings that a database function made. */
 export const invalidResponseHeaders = (): RestError =>
   new RestError({
     status: 500,
@@ -217,7 +217,7 @@ export const invalidRaiseDetail = (sqlState: string, detail: string | null): Res
     "DETAIL must be a JSON object with obligatory keys: 'status', 'headers' and optional key: 'status_text'.",
   )
 
-/** A function raised a response that is invalid. */
+/** A function raised an invalid response. */
 function invalidRaise(sqlState: string, details: string, hint: string): RestError {
   const message = `Could not parse JSON in the "RAISE SQLSTATE '${sqlState}'" error`
   return new RestError({ status: 500, code: 'RST121', message, details, hint })
@@ -263,7 +263,7 @@ export const affectedOfNoSet = (): RestError =>
     message: 'Function must return SETOF or TABLE when max-affected preference is used with handling=strict',
   })
 
-// Group 2: the request against the schema cache. A name is printed with its schema if it has one; `meant` is a guess.
+// Group 2: the request and the schema cache. A name is printed with its schema if it has one. `meant`: a guess.
 
 type Names = { readonly schema: string; readonly name: string }
 
@@ -285,7 +285,7 @@ export function relationshipNotFound(
   })
 }
 
-/** `candidates`: what the client may write in place of the target. */
+/** `candidates`: what the client can write instead of the target. */
 export function ambiguousRelationship(
   source: string,
   target: string,
@@ -302,7 +302,7 @@ export function ambiguousRelationship(
   })
 }
 
-/** `called`: the call's arguments; `searched`: the search criteria, if known. */
+/** `called`: the call's arguments. `searched`: the search criteria, if known. */
 export function functionNotFound(
   { schema, name }: Names,
   { called = '', searched, meant }: { called?: string; searched?: string | undefined; meant?: string | undefined } = {},
@@ -339,9 +339,9 @@ export const tableNotFound = ({ schema, name }: Names, meant: string | undefined
     hint: meant === undefined ? null : `Perhaps you meant the table '${schema}.${meant}'`,
   })
 
-// Group 3: authentication. No text contains a part of a token, a key or a claim's value.
+// Group 3: authentication. No text contains a part of a token, of a key or of a claim's value.
 
-/** A token was sent, but no secret is configured: the fault is the server's. */
+/** The client sent a token, but the configuration has no secret, so the fault is the server's. */
 export const secretMissing = (): RestError =>
   new RestError({ status: 500, code: 'RST300', message: 'Server lacks JWT secret' })
 
@@ -356,7 +356,7 @@ export function tokenUndecodable(reason: Undecodable): RestError {
   })
 }
 
-/** No token was sent, and there is no anonymous role. */
+/** The client sent no token, and there is no anonymous role. */
 export const anonymousRefused = (): RestError =>
   new RestError({
     status: 401,
@@ -442,7 +442,7 @@ export const tooManyRows = (role: string, maximum: number): RestError =>
     hint: 'Request fewer rows with filters, or with limit and offset.',
   })
 
-/** The planned cost could reveal data that the role may not see. */
+/** The planned cost could reveal data that the role may not see, so the text does not contain it. */
 export const planTooCostly = (role: string, maximum: number): RestError =>
   new RestError({
     status: 400,
@@ -452,7 +452,7 @@ export const planTooCostly = (role: string, maximum: number): RestError =>
     hint: 'Filter or order by columns that have an index, or embed less.',
   })
 
-/** Why keyset pagination is impossible for a request. */
+/** The reason why keyset pagination is impossible for a request. */
 export const keysetRefused = (details: string): RestError =>
   new RestError({ status: 400, code: 'RSTB10', message: 'Keyset pagination is not possible for this request', details })
 
@@ -482,7 +482,7 @@ export const batchTooLong = (maximum: number): RestError => invalidBatch(`A batc
 export const batchAnswerTooLarge = (maximumBytes: number): RestError =>
   invalidBatch(`The answers of a batch come to at most ${maximumBytes} bytes`)
 
-/** Of one of its requests. */
+/** The error of one request in the batch. */
 export const batchEntryWrong = (details: string): RestError => invalidBatch(details)
 
 function invalidBatch(details: string): RestError {
@@ -496,7 +496,7 @@ export const batchUnsigned = (maximumBytes: number): RestError =>
     message: `A batch of more than ${maximumBytes} bytes, or of unknown length, needs a token`,
   })
 
-/** The error and index of the refused request of a batch. */
+/** The error and index of the batch's refused request. */
 export const ofRequest = (request: number, error: RestError): RestError =>
   new RestError(
     {
@@ -512,7 +512,7 @@ export const ofRequest = (request: number, error: RestError): RestError =>
     error.cause,
   )
 
-// Group X: unexpected errors. Contains no details.
+// Group X: unexpected errors. The response contains no details.
 
 export const internalError = (cause: unknown): RestError =>
   new RestError({ status: 500, code: 'RSTX00', message: 'Internal error' }, cause)

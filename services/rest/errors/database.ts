@@ -1,5 +1,6 @@
 /**
- * HTTP errors from Postgres errors: the status of each class of SQLSTATE, and errors that functions raise on purpose.
+ * Converts Postgres errors to HTTP errors: the status of each class of SQLSTATE, and errors that functions raise on
+ * purpose.
  */
 
 import { isRecord } from '../../../values/record.ts'
@@ -9,7 +10,7 @@ import { isHeaderName, isHeaderValue } from '../../http/headers.ts'
 import { invalidRaiseDetail, invalidRaiseMessage } from './catalogue.ts'
 import { type Json, RestError, retryAfter } from './rest-error.ts'
 
-/** The longest prefix of an SQLSTATE in this table counts. */
+/** The longest prefix of an SQLSTATE in this table decides. */
 const statuses = new Map<string, number>([
   ['08', 503],
   ['09', 500],
@@ -43,12 +44,12 @@ const statuses = new Map<string, number>([
 ])
 
 function statusOf({ sqlState, message, isFatal }: DatabaseError, isAuthenticated: boolean): number {
-  // Postgres shuts down and closes its connections: running transactions are rolled back, and may be retried.
+  // Postgres shuts down and closes its connections. It rolls running transactions back, and clients may retry them.
   if (isFatal && sqlState.startsWith('57')) return 503
   if (sqlState === '42501') return isAuthenticated ? 403 : 400
   // If the role of a token does not exist, the token is at fault, not the server.
   if (sqlState === '22023' && /^role ".*" does not exist$/s.test(message)) return 401
-  // safeupdate's refusal of a write to a full table.
+  // safeupdate refuses writes to a full table.
   if (sqlState === '21000' && message.includes('requires a WHERE clause')) return 400
   const custom = /^PT([2-9][0-9]{2})$/.exec(sqlState)
   if (custom !== null) return Number(custom[1])
@@ -118,7 +119,7 @@ export function refusalOfDatabase(error: DatabaseError, isAuthenticated: boolean
       message: error.message,
       details: error.detail,
       hint: error.hint,
-      // RFC 9110 section 15.5.2: a 401 contains a challenge.
+      // RFC 9110, section 15.5.2: a 401 contains a challenge.
       headers: status === 401 ? [bearerChallenge()] : status === 503 ? [retryAfter] : [],
     },
     error,

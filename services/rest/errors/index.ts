@@ -50,19 +50,19 @@ function refusalOfServer({ fault }: HttpError): RestError {
   }
 }
 
-/** If Postgres gave a reason other than starting, stopping or full, the login is at fault. */
+/** Unless Postgres is starting, stopping or has no free slot, Postgres has refused the login. */
 function refusalOfConnection(failure: ConnectionFailure): RestError {
   const { sqlState, message } = failure
   const isOfLogin = sqlState !== undefined && !sqlState.startsWith('57P') && sqlState !== '53300'
   return isOfLogin ? databaseClientFailed(message, failure) : connectionLost(message, failure)
 }
 
-/** An error as a response; `verbose` includes details and hint. */
+/** Converts an error to a response. `verbose`: includes details and hint. */
 export function errorResponse(error: RestError, verbose: boolean): HttpResponse {
   const { code, message, details, hint, request } = error
-  // An undefined request is not written.
+  // JSON omits `request` if it is undefined.
   const body = verbose ? { code, message, details, hint, request } : { code, message, request }
-  // A raised error's code is the function's text: characters that HTTP forbids are kept out of the header.
+  // A function chooses the code of an error that it raises. The header must not contain characters that HTTP forbids.
   const proxyStatus = /^[\x21-\x7e]+$/.test(code) && !code.includes('"') ? `${serviceName}; error=${code}` : serviceName
   return {
     status: error.status,

@@ -1,30 +1,30 @@
 /**
- * The error of a refused request. catalogue.ts creates those with the service's own text, database.ts those of
- * Postgres.
+ * The error of a refused request. catalogue.ts creates the errors with the service's own text, and database.ts creates
+ * those of Postgres.
  */
 
-/** A JSON value; `details` of an ambiguous embedding is a list, not a text. */
+/** A JSON value. The `details` of an ambiguous embedding are a list, not a text. */
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json }
 
-/** Retry-After for errors without one. */
+/** Retry-After for errors that have none. */
 export const retryAfter: [name: string, value: string] = ['Retry-After', '1']
 
 type RestErrorParts = {
-  /** HTTP status, 100 to 999. */
+  /** The HTTP status, 100 to 999. */
   status: number
-  /** The reason phrase, if an error raised in the database has one. */
+  /** The reason phrase, if SQL raised an error that has one. */
   statusText?: string
   /** `RSTgxx`, or a SQLSTATE. */
   code: string
   message: string
   details?: Json
   hint?: string | null
-  /** In a batch, the index of the refused request, from 0. */
+  /** In a batch: the index of the refused request, from 0. */
   request?: number | undefined
   headers?: [name: string, value: string][]
 }
 
-/** Any error with which a request is refused. */
+/** Any error that refuses a request. */
 export class RestError extends Error {
   readonly status: number
   readonly statusText: string | undefined

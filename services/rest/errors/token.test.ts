@@ -1,4 +1,4 @@
-/** Responses to refused tokens: each reason with code, status, texts and challenge. */
+/** Responses to refused tokens: each reason has a code, a status, texts and a challenge. */
 import { expect, test } from 'vitest'
 import { AuthenticationError, type Refusal } from '../../authentication/errors.ts'
 import { anonymousRefused } from './catalogue.ts'
@@ -49,7 +49,7 @@ test.each(refusals)('%j is 401 %s: %s', (refusal, code, message, details) => {
   expect(restErrorOf(new AuthenticationError(refusal), false).message).toBe(message)
 })
 
-test('without a secret the server is at fault, and the response has no challenge', () => {
+test("without a secret, the fault is the server's, and the response has no challenge", () => {
   const error = restErrorOf(new AuthenticationError({ kind: 'no secret' }), false)
   expect(error).toMatchObject({ status: 500, code: 'RST300', details: null, hint: null, headers: [] })
   expect(error.message).toBe('Server lacks JWT secret')

@@ -1,7 +1,7 @@
 /**
- * A cursor: the position after a page, as a client returns it. Only a request with the same relation, filters, order
- * and columns accepts it. It is not secret and not signed: a client that changes it could request the same rows with
- * filters. Pure.
+ * A cursor: the position after a page, in the form that a client returns. The service accepts it only in a request with
+ * the same relation, filters, order and columns. It is neither secret nor signed: a client that changes the cursor
+ * could request the same rows with filters. Pure.
  */
 import { createHash } from 'node:crypto'
 import { cursorOfAnother, cursorTooLong, cursorUnreadable } from '../errors/catalogue.ts'
@@ -9,7 +9,7 @@ import { cursorOfAnother, cursorTooLong, cursorUnreadable } from '../errors/cata
 /** The values of the ordering columns, as Postgres writes them. */
 export type Position = readonly (string | null)[]
 
-/** The parts of a request that decide the rows and their order. */
+/** The parts of a request that decide which rows it returns and in which order. */
 export type Shape = {
   readonly schema: string
   readonly relation: string
@@ -17,11 +17,11 @@ export type Shape = {
   readonly canonicalQuery: string
 }
 
-/** It must fit in a request head together with the rest of the query. */
+/** The cursor must fit in a request head together with the rest of the query. */
 const maximumLength = 4_096
 
 const digestOf = ({ schema, relation, canonicalQuery }: Shape): string => {
-  // The page size may change between pages.
+  // Clients may change the page size between pages.
   const query = canonicalQuery.split('&').filter(parameter => !parameter.startsWith('limit='))
   return createHash('sha256')
     .update(JSON.stringify([schema, relation, query]))
@@ -29,7 +29,7 @@ const digestOf = ({ schema, relation, canonicalQuery }: Shape): string => {
     .slice(0, 16)
 }
 
-/** @throws RestError if it would be too long to be sent back */
+/** @throws RestError if the cursor would be too long for a request */
 export function encodeCursor(shape: Shape, position: Position): string {
   const text = Buffer.from(JSON.stringify([digestOf(shape), ...position])).toString('base64url')
   if (text.length > maximumLength) throw cursorTooLong(maximumLength)
@@ -49,7 +49,7 @@ function parsed(text: string): readonly unknown[] | undefined {
 const isValue = (value: unknown): value is string | null =>
   value === null || (typeof value === 'string' && !value.includes('\0'))
 
-/** @throws RestError if the text is not a cursor, or of another request */
+/** @throws RestError if the text is not a cursor, or belongs to another request */
 export function decodeCursor(shape: Shape, text: string): Position {
   const [digest, ...values] = parsed(text) ?? []
   if (typeof digest !== 'string' || values.length === 0 || !values.every(isValue)) throw cursorUnreadable()

@@ -1,6 +1,6 @@
 /**
- * Keyset pagination on a real Postgres: the pages together are the full result, for any order, and also while rows are
- * inserted and deleted.
+ * Keyset pagination on a real Postgres. All pages together are the full result, for any order, and also while other
+ * clients insert and delete rows.
  */
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -43,7 +43,7 @@ afterAll(async () => {
 
 type Row = Record<string, unknown>
 
-/** Few distinct values, so that many rows are equal in some of them. */
+/** Each column has few distinct values, so that many rows have equal values. */
 const column = <T>(...values: T[]) => fc.constantFrom(null, ...values)
 const row = fc.record({
   one: fc.integer({ min: -2, max: 3 }),
@@ -77,7 +77,7 @@ async function fill(list: readonly Row[]): Promise<void> {
 
 const nextOf = (link: unknown): string | undefined => /^<(\?[^>]*)>; rel="next"$/.exec(String(link ?? ''))?.[1]
 
-/** Follows the links to their end; between pages, `between` may change rows. */
+/** Follows the links to the last page. Between pages, `between` may change rows. */
 async function pages(path: string, between: () => Promise<unknown> = async () => {}): Promise<Row[][]> {
   const list: Row[][] = []
   const [where = ''] = path.split('?')
@@ -116,7 +116,7 @@ test('all pages together are the full result', async () => {
   )
 }, 60_000)
 
-test('rows that exist throughout appear once each, in order, while others are inserted and deleted', async () => {
+test('rows that exist throughout appear once each, in order, while other rows are inserted and deleted', async () => {
   await fc.assert(
     fc.asyncProperty(rows, rows, order, fc.integer({ min: 1, max: 4 }), async (staying, passing, terms, limit) => {
       const stays = new Set(staying.map(({ one, two }) => `${one} ${two}`))
@@ -181,7 +181,7 @@ describe('a page', () => {
     expect([second.status, second.headers['content-range']]).toEqual([206, '*/5'])
   })
 
-  test('has a link even if it is large enough to be streamed', async () => {
+  test('has a link also if it is streamed because it is large', async () => {
     await postgres.run(
       `INSERT INTO api.rows (one, two, g) SELECT n, repeat('x', 100), 0 FROM generate_series(10, 3000) n`,
     )
@@ -192,7 +192,7 @@ describe('a page', () => {
     expect(second.headers.link).toBeUndefined()
   })
 
-  test('may have another size than the previous one', async () => {
+  test('can have another size than the previous page', async () => {
     const first = await service.send('/rows?limit=2&after=')
     const query = nextOf(first.headers.link)?.replace('limit=2', 'limit=10')
     const second = await service.send(`/rows${query}`)
@@ -210,7 +210,7 @@ describe('a page', () => {
     expect(nextOf(answer.headers.link)).toBeDefined()
   })
 
-  test('has a link even without rows in the response', async () => {
+  test('has a link also without rows in the response', async () => {
     const [head, get] = await Promise.all(
       ['HEAD', 'GET'].map(method => service.send('/rows?limit=2&after=', { method })),
     )
@@ -236,7 +236,7 @@ describe('a page', () => {
   })
 })
 
-describe('requests that cannot be paged are refused', () => {
+describe('requests that keyset pagination cannot serve are refused', () => {
   beforeEach(async () => {
     await fill(
       [1, 2, 3].map(one => ({ one, two: 'x', g: 0, a: null, b: null, c: null, d: null, e: null, f: null, h: null })),
@@ -259,7 +259,7 @@ describe('requests that cannot be paged are refused', () => {
     expect(JSON.parse(answer.text)).toMatchObject({ code: 'RSTB10', details })
   })
 
-  test('a cursor of another request, and an invalid one', async () => {
+  test('a cursor of another request, and an invalid cursor', async () => {
     const query = nextOf((await service.send('/rows?limit=1&order=a&after=')).headers.link) ?? ''
     const code = async (path: string) => JSON.parse((await service.send(path)).text).code
     expect(await code(`/rows${query.replace('order=a', 'order=b')}`)).toBe('RSTB12')
@@ -276,7 +276,7 @@ describe('requests that cannot be paged are refused', () => {
   })
 })
 
-test('a cursor is decoded unchanged, and only for a request of its shape', () => {
+test('a cursor is decoded unchanged, and only for the same request', () => {
   const shape = fc.record({ schema: fc.string(), relation: fc.string(), canonicalQuery: fc.string() })
   const position = fc.array(fc.option(fc.string({ unit: 'grapheme', maxLength: 20 })), {
     minLength: 1,

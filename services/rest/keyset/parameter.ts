@@ -1,13 +1,13 @@
 /** The query parameter of cursors, as `keyset-parameter` names it. Pure. */
 
-/** Reserved parameters. */
+/** Reserved parameter names. */
 const taken = new Set(['select', 'order', 'limit', 'offset', 'columns', 'on_conflict', 'and', 'or', 'not'])
 
 /** A name that needs no encoding, and is not reserved. */
 export const isKeysetParameter = (name: string): boolean =>
   /^[A-Za-z_][A-Za-z0-9_-]{0,62}$/.test(name) && !taken.has(name)
 
-/** The query without the cursor, and the cursor, if any: the last of several. */
+/** The query without the cursor, and the last cursor if there is one. */
 export function takeCursor(
   query: string,
   parameter: string | undefined,

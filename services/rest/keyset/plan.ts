@@ -1,6 +1,6 @@
 /**
- * Plans keyset pagination: rows in a total order, after the position of a cursor. The primary key completes the
- * requested order, so rows inserted or deleted between two pages do not move others. Pure.
+ * Plans keyset pagination: selects rows in a total order, after the position of a cursor. The primary key completes the
+ * requested order. So rows that are inserted or deleted between two pages do not move other rows. Pure.
  */
 import type { SchemaCache, Table } from '../../schema-cache/types.ts'
 import { keysetRefused } from '../errors/catalogue.ts'
@@ -21,7 +21,7 @@ const plainName = ({ field, child }: PlannedOrder): string | undefined =>
 const sameField = (one: PlannedOrder, other: PlannedOrder): boolean =>
   JSON.stringify([one.field.name, one.field.path]) === JSON.stringify([other.field.name, other.field.path])
 
-/** Explicit directions, each field once, and the primary key at the end. */
+/** The full order: explicit directions, each field once, and the primary key at the end. */
 function fullOrder(order: readonly PlannedOrder[], key: readonly PlannedOrder[]): PlannedOrder[] {
   const once = order.filter((term, index) => order.findIndex(other => sameField(term, other)) === index)
   const rest = key.filter(part => !once.some(term => plainName(term) === plainName(part)))
@@ -39,7 +39,7 @@ const keyOf = (table: Table, { field, direction, nulls }: PlannedOrder): KeysetK
   isNullable: field.path.length > 0 || (table.columns.get(field.name)?.nullable ?? true),
 })
 
-/** The read of a page, and its order. `cursor`: from the client; empty for the first page. */
+/** The read of a page, and its order. `cursor`: sent by the client; empty for the first page. */
 export function planKeyset(
   cache: SchemaCache,
   request: ApiRequest,
@@ -64,7 +64,7 @@ export function planKeyset(
   const order = fullOrder(read.order, key)
   const shape: Shape = { schema: table.schema, relation: table.name, canonicalQuery: request.query.canonical }
   const after = cursor === '' ? undefined : decodeCursor(shape, cursor)
-  // From another version of the service, or of the table.
+  // The cursor comes from another version of the service, or of the table.
   if (after !== undefined && after.length !== order.length)
     throw keysetRefused('the primary key has changed; start again')
   const select = read.select.flatMap((item): (PlannedColumn | EmbeddedNode)[] =>

@@ -1,7 +1,7 @@
 /**
- * The statement of a page. It reads one row more than the page has, which shows whether there is a next one, and
- * whether the key distinguishes it from this page's last row. The location column contains the keys of those rows, each
- * as a JSON list.
+ * The statement of a page. It reads one row more than the page has. That row shows whether there is a next page, and
+ * whether the key distinguishes that row from this page's last row. The location column contains the keys of both rows,
+ * each as a JSON list.
  */
 
 import { quoteIdentifier } from '../../postgres/quote.ts'
@@ -14,12 +14,12 @@ import { limitSql, type StatementWriter } from '../sql/statement.ts'
 
 type KeysetPlan = Extract<Plan, { kind: 'read' }> & { readonly keyset: Keyset }
 
-/** Comparison of a key with the cursor's. */
+/** The comparison of a key with the cursor's value. */
 type Compared = {
   readonly key: KeysetKey
   /** The column. */
   readonly left: string
-  /** The cursor's value; undefined if it is null. */
+  /** The cursor's value. Undefined if the value is null. */
   readonly right: string | undefined
 }
 
@@ -31,7 +31,7 @@ function beyond({ key, left, right }: Compared): string {
   return key.isNullable && !key.nullsFirst ? `(${further} OR ${left} IS NULL)` : further
 }
 
-/** Rows after the cursor: greater in the first key that differs. */
+/** Rows after the cursor: the first differing key is greater. */
 function afterSql(compared: readonly Compared[]): string {
   const [first] = compared
   if (first === undefined) return 'TRUE'
@@ -40,23 +40,23 @@ function afterSql(compared: readonly Compared[]): string {
   )
   if (isPlain) {
     const list = (side: 'left' | 'right') => compared.map(one => one[side]).join(', ')
-    // As one row comparison, which an index supports.
+    // One row comparison, because an index supports it.
     return `(${list('left')}) ${first.key.isDescending ? '<' : '>'} (${list('right')})`
   }
   const cases = compared.map((one, index) => [...compared.slice(0, index).map(same), beyond(one)].join(' AND '))
   const anyCase = `(${cases.map(text => `(${text})`).join(' OR ')})`
-  // Redundant, but an index can use it.
+  // This condition is redundant, but an index can use it.
   const isBound = !first.key.isNullable && first.right !== undefined
   return isBound ? `${first.left} ${first.key.isDescending ? '<=' : '>='} ${first.right} AND ${anyCase}` : anyCase
 }
 
-/** A value of the cursor as one of the column, whose declared type is in the schema cache. */
+/** A cursor's value, cast to the column's declared type in the schema cache. */
 function valueSql(writer: StatementWriter, { field }: KeysetKey, value: string): string {
   const parameter = writer.value(value)
   return field.type === undefined || field.path.length > 0 ? parameter : `${parameter}::${field.type}`
 }
 
-/** Duplicate names would become one. */
+/** In JSON, duplicate names would become one name. */
 function checkNames(names: readonly string[]): void {
   const twice = names.find((name, index) => names.indexOf(name) < index)
   if (twice !== undefined) throw keysetRefused(`'${twice}' is selected twice`)

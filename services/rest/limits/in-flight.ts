@@ -1,5 +1,5 @@
 /**
- * Counts the requests in progress of each role. Each counts until its response has been sent, or its client has
+ * Counts the requests in progress of each role. A request counts until its response has been sent or its client has
  * disconnected.
  */
 import type { HttpResponse } from '../../http/message.ts'
@@ -19,8 +19,8 @@ export class InFlight {
   }
 
   /**
-   * Answers if the role has fewer requests in progress than this.
-   * @throws RestError otherwise, and what `answer` throws
+   * Calls `answer` if the role has fewer requests in progress than this limit.
+   * @throws RestError at the limit, and what `answer` throws
    */
   async admit(
     role: string,

@@ -1,9 +1,9 @@
-/** Checks a plan against its role's limits: before and after it runs. Pure. */
+/** Checks a plan against its role's limits, before and after the plan runs. Pure. */
 import { planTooCostly, tooManyRows } from '../errors/catalogue.ts'
 import type { Plan, ReadNode } from '../plan/types.ts'
 import type { RoleLimits } from './role-limits.ts'
 
-/** One row more than allowed shows that there are too many; further rows need not be read. */
+/** Reads at most one row more than allowed: that row shows that the limit is exceeded. */
 function bounded(read: ReadNode, rows: number): ReadNode {
   const { offset, limit } = read.range
   return { ...read, range: { offset, limit: limit === undefined ? rows + 1 : Math.min(limit, rows + 1) } }
@@ -26,7 +26,7 @@ export function checkRows({ limits }: Plan, rows: number): void {
  * @throws RestError if the planned cost exceeds the role's limit
  */
 export function checkCost({ limits }: Plan, explained: string): void {
-  // EXPLAIN's JSON has a fixed form: a list of one object with a plan.
+  // EXPLAIN's JSON has a fixed form: a list with one object that has a plan.
   const [{ Plan: found }] = JSON.parse(explained) as [{ Plan: { 'Total Cost': number } }]
   if (limits?.cost !== undefined && found['Total Cost'] > limits.cost) throw planTooCostly(limits.role, limits.cost)
 }

@@ -1,4 +1,4 @@
-/** Role limits on a real Postgres: a request over a limit is refused with the limit's name, and rolled back. */
+/** Role limits on a real Postgres. A request over a limit is refused with the limit's name, and is rolled back. */
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import fc from 'fast-check'
@@ -55,7 +55,7 @@ describe('rows', () => {
     ['/things?limit=4', 400],
     ['/rpc/some?number=3', 200],
     ['/rpc/some?number=4', 400],
-  ])('%s is answered %i', async (path, status) => {
+  ])('%s gets status %i', async (path, status) => {
     const answer = await service.send(path)
     expect([answer.status, codeOf(answer.text)]).toEqual([status, status === 400 ? 'RSTB01' : undefined])
     if (status === 400) expect(JSON.parse(answer.text).details).toBe('Its limit in role-limits is rows=3')
@@ -71,9 +71,9 @@ describe('rows', () => {
     ['an insert', 'POST', '/things', JSON.stringify([1, 2, 3, 4].map(id => ({ id: -id }))), json],
     ['an update', 'PATCH', '/things?id=lte.4', '{"id": null}', json],
     ['a delete', 'DELETE', '/things?id=lte.4', '', {}],
-    ['a delete that is shown', 'DELETE', '/things?id=lte.4', '', { prefer: 'return=representation' }],
+    ['a delete that returns its rows', 'DELETE', '/things?id=lte.4', '', { prefer: 'return=representation' }],
     ['a function that writes', 'POST', '/rpc/add', '{"number": 4}', json],
-  ])('of %s are refused above the limit', async (_, method, path, body, headers) => {
+  ])('rows of %s are refused above the limit', async (_, method, path, body, headers) => {
     const sent = body.replace('{"id": null}', '{"note": "changed"}')
     const answer = await service.send(path, { method, body: sent, headers })
     expect([answer.status, codeOf(answer.text)]).toEqual([400, 'RSTB01'])
@@ -81,16 +81,16 @@ describe('rows', () => {
     expect((await postgres.run(`SELECT FROM api.things WHERE note <> 'thing'`)).rowCount).toBe(0)
   })
 
-  test('of other roles have their own limits', async () => {
+  test('each role has its own limit', async () => {
     expect(codeOf((await service.send('/things', { headers: await as('boss') })).text)).toBe('RSTB01')
     expect((await service.send('/things?limit=1999', { headers: await as('boss') })).status).toBe(200)
   })
 })
 
-test('a streamed response has no more rows than its role may have', async () => {
+test("a streamed response has no more rows than the role's limit", async () => {
   const headers = await as('lender')
   const readLarge = (number: number) => service.send(`/rpc/large?number=${number}`, { headers })
-  // As one value and, once it is known to be large, row by row.
+  // The first response is one value. Once the response is known to be large, the service streams it row by row.
   for (let round = 0; round < 2; round++) {
     const refused = await readLarge(30_001)
     expect([refused.status, codeOf(refused.text)]).toEqual([400, 'RSTB01'])
@@ -101,7 +101,7 @@ test('a streamed response has no more rows than its role may have', async () => 
 })
 
 describe('cost', () => {
-  test('is checked before the plan runs', async () => {
+  test('the cost is checked before the plan runs', async () => {
     const headers = await as('clerk')
     expect((await service.send('/things?id=eq.1', { headers })).text).toBe('[{"id":1,"note":"thing"}]')
     const refused = await service.send('/things?note=eq.thing', { headers })
@@ -110,7 +110,7 @@ describe('cost', () => {
     expect(refused.text).not.toMatch(/\d{2}\.\d/)
   })
 
-  test('of a refused write changes nothing', async () => {
+  test('a write that is refused because of its cost changes nothing', async () => {
     const headers = await as('clerk')
     const one = await service.send('/things?id=eq.1', { method: 'DELETE', headers })
     const all = await service.send('/things?note=eq.thing', { method: 'DELETE', headers })
@@ -132,19 +132,19 @@ test('the number of concurrent requests is limited per role', async () => {
   expect((await service.send('/rpc/sleep', { method: 'POST', headers })).status).toBe(204)
 })
 
-test('a response that is still being fetched counts', async () => {
+test('a response whose client still reads it counts', async () => {
   const headers = await as('reader')
   const socket = connect(service.port, '127.0.0.1')
   await once(socket, 'connect')
   socket.write(`GET /rpc/large HTTP/1.1\r\nHost: x\r\nAuthorization: ${headers.authorization}\r\n\r\n`)
-  // The client reads no more from here.
+  // From here, the client does not read.
   await once(socket, 'readable')
   expect((await service.send('/things?limit=1', { headers })).status).toBe(429)
   socket.destroy()
   await until(async () => (await service.send('/things?limit=1', { headers })).status === 200)
 })
 
-test('a request whose client disconnected does not count any more', async () => {
+test('a request whose client has disconnected does not count', async () => {
   const headers = await as('clerk')
   for (let round = 0; round < 3; round++) {
     const leaving = new AbortController()
@@ -155,7 +155,7 @@ test('a request whose client disconnected does not count any more', async () => 
   await until(async () => (await service.send('/things?id=eq.1', { headers })).status === 200)
 })
 
-describe('the key', () => {
+describe('the configuration key', () => {
   const role = fc.stringMatching(/^[a-z*][a-z_. -]{0,8}[a-z]$/)
   const limit = fc.option(fc.integer({ min: 1, max: 1_000_000 }), { nil: undefined })
   const limits = fc

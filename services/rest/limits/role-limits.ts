@@ -1,25 +1,25 @@
 /**
- * Limits for requests of a role, as `role-limits` configures them: `web_anon rows=1000 cost=50000 concurrency=20, *
+ * Limits for a role's requests, as `role-limits` configures them: `web_anon rows=1000 cost=50000 concurrency=20, *
  * rows=10000`. Pure.
  */
 
 export type RoleLimits = {
-  /** Rows of a response, and rows affected by a write. */
+  /** The maximum rows of a response, and the maximum rows that a write affects. */
   readonly rows?: number
-  /** As EXPLAIN reports it. */
+  /** The maximum cost, as EXPLAIN reports it. */
   readonly cost?: number
-  /** Concurrent requests. */
+  /** The maximum concurrent requests. */
   readonly concurrency?: number
 }
 
 const names = ['rows', 'cost', 'concurrency'] as const
 const isName = (text: string): text is (typeof names)[number] => names.some(name => name === text)
 
-/** Every role without its own limit. */
+/** Applies to every role that has no limit of its own. */
 const anyRole = '*'
 const largest = 1_000_000_000_000
 
-/** Each limit once, of at least 1. */
+/** Each limit occurs at most once, and is at least 1. */
 function parseOne(entry: string): readonly [role: string, RoleLimits] | undefined {
   const [, role, list] = /^(\S.*?)((?:\s+\w+=\d{1,13})+)$/.exec(entry.trim()) ?? []
   if (role === undefined || list === undefined || role.includes('=')) return undefined
@@ -33,7 +33,7 @@ function parseOne(entry: string): readonly [role: string, RoleLimits] | undefine
   return [role, limits]
 }
 
-/** By role; undefined if the text is invalid. */
+/** The limits by role. Undefined if the text is invalid. */
 export function parseRoleLimits(text: string): ReadonlyMap<string, RoleLimits> | undefined {
   const found = new Map<string, RoleLimits>()
   for (const entry of text.split(',')) {
@@ -44,7 +44,7 @@ export function parseRoleLimits(text: string): ReadonlyMap<string, RoleLimits> |
   return found
 }
 
-/** The role's own limits, and for missing ones those of all roles. */
+/** Returns the role's own limits. Where the role has none, returns the limits of all roles. */
 export const limitsOf = (limits: ReadonlyMap<string, RoleLimits>, role: string): RoleLimits => ({
   ...limits.get(anyRole),
   ...limits.get(role),

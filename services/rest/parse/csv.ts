@@ -1,7 +1,7 @@
 /**
- * Converts CSV (RFC 4180) to JSON for Postgres as it arrives, byte by byte: a list of records whose values are strings,
- * or null for NULL. The keys are column numbers instead of names: a name of sixty letters before each value would be
- * most of what Postgres has to parse. Time is linear in the bytes, and the output is at most nine times as long.
+ * Converts CSV (RFC 4180) to JSON for Postgres as it arrives, byte by byte. The output is a list of records whose
+ * values are strings, or null for NULL. The keys are column numbers instead of names: with names of sixty letters,
+ * Postgres would parse mostly names. Time is linear in the bytes, and the output is at most nine times as long.
  */
 
 import type { Bytes } from '../../../wire/messages.ts'
@@ -9,7 +9,7 @@ import { Pieces } from '../../http/pieces.ts'
 import { csvQuoteFollowed, csvQuoteOpen, csvTooWide, emptyCsv, unevenCsv } from '../errors/catalogue.ts'
 import { maximumKeyBytes } from './record-keys.ts'
 
-/** Maximum columns of a relation (Postgres manual, appendix K). */
+/** The maximum columns of a relation (Postgres manual, appendix K). */
 export const maximumFields = 1_600
 
 const quote = 0x22
@@ -21,13 +21,13 @@ const closeBrace = 0x7d
 const openBracket = 0x5b
 const closeBracket = 0x5d
 
-/** What may follow. */
+/** The parser's states: what may follow. */
 const atRecord = 0
 const atField = 1
 const inField = 2
 const inQuoted = 3
 const afterQuote = 4
-/** After a carriage return, which a line feed must follow. */
+/** The state after a carriage return: a line feed must follow. */
 const afterReturn = 5
 
 const hexadecimal = '0123456789abcdef'
@@ -39,26 +39,29 @@ const escaped: readonly (Buffer | undefined)[] = Array.from({ length: 256 }, (_,
 const nullText = Buffer.from('NULL')
 const nullJson = Buffer.from('null')
 
-/** Bytes converted at a time; all readers share the buffer, since none of them awaits in the middle. */
+/**
+ * How many bytes are converted at a time. All readers share the buffer, since no reader awaits while it uses the
+ * buffer.
+ */
 const sliceBytes = 8_192
-/** One byte may end a value and a record and start the next: at most twelve bytes of JSON. */
+/** One byte can end a value and a record and start the next one: at most twelve bytes of JSON. */
 const scratch = Buffer.allocUnsafe(16 * sliceBytes)
 
 const letters = '0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ'
-/** The JSON key of a column by position: one or two letters. */
+/** The JSON key of a column by its position: one or two letters. */
 const keyOf = (index: number): string =>
   (index < letters.length ? '' : keyOf(Math.floor(index / letters.length))) + letters[index % letters.length]
 
 type CsvRecords = {
-  /** A list of objects. */
+  /** The JSON: a list of objects. */
   readonly json: Bytes
-  /** JSON keys by column name; for duplicate names, the last column's. */
+  /** The JSON keys by column name. For duplicate names, the last column's key. */
   readonly keys: ReadonlyMap<string, string>
   /** Whether there are no records. */
   readonly isEmpty: boolean
 }
 
-/** The names of the first line. */
+/** The names in the first line. */
 class Header {
   readonly names: string[] = []
   readonly #name = Buffer.allocUnsafe(maximumKeyBytes)
@@ -81,25 +84,25 @@ class Header {
 export class CsvReader {
   readonly #json = new Pieces()
   #state = atRecord
-  /** The parser of the header; undefined once the first line has been read. */
+  /** The parser of the header. Undefined after the first line. */
   #header: Header | undefined = new Header()
   readonly #keys = new Map<string, string>()
-  /** The JSON before each value, by position; a column with a duplicate name is not written. */
+  /** The JSON before each value, by position. Undefined for a column with a duplicate name, which is not written. */
   #prefixes: readonly (Buffer | undefined)[] = []
   #place = 0
   #records = 0
   #isUneven = false
-  /** How many bytes of the value match the start of NULL; -1 if it differs. */
+  /** How many bytes of the value match the start of NULL. -1 if the value differs. */
   #nullBytes = 0
-  /** Used bytes of the buffer. */
+  /** How many bytes of the buffer are used. */
   #filled = 0
 
-  /** Retained bytes. */
+  /** How many bytes are retained. */
   get bufferedBytes(): number {
     return this.#json.length
   }
 
-  /** @throws RestError if it cannot be CSV */
+  /** @throws RestError if the bytes cannot be CSV */
   push(chunk: Buffer): void {
     for (let from = 0; from < chunk.length; from += sliceBytes) {
       this.#slice(chunk.subarray(from, from + sliceBytes))
@@ -107,7 +110,7 @@ export class CsvReader {
     }
   }
 
-  /** @throws RestError if it is not CSV */
+  /** @throws RestError if the bytes are not CSV */
   end(): CsvRecords {
     if (this.#state === inQuoted) throw csvQuoteOpen()
     if (this.#state !== atRecord && this.#state !== afterReturn) {
@@ -129,7 +132,7 @@ export class CsvReader {
 
   #slice(slice: Buffer): void {
     for (let at = 0; at < slice.length; at++) {
-      const byte = slice[at] as number // at is within the slice
+      const byte = slice[at] as number // `at` is within the slice
       switch (this.#state) {
         case afterReturn:
           this.#state = atRecord
@@ -218,7 +221,7 @@ export class CsvReader {
   }
 
   #write(bytes: Buffer): void {
-    for (let at = 0; at < bytes.length; at++) scratch[this.#filled++] = bytes[at] as number // at is within the bytes
+    for (let at = 0; at < bytes.length; at++) scratch[this.#filled++] = bytes[at] as number // `at` is within the bytes
   }
 
   #valueByte(byte: number): void {
@@ -239,7 +242,7 @@ export class CsvReader {
     else this.#write(standIn)
   }
 
-  /** The value is not NULL: writes the bytes that were held back while it could be NULL. */
+  /** The value is not NULL. Writes the bytes that were held back while the value could be NULL. */
   #beginText(): void {
     scratch[this.#filled++] = quote
     this.#write(nullText.subarray(0, this.#nullBytes))

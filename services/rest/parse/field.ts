@@ -1,4 +1,4 @@
-/** Parsers for names, JSON paths and casts, shared by select, filters, order and columns. */
+/** Parsers for names, JSON paths and casts. select, filters, order and columns share them. */
 import {
   after,
   ahead,
@@ -23,29 +23,29 @@ import {
 } from './parser.ts'
 import type { Field, JsonStep } from './types.ts'
 
-/** Maximum nesting of a request: parentheses of select and logic, and steps of a JSON path. */
+/** The maximum nesting of a request: parentheses of select and logic, and steps of a JSON path. */
 export const maximumDepth = 64
 
 const spaces = any(/[ \t]*/y)
-/** With surrounding spaces. */
+/** The token with surrounding spaces. */
 export const spaced = <T>(parser: Parser<T>): Parser<T> => after(spaces, before(parser, spaces))
 export const comma = spaced(token(','))
 export const dot = named('delimiter (.)', token('.'))
 
-/** The inside of double quotes; a backslash escapes the next character. */
+/** The content of double quotes. A backslash escapes the next character. */
 export const quoted: Parser<string> = map(
   after(token('"'), before(any(/(?:[^"\\]|\\[\s\S])*/uy, ['"\\\\"']), token('"'))),
   inside => inside.replace(/\\([\s\S])/gu, '$1'),
 )
 
-/** Parts with dashes between them, none of which starts an arrow. */
+/** Parts with dashes between them. No dash starts an arrow. */
 const dashed = (part: Parser<string>): Parser<string> =>
   map(list(part, attempt(before(token('-'), notBefore(/>/y, ['">"'])))), parts => parts.join('-'))
 
 const expectedLetters = ['letter', 'digit']
 const asciiLetters = some(/[A-Za-z0-9_ $]+/y, expectedLetters)
 const allLetters = some(/[\p{L}\p{N}\p{M}_ $]+/uy, expectedLetters)
-/** Unicode tables are used only if necessary: ten times as fast. */
+/** Uses Unicode tables only if necessary: without them, the pattern is ten times as fast. */
 const letters: Parser<string> = (text, at) => {
   const found = asciiLetters(text, at)
   return text.charCodeAt(found.ok ? found.at : at) > 127 ? allLetters(text, at) : found
@@ -57,7 +57,7 @@ const typeName: Parser<string> = map(some(/[\p{L}\p{N}\p{M}_ $]+(?:\[\] *)*/uy, 
   text.trim(),
 )
 
-/** The same name is tried as an alias, a relation and a column, so its result is cached. */
+/** The parser tries the same name as an alias, a relation and a column, so it caches the result. */
 export const name: Parser<string> = once(named('field name (* or [a..z0..9_$])', choice(quoted, dashed(identifier))))
 
 const digits = some(/[0-9]+/y, ['digit'])

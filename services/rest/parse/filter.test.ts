@@ -11,7 +11,7 @@ const tree = (text: string) => parse('logic tree', text, logicTree)
 const operation = (text: string): Operation => read(text).operation
 
 describe('a filter', () => {
-  test.each(quantifiableOperators)('compares by %s, of any and of all', operator => {
+  test.each(quantifiableOperators)('compares by %s, also with any and all', operator => {
     const compare = { kind: 'compare', operator, value: '{1,2}' }
     expect(operation(`${operator}.{1,2}`)).toEqual({ ...compare, quantifier: undefined })
     expect(operation(`${operator}(any).{1,2}`)).toEqual({ ...compare, quantifier: 'any' })
@@ -42,7 +42,7 @@ describe('a filter', () => {
     expect(read('not.eq.not.eq.5')).toMatchObject({ negated: true, operation: { value: 'not.eq.5' } })
   })
 
-  test('takes all remaining text as its value', () => {
+  test('uses all remaining text as its value', () => {
     for (const value of ['', ' a ', 'a,b)', '"a"', 'a\nb', ',', '\u2028']) {
       expect(operation(`eq.${value}`)).toMatchObject({ value })
     }

@@ -31,11 +31,13 @@ import {
   searchOperators,
 } from './types.ts'
 
-/** One of these words. If one word is a prefix of another, the longer one comes first (`gte` before `gt`). */
+/**
+ * Parses one of these words. If one word is a prefix of another word, the longer word comes first (`gte` before `gt`).
+ */
 const word = <T extends string>(words: readonly T[]): Parser<T> =>
   found(new RegExp(words.join('|'), 'y'), choice(...words.map(one => attempt(map(token(one), () => one)))))
 
-/** A quoted value, if only a terminator follows. */
+/** A quoted value that a terminator follows. */
 const quotedValue = attempt(before(quoted, notBefore(/[^,)]/uy)))
 const listItem = choice(quotedValue, any(/[^,)]*/uy))
 const values: Parser<string[]> = map(
@@ -53,7 +55,7 @@ const anyCase = <T extends string>(one: T): Parser<T> => {
     () => one,
   )
 }
-/* Compared letter by letter, so that the error points to the first wrong letter. */
+/* The word is compared letter by letter, so that the error points to the first wrong letter. */
 const isValue: Parser<(typeof isValues)[number]> = named(
   'isVal: (null, not_null, true, false, unknown)',
   choice(...isValues.map(one => attempt(anyCase(one)))),
@@ -75,8 +77,8 @@ const quantifier: Parser<Quantifier | undefined> = optional(
 )
 
 /**
- * Refuses a number or dash: Postgres would read it as the OID of a configuration, and fail with an internal error if it
- * is unknown.
+ * Refuses a number or dash. Postgres would read it as the OID of a configuration, and fail with an internal error if no
+ * configuration has this OID.
  */
 const language: Parser<string | undefined> = optional(
   attempt(
@@ -90,7 +92,7 @@ const language: Parser<string | undefined> = optional(
   ),
 )
 
-/** An operation with this value parser. */
+/** An operation whose value this parser reads. */
 function operation(value: Parser<string>): Parser<Operation> {
   const after_ = (name: string) => attempt(after(token(name), dot))
   const searched = chain(word(searchOperators), operator =>
@@ -151,8 +153,8 @@ export const filterValue: Parser<Negatable> = negatable(any(/[\s\S]*/uy))
 const braces = map(after(token('{'), before(any(/[^{}]*/uy), token('}'))), inside => `{${inside}}`)
 
 /**
- * In a logic tree: quoted, or a complete `{...}` (an array or range may contain commas), or up to the next reserved
- * character.
+ * A value in a logic tree: quoted, or a complete `{...}` (an array or range may contain commas), or up to the next
+ * reserved character.
  */
 const memberValue = choice(quotedValue, attempt(braces), any(/[^,)]*/uy))
 const memberOperation = negatable(memberValue)
@@ -185,5 +187,5 @@ const treeAt = (depth: number): Parser<LogicTree> =>
     return choice<LogicTree>(attempt(member), group)
   })
 
-/** `and(...)`, `or(...)`, `not.and(...)`, `not.or(...)`, or a filter inside of one of them. */
+/** `and(...)`, `or(...)`, `not.and(...)`, `not.or(...)`, or a filter inside one of these. */
 export const logicTree: Parser<LogicTree> = treeAt(0)

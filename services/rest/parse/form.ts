@@ -1,6 +1,6 @@
 /**
  * Decodes a form (application/x-www-form-urlencoded) as it arrives, byte by byte. Time and memory are linear in the
- * bytes, wherever chunks are split. Invalid UTF-8 becomes U+FFFD, since Postgres refuses it.
+ * bytes, wherever chunks are split. Invalid UTF-8 becomes U+FFFD, since Postgres refuses invalid UTF-8.
  */
 
 import type { Bytes } from '../../../wire/messages.ts'
@@ -15,19 +15,21 @@ const percent = 0x25
 const plus = 0x2b
 const space = 0x20
 
-/** Bytes decoded at a time; all readers share the buffer, since none of them awaits in the middle. */
+/**
+ * How many bytes are decoded at a time. All readers share the buffer, since no reader awaits while it uses the buffer.
+ */
 const sliceBytes = 8_192
 /** A percent sign and a digit may be pending. */
 const scratch = Buffer.allocUnsafe(sliceBytes + 2)
 
-/** -1 if it is not a hexadecimal digit. */
+/** Returns -1 if the byte is not a hexadecimal digit. */
 function digitOf(byte: number): number {
   if (byte >= 0x30 && byte <= 0x39) return byte - 0x30
   const lower = byte | 0x20
   return lower >= 0x61 && lower <= 0x66 ? lower - 0x57 : -1
 }
 
-/** Receives fields: a name, its value in parts, and its end. */
+/** Receives the fields: a name, its value in parts, and its end. */
 type FormSink = { begin(name: string): void; text(part: string): void; endField(): void }
 
 class FormReader {
@@ -37,7 +39,7 @@ class FormReader {
   #nameLength = 0
   #isNameTruncated = false
   #isInValue = false
-  /** Whether the field has any bytes: nothing between two ampersands is not a field. */
+  /** Whether the field has any bytes. Two adjacent ampersands have no field between them. */
   #hasBegun = false
   #parts = 1
   /** Pending: 1 a percent sign, 2 a percent sign and a digit. */
@@ -53,7 +55,7 @@ class FormReader {
   push(chunk: Buffer): void {
     for (let from = 0; from < chunk.length; from += sliceBytes) {
       const end = Math.min(chunk.length, from + sliceBytes)
-      for (let at = from; at < end; at++) this.#byte(chunk[at] as number) // at is within the chunk
+      for (let at = from; at < end; at++) this.#byte(chunk[at] as number) // `at` is within the chunk
       this.#passOn()
     }
   }
@@ -84,7 +86,7 @@ class FormReader {
     }
   }
 
-  /** Whether the byte belongs to the escape; if not, the pending bytes are literal. */
+  /** Whether the byte belongs to the escape. If not, the pending bytes are literal. */
   #continueEscape(byte: number): boolean {
     const digit = digitOf(byte)
     if (digit === -1) {
@@ -141,7 +143,7 @@ class FormReader {
 
 export type Fields = readonly (readonly [name: string, value: Bytes])[]
 
-/** The fields of a form. */
+/** Collects the fields of a form. */
 export class FormFieldsReader {
   readonly #fields: [name: string, value: Pieces][] = []
   readonly #reader: FormReader
@@ -173,7 +175,7 @@ export class FormFieldsReader {
   }
 }
 
-/** A form as one JSON object of strings. */
+/** Writes a form as one JSON object of strings. */
 export class FormRecordReader {
   readonly #json = new Pieces()
   readonly #names = new Set<string>()

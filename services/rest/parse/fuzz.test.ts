@@ -1,4 +1,4 @@
-/** Any client input is parsed or refused with a RestError, in limited time. */
+/** The service parses any client input or refuses it with a RestError, in limited time. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { RequestHead } from '../../http/message.ts'
@@ -28,7 +28,7 @@ function attempt(sent: Partial<Sent>): 'parsed' | string {
   }
 }
 
-/** Pieces of the grammar, in any order, between arbitrary characters. */
+/** Pieces of the grammar in any order, between arbitrary characters. */
 const piece = fc.oneof(
   fc.constantFrom(
     ...['select', 'order', 'limit', 'offset', 'columns', 'on_conflict', 'and', 'or', 'not', 'a', 'b.c', 'count()'],
@@ -63,7 +63,7 @@ const query = fc.oneof(
       fc.tuple(key, text).map(([name, value]) => `${name}=${value}`),
       { maxLength: 4 },
     )
-    .map(list => list.join('&')), // many grammars at once
+    .map(list => list.join('&')), // One query string uses many grammars.
 )
 const mediaType = fc.constantFrom(
   ...['application/json', 'text/csv', 'application/x-www-form-urlencoded', 'text/plain', 'application/octet-stream'],
@@ -100,7 +100,7 @@ const body = fc.oneof(
   text.map(one => Buffer.from(one)),
 )
 
-test('any request is parsed or refused', () => {
+test('the service parses or refuses any request', () => {
   const seen = new Set<string>()
   fc.assert(
     fc.property(fc.record({ method, path, query, headers, body }), request => {
@@ -114,7 +114,7 @@ test('any request is parsed or refused', () => {
   )
 })
 
-describe('a long text is refused or parsed in time', () => {
+describe('the service parses or refuses a long text in time:', () => {
   const length = 200_000
   const prefixes = ['', 'a=', 'a=eq.', 'a=in.(', 'select=', 'select=a->', 'order=', 'and=(', 'and=(a.eq.', 'columns=']
   const units = [
@@ -145,21 +145,21 @@ describe('a long text is refused or parsed in time', () => {
   ]
   const pairs = prefixes.flatMap(prefix => units.map(unit => [prefix, unit] as const))
 
-  // Only CPU time counts: wall time depends on the machine's load.
-  test('of one repeated piece', { timeout: 600_000 }, () => {
+  // Measures CPU time, because wall time depends on the machine's load.
+  test('a text of one repeated piece', { timeout: 600_000 }, () => {
     const slow = pairs.flatMap(([prefix, unit]) => {
       const repeated = unit.repeat(length / unit.length)
       const spent = cpuTimeOf(() => {
         attempt({ query: prefix + repeated })
         attempt({ query: `${prefix}${repeated}"` })
       })
-      // Quadratic time at this length needs many seconds; linear time needs some hundredths of one.
+      // At this length, quadratic time is many seconds. Linear time is some hundredths of a second.
       return spent > 2_000_000 ? [`${prefix}${unit}: ${spent / 1_000} ms`] : []
     })
     expect(slow).toEqual([])
   })
 
-  test('in a header, a path or a body', () => {
+  test('a text in a header, a path or a body', () => {
     for (const unit of [
       ...units,
       '0-',

@@ -30,9 +30,8 @@ function valueShape(value: unknown): JsonShape {
 }
 
 /**
- * Undefined if it is not JSON. Keys with escapes are excluded: V8 13.6 confuses one with another that it parsed before
- * ({"\\\\":1}, then {"\
- * ":1}), so JSON.parse is unreliable for them.
+ * Undefined if the text is not JSON. Excludes keys with escapes: V8 13.6 confuses an escaped key with another one that
+ * it parsed before ({"\\\\":1}, then {"\ ":1}), so JSON.parse is unreliable for escaped keys.
  */
 function parsedShape(text: string): Partial<JsonShape> | undefined {
   let value: unknown
@@ -283,7 +282,7 @@ describe('the scanner agrees with JSON.parse', () => {
   })
 })
 
-test('JSON has a nesting limit', () => {
+test('the scanner limits the nesting of JSON', () => {
   const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth)
   expect(shape(nested(maximumJsonDepth)).kind).toBe('array')
   expect(refusal(() => shape(nested(maximumJsonDepth + 1))).details).toContain(String(maximumJsonDepth))
@@ -292,16 +291,16 @@ test('JSON has a nesting limit', () => {
   expect(refusal(() => shape(records(maximumJsonDepth + 1))).details).toContain(String(maximumJsonDepth))
 })
 
-describe('its memory is limited', () => {
+describe("the scanner's memory is limited", () => {
   const many = (count: number) => `{${Array.from({ length: count }, (_, number) => `"k${number}":1`).join()}}`
 
-  test('in the number of keys', () => {
+  test('for many keys', () => {
     expect(shape(many(maximumKeys)).keys).toHaveLength(maximumKeys)
     expect(shape(many(maximumKeys + 50)).keys).toHaveLength(maximumKeys)
     expect(shape(`[${many(maximumKeys + 50)},${many(maximumKeys + 50)}]`)).toMatchObject({ isUniform: true })
   })
 
-  test('in their length, however they are split', () => {
+  test('for long keys, however they are split', () => {
     const long = 'k'.repeat(100 * maximumKeyBytes)
     const expected = `${'k'.repeat(maximumKeyBytes)}…`
     for (const positions of [[], [500], [5_000, 20_000], [maximumKeyBytes + 2]]) {

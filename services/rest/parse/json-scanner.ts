@@ -1,12 +1,12 @@
 /**
- * Scans JSON (RFC 8259) as it arrives, byte by byte, without building values: whether it is valid, how deep it nests,
- * and the keys of its records, which are the object itself or the objects of a list. Time is linear in the bytes, and
- * memory only grows with the first record's keys, wherever a body is split.
+ * Scans JSON (RFC 8259) as it arrives, byte by byte, without building values. It checks whether the JSON is valid and
+ * how deep it nests. It collects the keys of the records: the object itself, or a list's objects. Time is linear in the
+ * bytes, and memory grows only with the first record's keys, wherever a body is split.
  */
 import { invalidJson, jsonTooDeep } from '../errors/catalogue.ts'
 import { maximumKeyBytes, RecordKeys } from './record-keys.ts'
 
-/** Maximum nesting of JSON. Postgres parses JSON recursively, within its stack limit. */
+/** The maximum nesting of JSON. Postgres parses JSON recursively, within its stack limit. */
 export const maximumJsonDepth = 500
 const quote = 0x22
 const backslash = 0x5c
@@ -21,7 +21,7 @@ const plus = 0x2b
 const point = 0x2e
 const zero = 0x30
 
-/** What may follow. */
+/** The scanner's states: what may follow. */
 const atValue = 0
 const atFirstElement = 1
 const atFirstKey = 2
@@ -54,7 +54,7 @@ const escapes = new Set(Buffer.from('"\\/bfnrt'))
 
 export type JsonShape = {
   readonly kind: 'object' | 'array' | 'scalar'
-  /** Of the object, or of the list's first object, in the order of Object.keys; at most `maximumKeys`. */
+  /** The keys of the object, or of the list's first object, in the order of Object.keys. At most `maximumKeys`. */
   readonly keys: readonly string[]
   /** For a list: whether all elements are objects with the same keys. */
   readonly isUniform: boolean
@@ -62,32 +62,32 @@ export type JsonShape = {
 
 export class JsonScanner {
   #state = atValue
-  /** The state to return to after an escape: in a key or in a string value. */
+  /** The state after an escape: in a key or in a string value. */
   #outer = inString
   #depth = 0
   /** For each nesting depth: 1 if the open container is an object, 0 if it is a list. */
   readonly #isObject = new Uint8Array(maximumJsonDepth + 1)
-  /** The rest of `true`, `false` or `null`, or the number of remaining digits of an escape. */
+  /** The rest of `true`, `false` or `null`, or how many digits of an escape remain. */
   #literal = noBytes
   #literalAt = 0
   #digits = 0
 
   #kind: JsonShape['kind'] | undefined
   readonly #keys = new RecordKeys()
-  /** The depth of record keys. */
+  /** The nesting depth of record keys. */
   #recordDepth = 1
-  /** The part of a record's key in earlier chunks. */
+  /** The part of a record's key that arrived in earlier chunks. */
   #keyBefore = noBytes
   #isKeyEscaped = false
   #isKeyTruncated = false
 
-  /** @throws RestError if it cannot be JSON, or nests too deep */
+  /** @throws RestError if the bytes cannot be JSON, or nest too deep */
   push(chunk: Buffer): void {
     const { length } = chunk
     let state = this.#state
     let keyFrom = 0
     for (let at = 0; at < length; at++) {
-      let byte = chunk[at] as number // at is within the chunk
+      let byte = chunk[at] as number // `at` is within the chunk
       switch (state) {
         case inString:
         case inKey:
@@ -155,7 +155,7 @@ export class JsonScanner {
           if (++this.#literalAt === this.#literal.length) state = afterValue
           break
         default: {
-          // A number ends at any other byte, which is then processed again.
+          // A number ends at any other byte. The scanner processes this byte again.
           while (state !== afterValue) {
             while ((state === inInteger || state === inFraction) && isDigit(byte) && at + 1 < length) {
               byte = chunk[++at] as number // as above
@@ -224,7 +224,7 @@ export class JsonScanner {
     this.#depth--
   }
 
-  /** The state after one more byte of a number, `afterValue` if the byte is not part of it. */
+  /** The state after one more byte of a number. `afterValue` if the byte is not part of the number. */
   #number(byte: number, state: number): number {
     switch (state) {
       case afterMinus:
@@ -255,7 +255,7 @@ export class JsonScanner {
     throw invalidJson()
   }
 
-  /** The start of a record's key that ends in another chunk. */
+  /** The start of a record's key. The key ends in another chunk. */
   #keepKey(chunk: Buffer, from: number): void {
     const available = maximumKeyBytes - this.#keyBefore.length
     const end = Math.min(chunk.length, from + available)

@@ -1,4 +1,4 @@
-/** Media types of Accept and Content-Type (RFC 9110 section 8.3.1 and 12.5.1). */
+/** Media types of Accept and Content-Type (RFC 9110, sections 8.3.1 and 12.5.1). */
 
 type PlanOption = 'analyze' | 'verbose' | 'settings' | 'buffers' | 'wal'
 
@@ -13,16 +13,16 @@ export type MediaType =
       readonly options: readonly PlanOption[]
     }
   | { readonly kind: 'any' }
-  /** `name` in lower case and without parameters. */
+  /** `name` is in lower case and has no parameters. */
   | { readonly kind: 'named'; readonly name: string }
 
 const planOptions: readonly PlanOption[] = ['analyze', 'verbose', 'settings', 'buffers', 'wal']
 const withCharset = new Set(['text/csv', 'text/plain', 'text/xml', 'application/openapi+json', 'application/geo+json'])
 
-/** `name` in lower case, and so are parameter names. */
+/** `name` and the parameters' names are in lower case. */
 export type AcceptedType = { readonly name: string; readonly parameters: ReadonlyMap<string, string> }
 
-/** Splits at a separator outside of double quotes. */
+/** Splits at separators outside of double quotes. */
 function split(text: string, separator: ',' | ';'): string[] {
   if (!text.includes('"')) return text.split(separator)
   return text.match(separator === ',' ? /(?:"(?:\\.|[^"\\])*"?|[^",])+/g : /(?:"(?:\\.|[^"\\])*"?|[^";])+/g) ?? []
@@ -66,7 +66,7 @@ function understood({ name, parameters }: AcceptedType): MediaType {
   }
 }
 
-/** The types of Accept, best first: by quality, then by specificity. */
+/** The types in Accept, best first: by quality, then by specificity. */
 export function acceptedTypes(header: string): AcceptedType[] {
   return split(header, ',')
     .map(part => part.trim())
@@ -82,7 +82,7 @@ export function acceptedTypes(header: string): AcceptedType[] {
     .map(({ parsed }) => parsed)
 }
 
-/** The same, parsed. A missing header means any type, an empty one none. */
+/** Returns the parsed types. A missing header means any type. An empty header means no type. */
 export function parseAccept(header: string | undefined): MediaType[] {
   if (header === undefined || header === '*/*') return [{ kind: 'any' }]
   return acceptedTypes(header).map(understood)
@@ -130,6 +130,6 @@ export function contentType(type: MediaType): string {
   }
 }
 
-/** Media types as in error texts. */
+/** Media types as error texts name them. */
 export const namesOf = (types: readonly MediaType[]): string[] =>
   types.map(type => contentType(type).replace('; charset=utf-8', ''))

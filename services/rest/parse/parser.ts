@@ -1,12 +1,12 @@
 /**
  * Parser combinators. A failed parser knows how far the text matched and what was expected. Choice, backtracking and
- * error merging follow Parsec (Leijen and Meijer, 2001), which PostgREST uses: the conformance cases and
- * differential.test.ts compare the text and column of each error. Neither has tabs or line breaks, which count as one
- * character here.
+ * error merging follow Parsec (Leijen and Meijer, 2001), which PostgREST uses. The conformance cases and
+ * differential.test.ts compare the text and column of each error. They contain no tabs or line breaks, so both count as
+ * one character here.
  */
 import { unparsable } from '../errors/catalogue.ts'
 
-/** Why no more was read: at `found` is an unexpected character; `refused` was read and should not have been. */
+/** Why the parser stopped: at `found` is an unexpected character. `refused` was read, but is not allowed. */
 type Expectation = {
   readonly at: number
   readonly found: number | undefined
@@ -14,7 +14,9 @@ type Expectation = {
   readonly expected: readonly string[]
 }
 
-/** `consumed`: whether it read past its start. A choice tries its alternatives only if it did not. */
+/**
+ * `consumed`: whether the parser read past its start. A choice tries its next alternative only if the parser did not.
+ */
 type Success<T> = {
   readonly ok: true
   readonly consumed: boolean
@@ -33,7 +35,7 @@ const isNothing = ({ found, refused, expected }: Expectation): boolean =>
 const union = (one: readonly string[], other: readonly string[]): readonly string[] =>
   other.every(text => one.includes(text)) ? one : [...new Set([...one, ...other])]
 
-/** Of two errors, the one later in the text is kept. At the same position they are merged. */
+/** Keeps the error that is later in the text. Merges errors at the same position. */
 function merged(one: Expectation, other: Expectation): Expectation {
   if (isNothing(other)) return isNothing(one) && other.at > one.at ? other : one
   if (isNothing(one) || other.at > one.at) return other
@@ -69,8 +71,8 @@ export const always =
 export const never: Parser<never> = (_, at) => ({ ok: false, consumed: false, left: nothing(at) })
 
 /**
- * One of several words, with one pattern; otherwise `otherwise` gives the error. The pattern is sticky, and matches
- * only a word.
+ * Matches one of several words with one pattern. If no word matches, `otherwise` gives the error. The pattern is
+ * sticky, and matches only these words.
  */
 export const found =
   <T extends string>(pattern: RegExp, words: Parser<T>): Parser<T> =>
@@ -81,7 +83,7 @@ export const found =
     return word === undefined ? words(text, at) : success(at + word.length, word as T, true)
   }
 
-/** Exactly this text. If only its first characters match, it has consumed them. */
+/** Matches exactly this text. If only the text's first characters match, the parser has consumed them. */
 export function token(word: string): Parser<string> {
   const expected = [JSON.stringify(word)]
   return (text, at) => {
@@ -93,7 +95,7 @@ export function token(word: string): Parser<string> {
   }
 }
 
-/** One or more characters of a sticky pattern, as many as possible; `expected` names what else could have followed. */
+/** Matches one or more characters of a sticky pattern, as many as possible. `expected` names what else could follow. */
 export const some =
   (pattern: RegExp, expected: readonly string[] = []): Parser<string> =>
   (text, at) => {
@@ -103,7 +105,7 @@ export const some =
     return success(at + found.length, found, true, unexpected(at + found.length, expected).left)
   }
 
-/** The same, or none. */
+/** The same for zero or more characters. */
 export const any =
   (pattern: RegExp, expected: readonly string[] = []): Parser<string> =>
   (text, at) => {
@@ -112,7 +114,7 @@ export const any =
     return success(at + found.length, found, found !== '', unexpected(at + found.length, expected).left)
   }
 
-/** A sequence; the second parser depends on the first result. */
+/** A sequence. The second parser depends on the first result. */
 export const chain =
   <T, U>(first: Parser<T>, next: (value: T) => Parser<U>): Parser<U> =>
   (text, at) => {
@@ -130,13 +132,13 @@ export const map = <T, U>(parser: Parser<T>, change: (value: T) => U): Parser<U>
   }
 }
 
-/** The first result of two in sequence. */
+/** A sequence that returns the first result. */
 export const before = <T>(first: Parser<T>, second: Parser<unknown>): Parser<T> =>
   chain(first, value => map(second, () => value))
-/** The second result of two in sequence. */
+/** A sequence that returns the second result. */
 export const after = <T>(first: Parser<unknown>, second: Parser<T>): Parser<T> => chain(first, () => second)
 
-/** The first alternative that matches; one that fails after consuming input ends the choice. */
+/** Returns the first alternative that matches. If an alternative fails after it consumed input, the choice fails. */
 export const choice =
   <T>(...parsers: readonly Parser<T>[]): Parser<T> =>
   (text, at) => {
@@ -150,7 +152,7 @@ export const choice =
     return { ok: false, consumed: false, left }
   }
 
-/** Failure counts as not having consumed input. */
+/** A failure counts as not having consumed input. */
 export const attempt =
   <T>(parser: Parser<T>): Parser<T> =>
   (text, at) => {
@@ -161,7 +163,7 @@ export const attempt =
 export const optional = <T>(parser: Parser<T>): Parser<T | undefined> =>
   choice<T | undefined>(parser, always(undefined))
 
-/** Whether it matches, without consuming it. */
+/** Checks whether the parser matches, without consuming input. */
 export const ahead =
   (parser: Parser<unknown>): Parser<undefined> =>
   (text, at) => {
@@ -169,7 +171,7 @@ export const ahead =
     return found.ok ? success(at, undefined, false) : found
   }
 
-/** Refuses a character that a sticky pattern matches. `isPassed`: if true, the position is after that character. */
+/** Refuses a character that a sticky pattern matches. `isPassed`: the position is after that character. */
 const unless =
   (pattern: RegExp, isPassed: boolean, expected: readonly string[]): Parser<undefined> =>
   (text, at) => {
@@ -181,11 +183,11 @@ const unless =
     return { ok: false, consumed: false, left }
   }
 
-/** Requires that no such character follows; `expected` names it in errors if the next parser fails as well. */
+/** Requires that no such character follows. `expected` names it in errors if the next parser fails as well. */
 export const notBefore = (pattern: RegExp, expected: readonly string[] = none): Parser<undefined> =>
   unless(pattern, true, expected)
 
-/** Replaces the expectation, if no input was consumed. */
+/** Replaces the expectation if the parser consumed no input. */
 export const named =
   <T>(name: string, parser: Parser<T>): Parser<T> =>
   (text, at) => {
@@ -196,7 +198,7 @@ export const named =
 
 export const end: Parser<undefined> = named('end of input', unless(/[\s\S]/uy, false, none))
 
-/** Caches the last result and its position, for parsers tried several times at one position. */
+/** Caches the last result and its position, because several alternatives try this parser at one position. */
 export function once<T>(parser: Parser<T>): Parser<T> {
   let last: { text: string; at: number; found: Success<T> | Failure } | undefined
   return (text, at) => {
@@ -205,7 +207,7 @@ export function once<T>(parser: Parser<T>): Parser<T> {
   }
 }
 
-/** As many as possible. `joined`: merges the remaining expectations of the last result into those after it. */
+/** Matches as many as possible. `joined`: merges the last result's remaining expectations into those after it. */
 const repeated =
   <T>(parser: Parser<T>, joined: boolean): Parser<T[]> =>
   (text, at) => {
@@ -225,11 +227,11 @@ const repeated =
 
 export const many = <T>(parser: Parser<T>): Parser<T[]> => repeated(parser, true)
 
-/** One or more, separated. */
+/** Matches one or more items with separators between them. */
 export const list = <T>(parser: Parser<T>, separator: Parser<unknown>): Parser<T[]> =>
   chain(parser, first => map(repeated(after(separator, parser), false), rest => [first, ...rest]))
 
-/** A text as PostgREST quotes it in errors. */
+/** A text with quotes, as in PostgREST's errors. */
 function escaped(text: string, quote: '"' | "'"): string {
   const short: Record<string, string> = { '\n': '\\n', '\t': '\\t', '\r': '\\r', '\\': '\\\\', [quote]: `\\${quote}` }
   return [...text]
@@ -256,7 +258,7 @@ function described(text: string, { found, refused, expected }: Expectation): str
     .join(' ')
 }
 
-/** Nested too deep, at any position. */
+/** An error of too deep nesting, at any position. */
 class TooMuch extends Error {
   readonly at: number
 
@@ -283,7 +285,10 @@ export function atMost<T>(maximum: number, of: string, parser: Parser<T>): Parse
   }
 }
 
-/** Parses a text; a mismatch is RST100 with `what`, the text, and the position. Text after the match is not read. */
+/**
+ * Parses a text. If the text does not match, throws RST100 with `what`, the text and the position. Ignores text after
+ * the match.
+ */
 export function parse<T>(what: string, text: string, parser: Parser<T>, shown = text): T {
   const refuse = (at: number, details: string) => unparsable(what, shown, [...text.slice(0, at)].length + 1, details)
   try {

@@ -16,7 +16,7 @@ const queryParameters = (body: string): [string, string][] =>
 
 type How = Partial<Pick<BodyForm, 'forFunction' | 'keysAreNamed'>>
 
-/** Arrives in these parts. */
+/** The body arrives in these parts. */
 function readParts(parts: readonly Buffer[], contentType?: string, { forFunction, keysAreNamed }: How = {}): Payload {
   const reader = payloadReader(bodyForm(contentType, forFunction ?? false, keysAreNamed ?? false))
   for (const part of parts) reader.push(part)
@@ -26,14 +26,14 @@ const read = (body: string | Buffer, contentType?: string, how?: How) =>
   readParts([Buffer.from(body)], contentType, how)
 const refused = (body: string, contentType?: string, how?: How) => refusal(() => read(body, contentType, how))
 
-/** The JSON of a payload; for CSV with column names as keys. */
+/** The JSON of a payload. For CSV, the keys are column names. */
 function jsonOf(payload: Payload): unknown {
   if (payload.kind !== 'json') throw new Error('it is no JSON')
   const { json, csvKeys } = payload
   const text = typeof json === 'string' ? json : Buffer.concat(piecesOf(json)).toString()
   const value: unknown = JSON.parse(text)
   if (csvKeys === undefined) return value
-  const rows = value as Record<string, unknown>[] // the JSON of CSV
+  const rows = value as Record<string, unknown>[] // The JSON of CSV.
   return rows.map(row => Object.fromEntries(Array.from(csvKeys, ([name, key]) => [name, row[key]])))
 }
 
@@ -53,7 +53,7 @@ describe('JSON', () => {
     }
   })
 
-  test.each(['5', 'null', '"a"', 'true'])('%s has no row for a relation, and may be an argument', body => {
+  test.each(['5', 'null', '"a"', 'true'])('%s has no row for a relation, but can be an argument', body => {
     expect(read(body)).toEqual({ kind: 'json', json: '[]', isArray: true, keys: [] })
     expect(read(body, undefined, { forFunction: true })).toMatchObject({ json: Buffer.from(body), keys: [] })
   })
@@ -70,24 +70,24 @@ describe('JSON', () => {
     '[{"a":1},null]',
     '[[]]',
     '[{"toString":1},{"a":1}]',
-  ])('%s has rows with different keys: RST102', body => {
+  ])('%s has rows with different keys and gets RST102', body => {
     expect(refused(body)).toMatchObject({ code: 'RST102', message: 'All object keys must match' })
   })
 
-  test('with columns is not checked', () => {
+  test('with columns: the keys are not checked', () => {
     const named = { keysAreNamed: true }
     expect(read('[{"a":1},{"b":1}]', undefined, named)).toMatchObject({ isArray: true, keys: undefined })
     expect(read('\n\t {"a":1}', undefined, named)).toMatchObject({ isArray: false, keys: undefined })
     expect(read('1', undefined, named)).toMatchObject({ isArray: true, keys: undefined })
   })
 
-  test('absent is an empty object for a function', () => {
+  test('that is missing is an empty object for a function', () => {
     const empty = { kind: 'json', json: '{}', isArray: false }
     expect(read('', undefined, { forFunction: true })).toEqual({ ...empty, keys: [] })
     expect(read('', undefined, { forFunction: true, keysAreNamed: true })).toEqual({ ...empty, keys: undefined })
   })
 
-  test('has a nesting limit for brackets outside strings', () => {
+  test('has a nesting limit for brackets outside of strings', () => {
     const nested = (depth: number) => `{"a":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`
     for (const keysAreNamed of [false, true]) {
       expect(read(nested(maximumJsonDepth), undefined, { keysAreNamed })).toMatchObject({ kind: 'json' })
@@ -98,11 +98,11 @@ describe('JSON', () => {
     }
   })
 
-  test('is read as JSON.parse reads it, or refused', () => {
+  test('is read as JSON.parse reads it, or is refused', () => {
     fc.assert(
       fc.property(fc.array(fc.dictionary(fc.string(), fc.jsonValue())), rows => {
         const text = JSON.stringify(rows)
-        // As JSON: no key differs from an empty key.
+        // As in JSON: a missing key differs from an empty key.
         const keysOf = (row: object) => JSON.stringify(Object.keys(row).sort())
         if (rows.some(row => keysOf(row) !== keysOf(rows[0] ?? {}))) expect(refused(text).code).toBe('RST102')
         else expect(read(text)).toMatchObject({ isArray: true, keys: Object.keys(rows[0] ?? {}) })
@@ -171,7 +171,7 @@ describe('CSV', () => {
     expect(refused(text, 'text/csv')).toMatchObject({ code: 'RST102', status: 400, message })
   })
 
-  test('of any fields is read back', () => {
+  test('with any fields is read without loss', () => {
     const field = fc.string({ unit: fc.constantFrom('a', '"', ',', '\r', '\n', ' ', 'é') })
     const width = fc.integer({ min: 1, max: 4 })
     const table = width.chain(size => fc.array(fc.array(field, { minLength: size, maxLength: size })))
@@ -252,7 +252,7 @@ describe('CSV', () => {
     expect(reader.bufferedBytes).toBe(bufferedBytes)
   })
 
-  test('has no more columns than a relation can have', () => {
+  test('has at most as many columns as a relation can have', () => {
     const line = (fields: number) => 'a,'.repeat(fields - 1)
     expect(read(`${line(maximumFields)}a\n${line(maximumFields)}a`, 'text/csv')).toMatchObject({ keys: ['a'] })
     expect(refused(`${line(maximumFields + 1)}a`, 'text/csv')).toMatchObject({ code: 'RST102' })
@@ -273,7 +273,7 @@ describe('CSV', () => {
     }
   })
 
-  test('of 10 MB in one field or in very many is read', () => {
+  test('of 10 MB is read, in one field or in very many fields', () => {
     const large = 'x'.repeat(10_000_000)
     expect(read(`a\n"${large}"`, 'text/csv')).toMatchObject({ keys: ['a'] })
     expect(read(`a\n${large}`, 'text/csv')).toMatchObject({ keys: ['a'] })
@@ -344,7 +344,8 @@ describe('a form', () => {
           return payload.fields.map(([name, value]) => [name, Buffer.concat(piecesOf(value)).toString()])
         })
         expect(found).toEqual(expected)
-        // V8 13.6 confuses a key with an escape with another that it parsed before: JSON.parse is unreliable for those.
+        // V8 13.6 confuses an escaped key with another key that it parsed before, so JSON.parse is unreliable for such
+        // keys.
         const isPlain = ([name]: readonly [string, string]) => JSON.stringify(name) === `"${name}"`
         if (typeof expected !== 'string' && !expected.every(isPlain)) return
         const record = codeOr(() => jsonOf(readParts(parts(), type)))
@@ -360,7 +361,7 @@ describe('a form', () => {
     return payload.fields.map(([name, value]) => [name, Buffer.concat(piecesOf(value)).toString()])
   }
 
-  test('has escapes of two hexadecimal digits in either case, and no others', () => {
+  test('decodes only escapes of two hexadecimal digits, in upper or lower case', () => {
     const characters = Array.from({ length: 127 }, (_, index) => String.fromCharCode(index + 1))
     for (const character of characters.filter(one => one !== '&'))
       for (const body of [`a=%4${character}x`, `a=%${character}1x`, `%4${character}=`, `a=%4${character}`])
@@ -391,7 +392,7 @@ describe('a form', () => {
     for (const forFunction of [true, false]) expect(refused(body, type, { forFunction }).code).toBe('RST100')
   })
 
-  test('of large size is complete, wherever an escape is', () => {
+  test('that is large is complete, wherever an escape is', () => {
     for (const before of [8_186, 8_187, 8_188, 8_189, 8_190, 8_191])
       for (const sequence of ['%4', '%41', '%', '%C3%A9']) {
         const body = `a=${'x'.repeat(before)}${sequence}${'z'.repeat(8_200)}`
@@ -415,7 +416,7 @@ describe('a form', () => {
     expect(refused(`${most}b&`, type).code).toBe('RST100')
   })
 
-  test('of too many fields is refused', () => {
+  test('with too many fields is refused', () => {
     expect(refused('a&'.repeat(5_000_000), type).code).toBe('RST100')
   })
 })
@@ -424,7 +425,7 @@ test.each([
   ['text/plain', 'text'],
   ['text/xml; charset=utf-8', 'xml'],
   ['application/octet-stream', 'bytea'],
-])('%s is raw, and for functions only', (contentType, type) => {
+])('%s is raw, and only functions accept it', (contentType, type) => {
   const bytes = Buffer.from([0, 255, 10])
   expect(read(bytes, contentType, { forFunction: true })).toEqual({ kind: 'raw', type, bytes })
   expect(refused('x', contentType)).toMatchObject({ code: 'RST107', status: 415 })
@@ -436,14 +437,17 @@ test.each<[string, How, string, number]>([
   ['text/csv', {}, 'a\n1\n', '[{"0":"1"}'.length],
   ['application/x-www-form-urlencoded', {}, 'a=1', '{"a":"1'.length],
   ['application/x-www-form-urlencoded', { forFunction: true }, 'a=é&bc=12', 4],
-])('the memory of %s (%j) is known as it arrives', (contentType, { forFunction = false }, body, bufferedBytes) => {
-  const reader = payloadReader(bodyForm(contentType, forFunction, false))
-  expect(reader.bufferedBytes).toBe(0)
-  reader.push(Buffer.from(body))
-  expect(reader.bufferedBytes).toBe(bufferedBytes)
-})
+])(
+  'the reader knows the memory of %s (%j) as it arrives',
+  (contentType, { forFunction = false }, body, bufferedBytes) => {
+    const reader = payloadReader(bodyForm(contentType, forFunction, false))
+    expect(reader.bufferedBytes).toBe(0)
+    reader.push(Buffer.from(body))
+    expect(reader.bufferedBytes).toBe(bufferedBytes)
+  },
+)
 
-test('another type is RST107', () => {
+test('another content type gets RST107', () => {
   expect(refused('x', 'constructor')).toMatchObject({ code: 'RST107' })
   expect(refused('x', 'Image/PNG; a=b')).toMatchObject({ message: 'Content-Type not acceptable: image/png' })
   expect(refused('x', '', { forFunction: true }).code).toBe('RST107')
@@ -452,7 +456,10 @@ test('another type is RST107', () => {
 describe('time is linear in the bytes', () => {
   const small = 65_536
   const times = 32
-  /** CPU time, in parts as from a socket; the minimum of some attempts, because of garbage collection. */
+  /**
+   * Measures CPU time for a body in parts, as from a socket. Returns the minimum of some attempts, because of garbage
+   * collection.
+   */
   function spent(unit: string, length: number, contentType: string): number {
     const body = Buffer.from(unit.repeat(length / unit.length))
     const parts = Array.from({ length: length / small }, (_, index) => index * small)

@@ -1,6 +1,6 @@
 /**
- * Reads the body of a request as it arrives: as JSON that Postgres parses, or raw for a function with one unnamed
- * parameter. For JSON only its keys and shape are checked; Postgres receives the client's bytes.
+ * Reads a request's body as it arrives: as JSON that Postgres parses, or raw for a function with one unnamed parameter.
+ * The service checks only the JSON's keys and shape, and sends the client's bytes to Postgres.
  */
 
 import type { Bytes } from '../../../wire/messages.ts'
@@ -16,12 +16,12 @@ export type JsonPayload = {
   /** JSON text: an object, or an array of objects. */
   readonly json: Bytes | string
   readonly isArray: boolean
-  /** The keys that every object has; undefined if `columns` names them. */
+  /** The keys that every object has. Undefined if `columns` names the keys. */
   readonly keys: readonly string[] | undefined
-  /** For CSV: the JSON key by column name. */
+  /** For CSV: the JSON keys by column name. */
   readonly csvKeys?: ReadonlyMap<string, string>
 }
-/** Raw bytes of text/plain, text/xml or application/octet-stream. */
+/** The raw bytes of text/plain, text/xml or application/octet-stream. */
 type RawPayload = { readonly kind: 'raw'; readonly type: RawType; readonly bytes: Bytes }
 /** The fields of a form, for a function. */
 type FormPayload = { readonly kind: 'form'; readonly fields: Fields }
@@ -29,11 +29,11 @@ export type Payload = JsonPayload | RawPayload | FormPayload
 
 type RawType = 'text' | 'xml' | 'bytea'
 
-/** How to read a body; known before it arrives. */
+/** How to read a body. The request's head decides this. */
 export type BodyForm = {
   readonly type: 'json' | 'csv' | 'form' | RawType
   readonly forFunction: boolean
-  /** Whether `columns` names the keys of JSON, so that those of the body do not matter. */
+  /** Whether `columns` names the JSON's keys. If so, the body's own keys are not checked. */
   readonly keysAreNamed: boolean
 }
 
@@ -52,7 +52,7 @@ const typesByName: Readonly<Record<string, BodyForm['type']>> = {
 
 const isRaw = (type: BodyForm['type']): type is RawType => type === 'text' || type === 'xml' || type === 'bytea'
 
-/** The reader for a body of this Content-Type; RST107 if there is none. */
+/** The reader for a body of this Content-Type. RST107 if there is no reader. */
 export function bodyForm(contentType: string | undefined, forFunction: boolean, keysAreNamed: boolean): BodyForm {
   const name = contentType === undefined ? 'application/json' : contentTypeName(contentType)
   const type = Object.hasOwn(typesByName, name) ? typesByName[name] : undefined
@@ -64,7 +64,7 @@ export function bodyForm(contentType: string | undefined, forFunction: boolean, 
 
 /** Receives a body as it arrives, and takes ownership of the bytes. */
 interface PayloadReader {
-  /** Retained bytes. */
+  /** How many bytes are retained. */
   readonly bufferedBytes: number
   /** @throws RestError if the body is already invalid */
   push(chunk: Buffer): void
@@ -125,7 +125,7 @@ class JsonReader implements PayloadReader {
     // A value that is not an object is treated as a list, and Postgres reports the error.
     if (this.#form.keysAreNamed) return { ...complete, isArray: kind !== 'object', keys: undefined }
     if (!isUniform) throw unevenKeys()
-    // A number or string cannot be a row, so it writes nothing. A function may accept it as its parameter.
+    // A number or string cannot be a row, so no row is written. A function may accept it as its parameter.
     return kind === 'scalar' && !this.#form.forFunction ? emptyList : { ...complete, keys }
   }
 }

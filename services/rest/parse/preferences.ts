@@ -1,4 +1,4 @@
-/** The Prefer header (RFC 7240): known preferences, and unknown ones separately. */
+/** The Prefer header (RFC 7240): known preferences, and separately unknown preferences. */
 
 export type TimeZones = ReadonlySet<string> | 'any'
 
@@ -35,7 +35,7 @@ const none = {
   maxAffected: undefined,
 }
 
-/** The first of several values of a preference counts; for time zones even if it is unknown. */
+/** The first of several values of a preference decides. For time zones, this includes unknown values. */
 export function parsePreferences(header: string | undefined, timeZones: TimeZones): Preferences {
   if (header === undefined) return { ...none, invalid: [] }
   const found = new Map<string, string>()
@@ -56,11 +56,11 @@ export function parsePreferences(header: string | undefined, timeZones: TimeZone
   const chosen = {
     ...Object.fromEntries(Object.keys(none).map(key => [key, found.get(key)])),
     maxAffected: found.has('max-affected') ? Number(found.get('max-affected')) : undefined,
-  } as Omit<Preferences, 'invalid'> // each value was looked up in `choices` above
+  } as Omit<Preferences, 'invalid'> // Each value was found in `choices` above.
   return { ...chosen, invalid }
 }
 
-/** `Preference-Applied` for the applied ones, in a fixed order. */
+/** `Preference-Applied` with the applied preferences, in a fixed order. */
 export function appliedPreferences(preferences: Partial<Preferences>): string | undefined {
   const { resolution, missing, return: represented, count, tx, handling, timezone, maxAffected } = preferences
   const applied = [

@@ -7,7 +7,7 @@ import { maximumSelected } from './select.ts'
 const read = (query: string) => parseQuery(query, false)
 
 describe('a query string', () => {
-  test('that is empty selects everything', () => {
+  test('selects everything if it is empty', () => {
     expect(read('')).toEqual({
       select: [
         { kind: 'field', field: { name: '*', path: [] }, alias: undefined, cast: undefined, aggregate: undefined },
@@ -71,7 +71,7 @@ describe('a query string', () => {
     ['order=a.asc.up', 'order', '"nullsfirst" or "nullslast"'],
     ['order=a->b(c)', 'order', '"->>", "->", delimiter (.), "," or end of input'],
     ['a=up', 'filter', ''],
-  ])('reports what was expected: %s', (query, name, expected) => {
+  ])('reports what the parser expected: %s', (query, name, expected) => {
     const { message, details } = refusal(() => read(query))
     expect(message).toMatch(new RegExp(`parse ${name} `))
     expect(details).toContain(expected)
@@ -87,7 +87,7 @@ describe('a query string', () => {
     expect(refusal(() => read(Array(1_001).fill('a=eq.1').join('&'))).code).toBe('RST100')
   })
 
-  test('has filters for its resource and embedded ones', () => {
+  test('has filters for its resource and for embedded resources', () => {
     expect(read('a=eq.1&b.c.d->e=not.is.null&"b.c"=gt.2').filters).toEqual([
       {
         path: [],
@@ -204,7 +204,7 @@ describe('a query string', () => {
     }
   })
 
-  test('of a function has arguments, and filters if they parse as such', () => {
+  test('of a function has arguments; a value that parses as a filter is a filter', () => {
     expect(parseQuery('a=1&b=eq.2&a=not+a+filter&limit=1', true)).toMatchObject({
       parameters: [
         ['a', '1'],
@@ -225,7 +225,7 @@ describe('a query string', () => {
     expect(read(query).canonical).toBe(canonical)
   })
 
-  test('in canonical form is equivalent, whatever the order', () => {
+  test('in canonical form has the same meaning, whatever the order of its parameters', () => {
     const name = fc.string({ unit: 'grapheme', minLength: 1 }).filter(text => !text.includes('\0'))
     const parameters = fc.uniqueArray(fc.tuple(name, name), { selector: ([key]) => key })
     const encode = (list: readonly [string, string][]) =>

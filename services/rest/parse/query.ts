@@ -1,4 +1,4 @@
-/** Parses a query string: which parameter has which meaning, and for which resource. */
+/** Parses a query string: decides each parameter's meaning and its resource. */
 import { nulInQuery, tooManyParameters } from '../errors/catalogue.ts'
 import { dot, field, jsonPath, name, names, spaced } from './field.ts'
 import { filterValue, logicTree } from './filter.ts'
@@ -23,10 +23,10 @@ import { countOf } from './range.ts'
 import { maximumSelected, select } from './select.ts'
 import type { At, Field, Filter, LogicTree, OrderTerm, ParsedQuery, SelectItem } from './types.ts'
 
-/** Maximum parameters: each is compared with all earlier ones. */
+/** The maximum number of parameters. The parser compares each parameter with all earlier ones. */
 export const maximumParameters = 1_000
 
-/** Decodes percent-encoding and `+`; invalid UTF-8 becomes U+FFFD, since Postgres refuses it. */
+/** Decodes percent-encoding and `+`. Invalid UTF-8 becomes U+FFFD, since Postgres refuses invalid UTF-8. */
 export function decoded(text: string): string {
   const spaced = text.includes('+') ? text.replaceAll('+', ' ') : text
   if (!spaced.includes('%')) return spaced
@@ -41,7 +41,7 @@ export function decoded(text: string): string {
 
 type Parameter = [name: string, value: string]
 
-/** The parameters in order; one without `=` has no value. */
+/** The parameters in order. A parameter without `=` has no value. */
 export function queryParameters(query: string): [name: string, value: string | undefined][] {
   const parts = query.split('&', maximumParameters + 1)
   if (parts.length > maximumParameters) throw tooManyParameters(maximumParameters)
@@ -95,10 +95,12 @@ const orderTerm: Parser<OrderTerm> = spaced(
     chain(field, target => termOf(undefined, target)),
   ),
 )
-/** Postgres's maximum of sort terms equals its maximum of columns. A new parser for each text, since it counts. */
+/**
+ * Postgres's maximum of sort terms equals its maximum of columns. The parser counts, so each text needs a new parser.
+ */
 const order = (): Parser<OrderTerm[]> => list(atMost(maximumSelected, 'terms of an order', orderTerm), token(','))
 
-/** A whole number; other values are ignored. Postgres reports numbers that are too large. */
+/** A whole number. Other values are ignored. Postgres reports numbers that are too large. */
 const integer = (text: string): number | undefined => (/^ *-?[0-9]{1,100} *$/.test(text) ? countOf(text) : undefined)
 
 /** Splits `books.order` into `books` and `order`. The last word may be a keyword. */
@@ -114,8 +116,9 @@ const embeddable = new Set(['order', 'limit', 'offset', 'and', 'or'])
 const ownNames = new Set(['select', 'columns', 'on_conflict'])
 
 /**
- * Parses a request's query string; `ofFunction`: a call by GET, where a value that is not a filter is an argument. Of
- * several errors, the first in this order is reported: order, logic, columns, select, filters, on_conflict, limits.
+ * Parses a request's query string. `ofFunction`: the request calls a function by GET, and a value that is not a filter
+ * is an argument. Reports the first of several errors in this order: order, logic, columns, select, filters,
+ * on_conflict, limits.
  */
 export function parseQuery(query: string, ofFunction: boolean): ParsedQuery {
   const all = queryParameters(query)

@@ -28,7 +28,7 @@ describe('Range', () => {
     expect(parseRangeHeader(header)).toEqual(range)
   })
 
-  test('with an end before its start is RST103', () => {
+  test('with an end before its start gets RST103', () => {
     expect(rowsOf(parseRangeHeader('5-4'), 0, undefined)).toEqual({ offset: 0, limit: 0 })
     expect(refusal(() => rowsOf(parseRangeHeader('5-4'), 2, undefined))).toMatchObject({
       code: 'RST103',
@@ -54,11 +54,11 @@ test('limit and offset of the query string', () => {
   ] as const) {
     expect(refusal(() => rowsOf(header, limit, offset))).toMatchObject({ code: 'RST103', status: 416 })
   }
-  // For embeddings Postgres reports it.
+  // Postgres reports it for embeddings.
   expect(requestedRange(-1, -2)).toEqual({ offset: -2, limit: -1 })
 })
 
-test('a count that Postgres accepts is not rounded to one that it refuses', () => {
+test('a count that Postgres accepts is not rounded to a count that Postgres refuses', () => {
   expect(countOf(' 9223372036854775807 ')).toBe(2 ** 63 - 1024)
   expect([countOf('9223372036854775808'), countOf('-2'), countOf('9007199254740993')]).toEqual([2 ** 63, -2, 2 ** 53])
   expect(rowsOf({ offset: 2 ** 63, limit: undefined }, 2 ** 63, 10)).toEqual({ offset: 2 ** 63, limit: 10 })
@@ -70,7 +70,7 @@ const rows = ({ offset, limit }: Range) => {
   return all.slice(offset, limit === undefined ? undefined : offset + limit)
 }
 
-test('the intersection of ranges has the common rows', () => {
+test('the intersection of ranges has the rows that both contain', () => {
   fc.assert(
     fc.property(range, range, (one, other) => {
       const both = new Set(rows(other))

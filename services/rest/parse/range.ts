@@ -5,17 +5,17 @@ import type { Range } from './types.ts'
 export const unlimited: Range = { offset: 0, limit: undefined }
 const nothing: Range = { offset: 0, limit: 0 }
 
-/** The maximum of Postgres's bigint, and the largest smaller number in JavaScript. */
+/** The maximum of Postgres's bigint, and the next smaller number in JavaScript. */
 const bound = 2n ** 63n
 const lastBelow = 2 ** 63 - 1024
 
 /**
- * A count as a number. A count that Postgres accepts is not rounded to one that it refuses: no relation has as many
- * rows.
+ * Parses a count. A count that Postgres accepts must not be rounded to a count that Postgres refuses. No relation has
+ * as many rows.
  */
 const rounded = (count: bigint): number => (count < bound ? Math.min(Number(count), lastBelow) : Number(count))
 
-/** A count from digits with surrounding spaces. */
+/** Parses a count of digits with surrounding spaces. */
 export function countOf(digits: string): number {
   const count = Number(digits)
   return Number.isSafeInteger(count) ? count : rounded(BigInt(digits.trim()))
@@ -29,7 +29,7 @@ function sum(...counts: readonly number[]): number {
 }
 
 /**
- * `Range: 0-9` or `Range: 10-`; other values are ignored. If a range ends before its start, its limit is not above 0.
+ * `Range: 0-9` or `Range: 10-`. Other values are ignored. If a range ends before its start, its limit is 0 or negative.
  */
 export function parseRangeHeader(header: string | undefined): Range {
   const found = /^(?:items=)?([0-9]{1,100})-([0-9]{0,100})$/.exec(header?.trim() ?? '')
@@ -38,7 +38,7 @@ export function parseRangeHeader(header: string | undefined): Range {
   return { offset: countOf(first), limit: last === '' ? undefined : rounded(BigInt(last) - BigInt(first) + 1n) }
 }
 
-/** The rows of both ranges. */
+/** The rows that both ranges contain. */
 export function intersection(one: Range, other: Range): Range {
   const offset = Math.max(one.offset, other.offset)
   const limits = [one, other].flatMap(range =>
@@ -47,14 +47,14 @@ export function intersection(one: Range, other: Range): Range {
   return { offset, limit: limits.length === 0 ? undefined : Math.max(0, Math.min(...limits)) }
 }
 
-/** The range of `limit` and `offset`: empty if it ends before the first row. */
+/** The range of `limit` and `offset`. It is empty if it ends before the first row. */
 export function requestedRange(limit: number | undefined, offset = 0): Range {
   return limit !== undefined && offset + limit === 0 ? nothing : { offset, limit }
 }
 
 /**
- * The part of the header's range within `limit` and `offset` of the query string. An empty range is refused, unless the
- * request explicitly asks for no rows.
+ * The part of the header's range that is within the query string's `limit` and `offset`. Refuses an empty range, unless
+ * the request explicitly requests no rows.
  */
 export function rowsOf(header: Range, limit: number | undefined, offset: number | undefined): Range {
   const requested = requestedRange(limit, offset)
@@ -65,7 +65,7 @@ export function rowsOf(header: Range, limit: number | undefined, offset: number 
   return rows
 }
 
-/** Limited to a maximum of rows. */
+/** Limits a range to a maximum of rows. */
 export function capped({ offset, limit }: Range, maximum: number | undefined): Range {
   if (maximum === undefined) return { offset, limit }
   return { offset, limit: limit === undefined ? maximum : Math.min(limit, maximum) }

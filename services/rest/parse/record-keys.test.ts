@@ -1,14 +1,14 @@
 import { expect, test } from 'vitest'
 import { RecordKeys } from './record-keys.ts'
 
-/** As the scanner calls it, in the middle of a chunk. */
+/** Called as the scanner calls it, in the middle of a chunk. */
 const isTaken = (keys: RecordKeys, name: string): boolean => {
   const chunk = Buffer.from(`{"${name}":1}`)
   return keys.takesSame(chunk, 2, chunk.length - 4)
 }
 const readKey = (keys: RecordKeys, name: string): void => keys.key(Buffer.from(name), false, false)
 
-test('a key is only recognized by its bytes at its position in the first record', () => {
+test('a key is recognized only by its bytes and its position in the first record', () => {
   const keys = new RecordKeys()
   keys.begin()
   for (const name of ['a', 'bc', 'd']) {

@@ -1,16 +1,14 @@
 /**
- * Compares the keys of JSON records, as written in a body, with those of the first record. Only the first record's keys
- * are retained, and a key at the same position as in the first record costs one comparison of bytes.
+ * Compares the keys of JSON records, as the body spells them, with the first record's keys. Retains only the first
+ * record's keys. A key at the same position as in the first record needs only one comparison of bytes.
  */
 
-/**
- * One key more than a relation can have columns (Postgres manual, appendix K), so that at least one of them is unknown.
- */
+/** One key more than a relation can have columns (Postgres manual, appendix K), so at least one key is unknown. */
 export const maximumKeys = 1_601
-/** Retained bytes of a key as written: Postgres names are much shorter. */
+/** How many bytes of a key are retained, as written. Postgres names are much shorter. */
 export const maximumKeyBytes = 1_024
 
-/** A key as JSON.parse reads it; a truncated one ends with an ellipsis. */
+/** A key as JSON.parse reads it. A truncated key ends with an ellipsis. */
 function keyText(written: Buffer, isEscaped: boolean, isTruncated: boolean): string {
   const text = written.toString('utf8')
   if (isTruncated) return `${text}…`
@@ -18,10 +16,10 @@ function keyText(written: Buffer, isEscaped: boolean, isTruncated: boolean): str
   return isEscaped ? String(JSON.parse(`"${text}"`)) : text
 }
 
-/** The keys of records, compared with those of the first. */
+/** The records' keys, compared with the first record's keys. */
 export class RecordKeys {
   readonly #slots = new Map<string, number>()
-  /** As the first record writes them, in its order. */
+  /** The keys as the first record spells them, in its order. */
   readonly #written: Buffer[] = []
   /** The last record that had the key. */
   readonly #seenIn: number[] = []
@@ -38,7 +36,7 @@ export class RecordKeys {
     this.#distinct = 0
   }
 
-  /** Most records have the same key order: checks for the first record's key at this position. */
+  /** Most records have the same key order, so this checks for the first record's key at this position. */
   takesSame(chunk: Buffer, from: number, end: number): boolean {
     if (this.#record === 1) return false
     const expected = this.#written[this.#index]
@@ -48,7 +46,7 @@ export class RecordKeys {
     return true
   }
 
-  /** `written` is only decoded here. */
+  /** Only this method decodes `written`. */
   key(written: Buffer, isEscaped: boolean, isTruncated: boolean): void {
     const slot = this.#slotOf(keyText(written, isEscaped, isTruncated), written)
     this.#index++

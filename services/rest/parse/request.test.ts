@@ -51,7 +51,7 @@ describe('an action', () => {
     expect(read(method, path).body).toEqual(expected)
   })
 
-  test('at the root may be a function call', () => {
+  test('at the root can be a function call', () => {
     const rules = { rootFunction: 'api.root' }
     expect(action('GET', '/', {}, rules)).toMatchObject({ kind: 'call', name: 'api.root', atRoot: true })
     expect(action('POST', '/', {}, rules)).toMatchObject({ kind: 'call', method: 'POST', atRoot: true })
@@ -89,7 +89,7 @@ describe('a schema', () => {
   const latin1 = (text: string) => Buffer.from(text).toString('latin1')
   const schema = (method: string, headers: RequestHead['headers']) => read(method, '/a', { headers }).schema
 
-  test('is the default one, or is selected by a profile header', () => {
+  test('is the default schema, or a profile header selects it', () => {
     expect(schema('GET', {})).toBe('api')
     expect(schema('GET', { 'accept-profile': latin1('ünter') })).toBe('ünter')
     expect(schema('GET', { 'content-profile': latin1('ünter') })).toBe('api')
@@ -107,14 +107,14 @@ describe('a schema', () => {
   })
 })
 
-test.each(['limit=1', 'offset=1', 'limit=0'])('PUT with %s is RST114, whatever its body', query => {
+test.each(['limit=1', 'offset=1', 'limit=0'])('PUT with %s is RST114, whatever its body is', query => {
   const headers = { 'content-type': 'image/png' }
   expect(refusal(() => read('PUT', '/a', { headers, query: `id=eq.1&${query}` }))).toMatchObject({
     ...{ status: 400, code: 'RST114', message: 'limit/offset querystring parameters are not allowed for PUT' },
   })
 })
 
-test('all other parts are included', () => {
+test('the result has all other parts', () => {
   const headers = { prefer: 'count=exact', accept: 'text/csv', range: '1-2', 'content-type': 'text/csv' }
   expect(read('GET', '/a', { headers, query: 'limit=5' })).toMatchObject({
     ...{ preferences: { count: 'exact' }, accept: [{ kind: 'named', name: 'text/csv' }] },

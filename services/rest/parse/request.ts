@@ -1,4 +1,4 @@
-/** Parses a complete request: the resource, the action, and the form of the response. */
+/** Parses a complete request: the resource, the action, and the response's form. */
 import type { Headers, RequestHead } from '../../http/message.ts'
 import {
   functionTakesNo,
@@ -27,40 +27,40 @@ export type Action =
       readonly kind: 'call'
       readonly name: string
       readonly method: 'GET' | 'HEAD' | 'POST'
-      /** Whether it is the root function. */
+      /** Whether the function is the root function. */
       readonly atRoot: boolean
     }
 
 export type ApiRequest = {
   readonly action: Action
-  /** How the body is read; undefined if the action has none. */
+  /** How the body is read. Undefined if the action has no body. */
   readonly body: BodyForm | undefined
   readonly schema: string
   readonly query: ParsedQuery
   readonly preferences: Preferences
   readonly accept: readonly MediaType[]
-  /** Of the root's rows: from `limit`, `offset` and the Range header. */
+  /** The range of the root's rows: from `limit`, `offset` and the Range header. */
   readonly range: Range
-  /** Cursor of a read with keyset pagination; empty for the first page. */
+  /** The cursor of a read with keyset pagination. Empty for the first page. */
   readonly cursor: string | undefined
 }
 
-/** The configuration that parsing depends on. */
+/** The configuration that the parser needs. */
 export type RequestRules = {
   readonly schemas: readonly string[]
-  /** The root function, as schema and name or name alone. */
+  /** The root function: schema and name, or only the name. */
   readonly rootFunction: string | undefined
   readonly openApiDisabled: boolean
-  /** The cursor parameter; undefined if cursors are disabled. */
+  /** The cursor parameter. Undefined if cursors are disabled. */
   readonly keysetParameter?: string | undefined
-  /** Time zones that a request may name; `any`: Postgres decides. */
+  /** The time zones that a request may name. `any`: Postgres decides. */
   readonly timeZones: TimeZones
 }
 
 function segments(path: string): string[] {
   if (path === '/') return []
   const parts = path.split('/').slice(1)
-  // A function without a name is a valid request, and is not found.
+  // A function without a name is a valid request, but the service does not find the function.
   if (parts.includes('') && path !== '/rpc/') throw invalidPath()
   try {
     return parts.map(decodeURIComponent)
@@ -70,8 +70,8 @@ function segments(path: string): string[] {
 }
 
 /**
- * The canonical form of a path: minimal encoding. A pre-request function may compare the path, and another spelling
- * must not bypass it.
+ * The canonical form of a path, with minimal encoding. A pre-request function may compare the path, and another
+ * spelling must not bypass it.
  */
 export const canonicalPath = (path: string): string => `/${segments(path).map(encodeURIComponent).join('/')}`
 
@@ -100,7 +100,7 @@ function schemaOf(method: string, headers: Headers, schemas: readonly string[]):
   const isWrite = ['POST', 'PATCH', 'PUT', 'DELETE'].includes(method)
   const profile = isWrite ? headers['content-profile'] : headers['accept-profile']
   if (profile === undefined) return standard
-  // Node reads header bytes as Latin-1; schema names are UTF-8.
+  // Node reads header bytes as Latin-1. Schema names are UTF-8.
   const name = Buffer.from(profile, 'latin1').toString('utf8')
   if (schemas.includes(name)) return name
   throw schemaNotServed(name, schemas)
@@ -155,13 +155,13 @@ function bodyOf(action: Action, contentType: string | undefined, keysAreNamed: b
   }
 }
 
-/** The last of several counts. */
+/** The last count, if there are several. */
 const atRoot = (numbers: ParsedQuery['limits']): number | undefined =>
   numbers.findLast(({ path }) => path.length === 0)?.value
 
 /**
- * Parses a request. @throws RestError for the first fault in this order: path, method, schema, query string, range,
- * body's type.
+ * Parses a request. @throws RestError for the first error in this order: path, method, schema, query string, range,
+ * body's type
  */
 export function parseRequest(request: RequestHead, rules: RequestRules): ApiRequest {
   const { method, path, headers } = request

@@ -136,7 +136,7 @@ describe('syntax errors are RST100 with their position', () => {
   })
 })
 
-test('any quoted names are read unchanged', () => {
+test('the parser reads any quoted names unchanged', () => {
   const quote = (text: string) => `"${text.replace(/["\\]/g, '\\$&')}"`
   const name = fc.string({ unit: 'binary', minLength: 1 })
   fc.assert(

@@ -1,4 +1,4 @@
-/** The grammar of `select`: fields, embedded relations and spreads, nested. */
+/** The grammar of `select`: fields, embedded relations and spreads, in any nesting. */
 import { cast, comma, field, maximumDepth, name, spaced } from './field.ts'
 import {
   after,
@@ -80,7 +80,7 @@ const count: Parser<SelectField> = chain(alias, shown =>
     })),
   ),
 )
-/** Shared prefixes do not decide between them. */
+/** `max` and `min` share a prefix, so the parser tries both. */
 const aggregate: Parser<AggregateName> = choice(
   ...aggregateNames.map(one => {
     const found = map(token(one), () => one)
@@ -103,7 +103,9 @@ const column: Parser<SelectField> = chain(alias, shown =>
 )
 const fieldItem: Parser<SelectItem> = spaced(choice<SelectItem>(attempt(star), attempt(count), column))
 
-/** Postgres's maximum (54011); parsing and planning more would take seconds before Postgres refuses them. */
+/**
+ * Postgres's maximum (54011). Without this limit, the service would parse and plan for seconds before Postgres refuses.
+ */
 export const maximumSelected = 1_664
 
 const itemsAt = (depth: number): Parser<SelectItem[]> =>
@@ -118,5 +120,5 @@ const itemsAt = (depth: number): Parser<SelectItem[]> =>
     return choice<SelectItem[]>(list(atMost(maximumSelected, 'columns of a relation', item), comma), always([]))
   })
 
-/** A complete `select`; empty: nothing selected at this level. */
+/** A complete `select`. An empty text selects nothing at this level. */
 export const select: Parser<SelectItem[]> = itemsAt(0)

@@ -1,6 +1,6 @@
-/** A request before the schema cache is consulted: the first of the three stages (parse, plan, SQL). */
+/** A request before the service uses the schema cache. This is the first of three stages (parse, plan, SQL). */
 
-/** One step into a JSON value; an index counts from 0, or from the end if negative. */
+/** One step into a JSON value. An index counts from 0. A negative index counts from the end. */
 export type JsonStep = { readonly arrow: '->' | '->>'; readonly key: string | number }
 
 /** A column, or a value inside a JSON column. */
@@ -68,16 +68,19 @@ export type LogicTree =
 
 export type OrderTerm = {
   readonly field: Field
-  /** The embedded relation of the column. */
+  /** The embedded relation that contains the column. */
   readonly relation: string | undefined
   readonly direction: 'asc' | 'desc' | undefined
   readonly nulls: 'first' | 'last' | undefined
 }
 
-/** Requested rows: from `offset` on, at most `limit`. */
+/** The requested rows: from `offset` on, at most `limit`. */
 export type Range = { readonly offset: number; readonly limit: number | undefined }
 
-/** A parameter for the resource at the end of a path of embeddings; an empty path is the request's own resource. */
+/**
+ * A parameter for the resource at the end of a path of embeddings. If the path is empty, it is the request's own
+ * resource.
+ */
 export type At<T> = { readonly path: readonly string[]; readonly value: T }
 
 export type ParsedQuery = {
@@ -90,7 +93,7 @@ export type ParsedQuery = {
   readonly offsets: readonly At<number | undefined>[]
   readonly columns: readonly string[] | undefined
   readonly onConflict: readonly string[] | undefined
-  /** Arguments in a GET of a function. */
+  /** The arguments when GET calls a function. */
   readonly parameters: readonly (readonly [name: string, value: string])[]
   /** All parameters sorted by name and encoded again. */
   readonly canonical: string

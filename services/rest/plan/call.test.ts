@@ -21,7 +21,7 @@ const offer = (names: string[], unnamed?: Offer['unnamed']): Offer => ({ names: 
 const choose = (overloads: ReturnType<typeof f>[], offered: Offer) =>
   findRoutine(cacheOf({ routines: overloads }), own('f'), offered)
 
-describe('of overloads', () => {
+describe('among overloads,', () => {
   test.each([
     ['without arguments', [nothing, one, ofJson], offer([]), nothing],
     ['by name', [nothing, one, two], offer(['a']), one],
@@ -34,24 +34,24 @@ describe('of overloads', () => {
     ['by an empty key', [ofText], offer([''], 'json'), ofText],
     ['by a body of text', [nothing, ofJson, ofText], offer([], 'text'), ofText],
     ['by a body of bytes', [nothing, ofText, ofBytes], offer([], 'bytea'), ofBytes],
-  ])('one is found: %s', (_, overloads, offered, expected) => {
+  ])('one overload is selected: %s', (_, overloads, offered, expected) => {
     expect(choose(overloads, offered)).toBe(expected)
   })
 
   test.each([
-    ['too few names', [two], offer(['a'])],
-    ['too many names', [one], offer(['a', 'b'])],
+    ['too few arguments', [two], offer(['a'])],
+    ['too many arguments', [one], offer(['a', 'b'])],
     ['a raw body, which has no names', [nothing], offer([], 'text')],
     ['another body', [ofBytes, ofJson], offer([], 'text')],
     ['a body by GET', [ofJson], offer([])],
     ['the empty name', [ofText], offer([''])],
     ['a body for two unnamed parameters', [f(parameter('', 'json'), parameter('', 'json'))], offer([], 'json')],
     ['no overloads', [], offer([])],
-  ])('none is found: %s', (_, overloads, offered) => {
+  ])('no overload is selected: %s', (_, overloads, offered) => {
     expect(refusal(() => choose(overloads, offered))).toMatchObject({ status: 404, code: 'RST202' })
   })
 
-  test('records of CSV are no body of json', () => {
+  test('records of CSV are not a json body', () => {
     const cache = cacheOf({ routines: [ofJson] })
     const called = (type: string, body: string) =>
       planned('POST /rpc/f', { headers: { 'content-type': type }, body }, cache)
@@ -59,7 +59,7 @@ describe('of overloads', () => {
     expect(refusal(() => called('text/csv', 'a\n1\n')).code).toBe('RST202')
   })
 
-  test('an error repeats only a few names, and suggests nothing for a raw body', () => {
+  test('an error repeats only a few names, and suggests no function for a raw body', () => {
     const names = Array.from({ length: 101 }, (_, index) => `p${100 + index}`)
     const { message } = refusal(() => choose([one], offer(names)))
     expect(message).toContain('p199')
@@ -78,7 +78,7 @@ describe('of overloads', () => {
     )
   })
 
-  test('several are RST203', () => {
+  test('several matching overloads get RST203', () => {
     const text = f(parameter('a', 'text'))
     expect(refusal(() => choose([one, text], offer(['a'])))).toMatchObject({
       ...{ status: 300, code: 'RST203' },
@@ -119,7 +119,7 @@ describe('the error for an unknown function contains', () => {
     expect(refusalOf('frobnicat', offer([])).hint).toBe('Perhaps you meant to call the function test.frobnicate')
     expect(refusalOf('f', offer(['a', 'bb'])).hint).toBe('Perhaps you meant to call the function test.f(a, b)')
     expect(refusalOf('elephant', offer([])).hint).toBeNull()
-    // Six of ten letters are correct: a client that guesses names gets no suggestion.
+    // Six of ten letters are correct. A client that guesses names gets no suggestion.
     expect(refusalOf('frobni', offer([])).hint).toBeNull()
     expect(refusal(() => findRoutine(cache, { schema: 'other', name: 'f' }, offer([]))).hint).toBeNull()
   })
@@ -134,7 +134,7 @@ describe('a call', () => {
   const names = (list: readonly { parameter: Parameter; value: unknown }[]) =>
     list.map(argument => [argument.parameter.name, argument.value])
 
-  test('by GET passes the last value of a name, and all of them to a variadic parameter', () => {
+  test("by GET passes a name's last value, and all its values to a variadic parameter", () => {
     const { arguments: last, readOnly } = plan('GET /rpc/add?a=1&b=2&a=3')
     expect(last.kind === 'values' && names(last.list)).toEqual([
       ['a', '3'],
@@ -145,7 +145,7 @@ describe('a call', () => {
     expect(words.kind === 'values' && names(words.list)).toEqual([['words', { list: ['x', 'y'] }]])
   })
 
-  test('by POST passes on the body, for the parameters that it has', () => {
+  test("by POST passes the body's values for the function's parameters", () => {
     const body = '{"a": 1}'
     expect(plan('POST /rpc/add', { body }).arguments).toEqual({
       ...{ kind: 'json', json: Buffer.from(body), isArray: false },
@@ -167,13 +167,13 @@ describe('a call', () => {
     ])
   })
 
-  test('may only write by POST, and only if the function is volatile', () => {
+  test('may write only by POST, and only if the function is volatile', () => {
     expect(plan('POST /rpc/write', { body: '{"name":"x"}' }).readOnly).toBe(false)
     expect(plan('GET /rpc/write?name=x').readOnly).toBe(true)
     expect(plan('POST /rpc/add', { body: '{"a":1}' }).readOnly).toBe(true)
   })
 
-  test('is filtered, ordered and embedded like the relation that it returns', () => {
+  test('is filtered, ordered and embedded like the relation that the function returns', () => {
     expect(plan('GET /rpc/find?name=x&id=gt.5&select=id,clients(name)&order=id&limit=2')).toMatchObject({
       read: {
         relation: own('projects'),
@@ -184,7 +184,7 @@ describe('a call', () => {
     })
   })
 
-  test('supports max-affected only for a set', () => {
+  test('supports max-affected only if the function returns a set', () => {
     const headers = { prefer: 'handling=strict, max-affected=5' }
     expect(plan('POST /rpc/find', { body: '{}', headers }).maximumAffected).toBe(5)
     expect(

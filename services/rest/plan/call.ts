@@ -1,4 +1,4 @@
-/** Selects a function among its overloads, and its arguments. */
+/** Selects a function among its overloads, and the call's arguments. */
 
 import type { Bytes } from '../../../wire/messages.ts'
 import type { Parameter, QualifiedName, Routine, SchemaCache } from '../../schema-cache/types.ts'
@@ -8,22 +8,22 @@ import type { BodyForm, Payload } from '../parse/payload.ts'
 import { suggestion } from './suggestions.ts'
 import type { Argument, CallArguments } from './types.ts'
 
-/** The arguments of a call: named values, or a full body. */
+/** The arguments of a call: named values, or the full body. */
 export type Offer = {
   /** The names of all arguments. */
   readonly names: ReadonlySet<string>
-  /** For a POST: the body for a single unnamed parameter. */
+  /** For a POST: the body is the argument of a single unnamed parameter. */
   readonly unnamed: 'json' | 'text' | 'xml' | 'bytea' | undefined
 }
 
 const isUnnamed = (parameters: readonly Parameter[]) => parameters.length === 1 && parameters[0]?.name === ''
 
-/** Whether all required named parameters are given, and no unknown ones. */
+/** Whether the call has all required named parameters and no unknown ones. */
 function takesNames(routine: Routine, { names, unnamed }: Offer): boolean {
   const { parameters } = routine
   // A parameter without a name matches a key without a name.
   if (isUnnamed(parameters) && !(unnamed === 'json' && names.has(''))) return false
-  // A raw body has no names: a function without parameters would silently drop it.
+  // A raw body has no names. A function without parameters would silently drop the body.
   if (unnamed !== undefined && unnamed !== 'json') return false
   const known = new Set(parameters.map(({ name }) => name))
   return (
@@ -38,16 +38,16 @@ function takesBody({ parameters }: Routine, { unnamed }: Offer): boolean {
 }
 
 const qualified = ({ schema, name }: QualifiedName) => `${schema}.${name}`
-/** At most this many names are repeated in an error. */
+/** An error repeats at most this many names. */
 const maximumListed = 100
 const listed = (names: Iterable<string>) => [...names].sort().slice(0, maximumListed).join(', ')
 
 /**
- * How similar a function's name must be for a suggestion: within a typo, since the client may not be allowed to know
- * it.
+ * How similar a function's name must be for a suggestion. Only a typing error is close enough, since the client may not
+ * be allowed to know the function.
  */
 const typo = 0.75
-/** How similar parameters must be; their function is already known to the client. */
+/** How similar parameters must be. The client already knows their function. */
 const likely = 0.33
 
 /** RST202 for the requested function. */
@@ -80,7 +80,7 @@ export function notFound(cache: SchemaCache, wanted: QualifiedName, offer: Offer
   return functionNotFound(wanted, { called, searched: `the function ${qualified(wanted)}${searched}`, meant })
 }
 
-/** The requested function while its argument names are unknown. */
+/** The requested function before its argument names are known. */
 function unknownName(cache: SchemaCache, wanted: QualifiedName): RestError {
   const meant = suggestion(wanted.name, cache.routines.get(wanted.schema)?.keys() ?? [], typo)
   return functionNotFound(wanted, {
@@ -96,8 +96,8 @@ function ambiguous(found: readonly Routine[]): RestError {
 }
 
 /**
- * The function that a call selects: by the names of its arguments, else by its one unnamed parameter. RST202 and
- * RST203.
+ * The function that a call selects: by the names of its arguments, or else by its one unnamed parameter. @throws RST202
+ * and RST203
  */
 export function findRoutine(cache: SchemaCache, wanted: QualifiedName, offer: Offer): Routine {
   const overloads = cache.routines.get(wanted.schema)?.get(wanted.name) ?? []
@@ -109,7 +109,7 @@ export function findRoutine(cache: SchemaCache, wanted: QualifiedName, offer: Of
   return first
 }
 
-/** The functions that a call with a body may select, before the body is known. RST202 and RST203. */
+/** The functions that a call may select, before its body is known. @throws RST202 and RST203 */
 export function possibleRoutines(
   cache: SchemaCache,
   wanted: QualifiedName,
@@ -131,7 +131,7 @@ export function possibleRoutines(
 /** Postgres parses a value before it checks a privilege. */
 const emptyValues: Readonly<Record<string, string>> = { json: '{}', jsonb: '{}', xml: '<a/>' }
 
-/** Dummy arguments, for a plan that does not run. */
+/** Dummy arguments for a plan that Postgres does not run. */
 export function emptyArguments({ parameters }: Routine): CallArguments {
   const [only] = parameters
   return only !== undefined && isUnnamed(parameters)
@@ -146,7 +146,7 @@ export function emptyArguments({ parameters }: Routine): CallArguments {
 
 type NamedValues = readonly (readonly [name: string, value: string | Bytes])[]
 
-/** The arguments of a call, from its query string and body. */
+/** A call's arguments, from its query string and body. */
 export function offerOf(
   parameters: NamedValues,
   payload: Payload | undefined,
@@ -163,7 +163,7 @@ export function offerOf(
   }
 }
 
-/** The last of several values for a name counts; a variadic parameter receives all. */
+/** The last of several values for a name is used. A variadic parameter gets all values. */
 function valuesFor(routine: Routine, values: NamedValues): Argument[] {
   return routine.parameters.flatMap(parameter => {
     const ownValues = values.flatMap(([name, value]) => (name === parameter.name ? [value] : []))

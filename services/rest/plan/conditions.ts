@@ -1,4 +1,4 @@
-/** Resolves filters, logic trees and order against their relation and its embeddings. */
+/** Resolves filters, logic trees and order for their relation and its embeddings. */
 
 import type { QualifiedName, SchemaCache } from '../../schema-cache/types.ts'
 import { notEmbedded, notOrderable, unacceptableFilter } from '../errors/catalogue.ts'
@@ -8,7 +8,7 @@ import { fieldResolver } from './fields.ts'
 import { here, type Placed } from './paths.ts'
 import type { Condition, EmbeddedNode, PlannedField, PlannedOrder } from './types.ts'
 
-/** Called for an error; planning continues, since another error may take precedence. */
+/** Called for an error. Planning continues, since another error may take precedence. */
 type Refuse = (error: RestError) => void
 
 export function condition(
@@ -55,10 +55,13 @@ export function plannedOrder(
 
 const asTrees = (filters: readonly Filter[]): LogicTree[] => filters.map(filter => ({ kind: 'filter', filter }))
 
-/** All conditions of a node. Logic comes first, as in PostgREST: if two are wrong, Postgres reports the first. */
+/**
+ * All conditions of a node. As in PostgREST, logic comes first: if two conditions are wrong, Postgres reports the first
+ * one.
+ */
 export const treesHere = ({ filters, logic }: Placed): LogicTree[] => [...logic, ...asTrees(filters)]
 
-/** The conditions of a write on its own relation, filters first; a written relation has no embeddings. */
+/** The conditions of a write on its own relation, filters first. A written relation has no embeddings. */
 export function planConditions(cache: SchemaCache, relation: QualifiedName, query: ParsedQuery): Condition[] {
   const resolve = fieldResolver(cache, relation)
   // The refused condition refers to an embedding.

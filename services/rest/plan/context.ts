@@ -1,4 +1,4 @@
-/** Input of every plan, and steps that all plans share: their relation, and the response body. */
+/** The input of every plan, and what all plans need: their relation, and the response body. */
 import type { QualifiedName, SchemaCache, Table } from '../../schema-cache/types.ts'
 import { invalidPreferences, tableNotFound } from '../errors/catalogue.ts'
 import type { Action, ApiRequest } from '../parse/request.ts'
@@ -12,7 +12,7 @@ export type PlanSettings = {
   readonly aggregatesEnabled: boolean
   readonly plansEnabled: boolean
   readonly ndjsonEnabled: boolean
-  /** Whether an embedding with an alias has no other name. */
+  /** Whether a request must name an embedding by its alias if there is one. */
   readonly aliasesOnly: boolean
 }
 
@@ -23,7 +23,7 @@ export type Context = {
   readonly settings: PlanSettings
 }
 
-/** The relation with this name; RST205 if it is unknown. */
+/** The relation with this name. @throws RST205 if the relation is unknown */
 export function findTable(cache: SchemaCache, schema: string, name: string): Table {
   const table = cache.tables.get(schema)?.get(name)
   if (table !== undefined) return table
@@ -49,10 +49,10 @@ export function bodyOf({ request, cache, settings }: Context, subject: Qualified
   return () => negotiate(request.accept, { cache, subject, completeRows, plansEnabled, ndjsonEnabled })
 }
 
-/** With handling=strict, unknown preferences are RST122. */
+/** With handling=strict, unknown preferences get RST122. */
 export function checkPreferences({ preferences: { handling, invalid } }: ApiRequest): void {
   if (handling === 'strict' && invalid.length > 0) throw invalidPreferences(invalid)
 }
 
-/** For an execution plan, the plan of a statement without a body. */
+/** For an execution plan: the plan of a statement without a body. */
 export const withoutBody = (body: BodyPlan): BodyPlan => ({ ...body, shape: { kind: 'none' } })

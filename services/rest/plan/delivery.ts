@@ -1,23 +1,23 @@
 /**
- * How a plan's rows reach the client: as one aggregated value, or row by row. Row by row, the head is sent when
- * Postgres has found all rows, and nothing may fail afterwards: unless that follows from the row's types, their text is
- * computed beforehand too. Pure.
+ * Decides how a plan's rows reach the client: as one aggregated value, or row by row. Row by row, the service sends the
+ * head when Postgres has found all rows. After that, nothing may fail. If the types do not ensure this, Postgres
+ * computes the rows' text before the head, too. Pure.
  */
 import type { Column, SchemaCache } from '../../schema-cache/types.ts'
 import type { Condition, Plan, PlannedColumn, ReadNode } from './types.ts'
 
 export type Delivery =
-  /** One value. Fastest for small results. */
+  /** One value. This is the fastest form for small results. */
   | 'whole'
-  /** Each row when its turn comes: its text is made only then. */
+  /** Row by row. Postgres computes each row's text only when it sends the row. */
   | 'rows'
-  /** Each row when its turn comes, of a text that has been made before the first goes out. */
+  /** Row by row. Postgres computes the text of all rows before it sends the first row. */
   | 'made rows'
 
 /** Up to this many rows, one value is faster. */
 const fewRows = 1_000
 
-/** Built-in types whose conversion to text or JSON cannot fail; that of another type is user code. */
+/** Built-in types whose conversion to text or JSON cannot fail. The conversion of other types is user code. */
 const ownTypes = new Set([
   'bigint',
   'bit',
@@ -62,14 +62,14 @@ const isOwn = ({ baseType }: Column): boolean => ownTypes.has(bareType(baseType)
 
 function cannotFail({ field, cast, aggregate }: PlannedColumn, columns: ReadonlyMap<string, Column>): boolean {
   if (cast !== undefined || aggregate !== undefined) return false
-  // The result of a JSON path is JSON or text, and so is the result of a cast function.
+  // A JSON path and a cast function return JSON or text.
   if (field.path.length > 0 || field.toOutput !== undefined) return true
   if (field.name === '*') return columns.values().every(isOwn)
   const column = columns.get(field.name)
   return column !== undefined && isOwn(column)
 }
 
-/** Whether there is at most one row: each column of the primary key equals a value. */
+/** Whether there is at most one row, because each column of the primary key equals a value. */
 function isOneByKey(conditions: readonly Condition[], primaryKey: readonly string[]): boolean {
   const equals = (name: string) =>
     conditions.some(
@@ -87,7 +87,7 @@ function isOneByKey(conditions: readonly Condition[], primaryKey: readonly strin
 
 const isShort = ({ range }: ReadNode): boolean => range.limit !== undefined && range.limit <= fewRows
 
-/** All rows of a relation: there may be many. */
+/** Whether the plan reads all rows of a relation, which may be many. */
 export const isUnfiltered = (plan: Plan): boolean => plan.kind === 'read' && plan.read.conditions.length === 0
 
 export function deliveryOf(plan: Plan, cache: SchemaCache): Delivery {

@@ -1,10 +1,10 @@
-/** Resolves the fields of a request: types, and the conversions of domains. */
+/** Resolves a request's fields: types, and the conversions of domains. */
 
 import { type QualifiedName, representationKey, type SchemaCache } from '../../schema-cache/types.ts'
 import type { Field } from '../parse/types.ts'
 import type { PlannedField } from './types.ts'
 
-/** Resolves fields of a relation. `isReturned`: a function returns its rows. */
+/** Resolves fields of a relation. `isReturned`: a function returns the relation's rows. */
 export function fieldResolver(
   cache: SchemaCache,
   relation: QualifiedName,

@@ -15,7 +15,7 @@ function write(line: string, body = '{"id":1,"name":"x"}', prefer?: string, more
 const refused = (...args: Parameters<typeof write>) => refusal(() => write(...args))
 const names = ({ write: one }: WritePlan) => (one.kind === 'delete' ? [] : one.source.columns.map(({ name }) => name))
 
-test('an unknown relation is RST205, with a suggestion', () => {
+test('an unknown relation gets RST205, with a suggestion', () => {
   expect(refusal(() => planned('GET /projets'))).toMatchObject({
     ...{ status: 404, code: 'RST205' },
     message: "Could not find the table 'test.projets' in the schema cache",
@@ -27,13 +27,13 @@ test('an unknown relation is RST205, with a suggestion', () => {
 })
 
 describe('a read', () => {
-  test('by HEAD has no body, and neither has its plan', () => {
+  test('by HEAD has no body, and its execution plan has none, either', () => {
     expect(planned('HEAD /projects')).toMatchObject({ headersOnly: true, body: { shape: { kind: 'none' } } })
     const plan = { headers: { accept: 'application/vnd.pgrst.plan' } }
     expect(planned('HEAD /projects', plan)).toMatchObject({ body: { shape: { kind: 'none' } } })
   })
 
-  test('counts as preferred, up to the configured maximum', () => {
+  test('counts as the client prefers, up to the configured maximum', () => {
     const counted = planned('GET /projects', { headers: { prefer: 'count=planned' } }, sampleCache, { maximumRows: 7 })
     expect(counted).toMatchObject({ kind: 'read', count: 'planned', maximumRows: 7 })
   })
@@ -93,7 +93,7 @@ describe('a call', () => {
   }
   const record = { schema: 'pg_catalog', name: 'record' }
 
-  test('reads the relation whose rows it returns, records, or its own result', () => {
+  test("reads the relation whose rows the function returns, or records, or the function's result", () => {
     expect(relationOf({ kind: 'composite', type: own('projects'), isAlias: false })).toEqual([
       ...[own('projects'), 'projects', 1],
     ])
@@ -116,7 +116,7 @@ describe('an insert', () => {
     return one.kind === 'insert' ? one.onConflict : undefined
   }
 
-  test('is an upsert if that is preferred and there is a key', () => {
+  test('is an upsert if the client prefers that and the relation has a key', () => {
     expect(conflict('POST /projects')).toBeUndefined()
     expect(conflict('POST /projects?on_conflict=name')).toBeUndefined()
     expect(conflict('POST /projects', 'resolution=merge-duplicates')).toEqual({ columns: ['id'], resolution: 'merge' })
@@ -137,7 +137,7 @@ describe('an insert', () => {
     expect([one, wants]).toMatchObject([{ kind: 'insert', conditions: [], isPut: false }, 'minimal'])
   })
 
-  test('sets the columns of the body, or those of `columns`', () => {
+  test("sets the body's columns, or the columns in `columns`", () => {
     expect(names(write('POST /projects'))).toEqual(['id', 'name'])
     expect(names(write('POST /projects', '[{"id":1},{"id":2}]'))).toEqual(['id'])
     expect(names(write('POST /projects?columns=name,"id",name'))).toEqual(['id', 'name'])
@@ -147,7 +147,7 @@ describe('an insert', () => {
     expect(write('POST /projects', '{}', 'missing=default').write).toMatchObject({ source: { useDefaults: true } })
   })
 
-  test.each(['__proto__', 'constructor', 'nmae', ''])('of the unknown column %j is RST204', name => {
+  test.each(['__proto__', 'constructor', 'nmae', ''])('with the unknown column %j gets RST204', name => {
     expect(refused('POST /projects', `{${JSON.stringify(name)}:1}`)).toMatchObject({
       ...{ status: 400, code: 'RST204' },
       message: `Could not find the '${name}' column of 'projects' in the schema cache`,
@@ -165,7 +165,7 @@ describe('an insert', () => {
 })
 
 describe('the written and returned columns', () => {
-  test('are returned if they are selected, ordered or joined by', () => {
+  test('are returned if the request selects, orders or joins by them', () => {
     const returning = (select: string) =>
       write(`PATCH /projects?select=${select}`, '{"name":"x"}', 'return=representation').returning
     expect(returning('id')).toEqual(['id'])
@@ -179,7 +179,7 @@ describe('the written and returned columns', () => {
     expect(write('PATCH /tasks', '{}', 'return=representation').returning).toBe('all')
   })
 
-  test('are filtered once: the root in the write, embeddings in the read', () => {
+  test('are filtered once: the write filters the root, and the read filters the embeddings', () => {
     const root = 'id=eq.1&or=(id.eq.1)&limit=1&offset=3'
     const embedded = 'tasks.id=gt.1&tasks.or=(id.eq.1)&tasks.limit=2&tasks.offset=4'
     const target = `/projects?${root}&select=id,tasks(id)&${embedded}`

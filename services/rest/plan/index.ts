@@ -1,4 +1,4 @@
-/** Converts a parsed request to a plan. Pure: a function of the request, the schema cache and a few settings. */
+/** Converts a parsed request to a plan. Pure: depends only on the request, the schema cache and a few settings. */
 
 import type { QualifiedName, Routine, SchemaCache } from '../../schema-cache/types.ts'
 import { affectedOfNoSet } from '../errors/catalogue.ts'
@@ -22,7 +22,7 @@ import { planWrite } from './write.ts'
 /** A plan for one statement. */
 export type PlannedAction = ActionOf<'read' | 'insert' | 'update' | 'put' | 'delete' | 'call'>
 
-/** `payload` is given if the request has a body. */
+/** `payload`: defined if the request has a body. */
 export function plan(
   request: ApiRequest,
   action: PlannedAction,
@@ -42,8 +42,8 @@ export function plan(
 }
 
 /**
- * Possible plans of a request before its body is known: all other errors are found, and the caller's privileges can be
- * checked. For an overloaded function, one plan for each.
+ * Returns the possible plans of a request before its body is known. Throws all other errors, and the service can check
+ * the caller's privileges. An overloaded function has one plan for each overload.
  */
 export function planWithoutBody(
   request: ApiRequest,
@@ -57,7 +57,8 @@ export function planWithoutBody(
     case 'put':
       return [planWrite(context, action, noRecords(request, []))]
     case 'update': {
-      // Changing nothing needs no privilege. The changed columns are unknown: any is enough.
+      // A write that changes nothing needs no privilege. The changed columns are unknown, so the privilege on any
+      // column is enough.
       const columns = findTable(cache, request.schema, action.relation).columns.values()
       const [first] = columns.filter(({ generated }) => !generated)
       return first === undefined ? [] : [planWrite(context, action, noRecords(request, [first.name]))]
@@ -119,7 +120,7 @@ function planRoutine(
   const { returned, knownAs } = rowsOf(routine)
   const isRead = action.method !== 'POST'
   const headersOnly = action.method === 'HEAD'
-  // A handler for a relation also applies to a function's rows of it.
+  // A relation's handler also applies to the relation's rows that a function returns.
   const made = bodyOf(context, returned)
   const read = planRead({ cache, ...settings, returnedAs: knownAs }, returned, request.query, request.range)
   const body = made()
@@ -134,7 +135,7 @@ function planRoutine(
     arguments: args,
     read,
     body: headersOnly ? withoutBody(body) : body,
-    // The number of rows of a function is unknown beforehand.
+    // How many rows a function returns is unknown beforehand.
     count: request.preferences.count === 'planned' ? undefined : request.preferences.count && 'exact',
     maximumRows: settings.maximumRows,
     readOnly: isRead || routine.volatility !== 'volatile',
@@ -144,8 +145,8 @@ function planRoutine(
 }
 
 /**
- * The relation of a function's rows, and Postgres's name for them. Rows of no relation are records, even if a relation
- * has the function's name.
+ * The relation of a function's rows, and Postgres's name for them. Without a relation, the rows are records, even if a
+ * relation has the function's name.
  */
 function rowsOf({ schema, name, returns }: Routine): { returned: QualifiedName; knownAs: string } {
   if (returns.kind !== 'composite') return { returned: { schema, name }, knownAs: name }
@@ -155,7 +156,7 @@ function rowsOf({ schema, name, returns }: Routine): { returned: QualifiedName; 
     : { returned: type, knownAs: type.name }
 }
 
-/** A root function may be named with its schema. */
+/** The configuration may name a root function with its schema. */
 export function routineName(
   { name, atRoot }: { readonly name: string; readonly atRoot: boolean },
   schema: string,

@@ -26,7 +26,7 @@ const rules = (subject: string, more: Partial<MediaRules> = {}): MediaRules => (
 const of = (accept: string | undefined, subject = 'things', more: Partial<MediaRules> = {}) =>
   negotiate(parseAccept(accept), rules(subject, more))
 
-describe('an accepted type is produced', () => {
+describe('an accepted media type is produced', () => {
   test.each([
     [undefined, { kind: 'json', stripNulls: false }, { kind: 'json' }],
     ['*/*', { kind: 'json', stripNulls: false }, { kind: 'json' }],
@@ -71,7 +71,7 @@ describe('an accepted type is produced', () => {
     expect(refusal(() => of(name)).code).toBe('RST107')
   })
 
-  test('as its execution plan, if plans are enabled', () => {
+  test('as its execution plan, if execution plans are enabled', () => {
     const mediaType = 'application/vnd.pgrst.plan+json; for="text/csv"; options=analyze'
     expect(of(mediaType)).toMatchObject({
       shape: { kind: 'csv' },

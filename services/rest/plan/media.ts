@@ -1,4 +1,4 @@
-/** Selects the media type of the response from those that a client accepts. */
+/** Selects the response's media type among the types that the client accepts. */
 
 import type { MediaHandler, QualifiedName, SchemaCache } from '../../schema-cache/types.ts'
 import { notAcceptable } from '../errors/catalogue.ts'
@@ -7,9 +7,9 @@ import type { BodyPlan } from './types.ts'
 
 export type MediaRules = {
   readonly cache: SchemaCache
-  /** The relation or function that responds. */
+  /** The relation or function that the request reads. */
   readonly subject: QualifiedName
-  /** Whether full rows are selected; a relation's handler requires that. */
+  /** Whether the request selects full rows, because a relation's handler requires them. */
   readonly completeRows: boolean
   readonly plansEnabled: boolean
   readonly ndjsonEnabled: boolean
@@ -19,7 +19,7 @@ type Made = Pick<BodyPlan, 'shape' | 'mediaType'>
 
 const json: Made = { shape: { kind: 'json', stripNulls: false }, mediaType: { kind: 'json' } }
 
-/** Formats of every relation and function. */
+/** The formats of every relation and function. */
 const builtIn: Record<string, Made> = {
   'application/json': json,
   '*/*': json,
@@ -56,7 +56,7 @@ function lookUp(name: string, { cache, subject, completeRows, ndjsonEnabled }: M
 
 function make(type: MediaType, rules: MediaRules): BodyPlan | undefined {
   switch (type.kind) {
-    // Types with the service's own parameters have no other handler.
+    // A type with one of the service's own parameters has no other handler.
     case 'object':
       return {
         shape: { kind: 'object', stripNulls: type.stripNulls },
@@ -77,7 +77,7 @@ function make(type: MediaType, rules: MediaRules): BodyPlan | undefined {
   }
 }
 
-/** The best accepted type that is available; RST107 if there is none. */
+/** The best accepted type that is available. @throws RST107 if there is none */
 export function negotiate(accept: readonly MediaType[], rules: MediaRules): BodyPlan {
   for (const type of accept) {
     const made = make(type, rules)

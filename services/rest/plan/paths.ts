@@ -1,15 +1,15 @@
-/** Sorts the parameters of a query string: filters, order and ranges of one node, and of its embeddings. */
+/** Sorts a query string's parameters: filters, order and ranges of one node, and those of its embeddings. */
 import { notEmbedded } from '../errors/catalogue.ts'
 import type { At, Filter, LogicTree, OrderTerm, ParsedQuery, SelectItem, SelectRelation } from '../parse/types.ts'
 
-/** The parameters of one node, and of those below it. */
+/** The parameters of one node and of the nodes below it. */
 export type Placed = {
   readonly filters: readonly Filter[]
   readonly logic: readonly LogicTree[]
   readonly order: readonly (readonly OrderTerm[])[]
   readonly limits: readonly (number | undefined)[]
   readonly offsets: readonly (number | undefined)[]
-  /** The embeddings in PostgREST's resolution order: a path moves its embedding to the front. */
+  /** The embeddings in PostgREST's resolution order. A path moves its embedding to the front. */
   readonly embeddings: readonly SelectRelation[]
   /** Whether a path names this embedding by its relation, although it has an alias. */
   readonly isCalledByRelation: boolean
@@ -43,12 +43,12 @@ class Node implements Placed {
     return node
   }
 
-  /** The targets of a path: more than one only if embeddings share a key of the response. */
+  /** The targets of a path. There are several only if embeddings share a key of the response. */
   at(path: readonly string[], aliasesOnly: boolean): Node[] {
     const [first, ...rest] = path
     if (first === undefined) return [this]
     const named = this.embeddings.filter(child => childName(child) === first)
-    // An alias takes precedence over the name of a relation; the first relation with that name counts.
+    // An alias takes precedence over a relation's name. Among relations with that name, the first is selected.
     const byRelation = named.length > 0 ? undefined : this.embeddings.find(({ name }) => name === first)
     if (byRelation !== undefined && aliasesOnly) throw notEmbedded(first, childName(byRelation))
     const meant = byRelation === undefined ? named : [byRelation]
@@ -61,9 +61,9 @@ class Node implements Placed {
 }
 
 /**
- * Resolves every path of a query string; RST108 if a path has no target. Paths are resolved in PostgREST's order, so
- * that the same one of several errors is reported, and the same one of several embeddings of a relation is selected.
- * `aliasesOnly`: an embedding with an alias has no other name.
+ * Resolves every path of a query string. @throws RST108 if a path has no target. Resolves paths in PostgREST's order:
+ * it reports the same of several errors, and selects the same of several embeddings. `aliasesOnly`: a path must name an
+ * embedding by its alias if there is one.
  */
 export function resolvePaths(query: ParsedQuery, aliasesOnly: boolean): Placed {
   const root = new Node(query.select)

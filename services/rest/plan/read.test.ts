@@ -13,7 +13,7 @@ function read(target: string, settings: Partial<PlanSettings> = {}, range?: stri
 }
 const code = (target: string, settings: Partial<PlanSettings> = {}) => refusal(() => read(target, settings)).code
 
-/** All row aliases in a plan's SQL. */
+/** All aliases of rows in a plan's SQL. */
 const aliases = (node: ReadNode): string[] => [
   node.alias,
   ...node.select.flatMap(item =>
@@ -24,7 +24,7 @@ const aliases = (node: ReadNode): string[] => [
 ]
 
 describe('a read', () => {
-  test('has the parameters of each relation in its node', () => {
+  test("has each relation's parameters in its node", () => {
     const target =
       '/projects?select=id,c:clients!inner(name),tasks(id,projects(id))&id=eq.1&c.name=eq.x&tasks.projects.id=gt.5' +
       '&tasks.or=(id.eq.1)&order=id&tasks.order=name.desc&limit=5&tasks.limit=2&tasks.offset=1&tasks.projects.limit=3'
@@ -67,13 +67,13 @@ describe('a read', () => {
     'clients.and=(id.eq.1)',
     'order=clients(id)',
     '__proto__.limit=1',
-  ])('of a relation that is not embedded is RST108: %s', query => {
+  ])('with a relation that is not embedded gets RST108: %s', query => {
     expect(code(`/projects?${query}`)).toBe('RST108')
     const renamed = query.replace('clients', 'tasks')
     expect(code(`/projects?select=clients(*)&${renamed}`)).toBe('RST108')
   })
 
-  test('through a junction is ordered by its key, unless it is grouped or has another order', () => {
+  test("through a junction is ordered by the junction's key, unless it is grouped or has another order", () => {
     const order = (select: string) => {
       const [item] = read(`/projects?select=${select}`).select
       return item?.kind === 'embedded' ? item.node.order.map(({ field }) => field.name) : undefined
@@ -81,7 +81,7 @@ describe('a read', () => {
     expect(order('users(name)')).toEqual(['id'])
     expect(order('users(name)&users.order=name')).toEqual(['name'])
     expect(order('users(name,count())')).toEqual([])
-    // An aggregate of the row, not a column.
+    // This is an aggregate of the row, not a column.
     expect(order('users(count)')).toEqual([])
     expect(order('tasks(name)')).toEqual([])
   })
@@ -92,7 +92,7 @@ describe('a read', () => {
     })
   })
 
-  test('has the rows common to query, header and configuration', () => {
+  test('has the rows that query, header and configuration all include', () => {
     expect(read('/projects?limit=10&offset=2', {}, '5-6').range).toEqual({ offset: 5, limit: 2 })
     expect(read('/projects', { maximumRows: 3 }, '5-').range).toEqual({ offset: 5, limit: 3 })
     expect(read('/projects?select=tasks(*)', { maximumRows: 3 }, '5-').select).toMatchObject([
@@ -140,7 +140,7 @@ describe('a read', () => {
     expect(read('/projects?select=...tasks(projects(id.sum()))').select).toHaveLength(1)
   })
 
-  test('lists the columns if a star would hide a conversion, and in a spread', () => {
+  test('lists the columns in a spread, and if a star would hide a conversion', () => {
     const names = (target: string) =>
       read(target).select.map(item => (item.kind === 'column' ? item.field.name : item.name)) // selected
     expect(names('/tasks')).toEqual(['*'])
@@ -157,7 +157,7 @@ describe('a read', () => {
     })
     expect(field('/projects?select=color->x')).toMatchObject({ field: { toOutput: undefined } })
     expect(read('/projects?select=id&color->x=eq.red').conditions).toMatchObject([{ field: { fromText: undefined } }])
-    // Unconverted, as in JSON.
+    // The value is unconverted, as in JSON.
     const csv = planned('GET /projects?select=color', { headers: { accept: 'text/csv' } })
     expect(csv.kind === 'read' && csv.read.select).toMatchObject([{ field: { toOutput: own('color_to_json') } }])
     expect(read('/projects?select=id&color=eq.red').conditions).toMatchObject([
@@ -181,13 +181,13 @@ describe('aliases', () => {
         const found = aliases(read(`/projects?select=${items.join()}`))
         expect(new Set(found).size).toBe(found.length)
         for (const alias of found) expect(Buffer.byteLength(alias)).toBeLessThanOrEqual(63)
-        // The service's statements use such names for other things.
+        // The service's statements use such names for other objects.
         expect(found.filter(alias => /^rst_(?!relation_)/.test(alias))).toEqual([])
       }),
     )
   })
 
-  test('are relation names if those are unused and short enough', () => {
+  test('are relation names if no other alias has this name and the name is short enough', () => {
     const aliasOf = (name: string) => {
       const found = planned(`GET /${name}`, {}, cacheOf({ tables: [table(name, [column('id', 'integer')])] }))
       return found.kind === 'read' && found.read.alias
@@ -197,7 +197,7 @@ describe('aliases', () => {
     expect([aliasOf(`${most}t`), aliasOf('rst_rows')]).toEqual(['rst_relation_0', 'rst_relation_0'])
   })
 
-  test('of relations with long names stay distinct', () => {
+  test('differ for relations with long names', () => {
     const [long, longer] = ['t'.repeat(63), `${'t'.repeat(62)}u`]
     const relationships = [
       toOne(long, longer, [['id', 'id']]),
@@ -211,7 +211,7 @@ describe('aliases', () => {
     expect(new Set(truncated).size).toBe(5)
   })
 
-  test('of a hundred embeddings are unique, and more are refused', () => {
+  test('are unique for a hundred embeddings, and more embeddings are refused', () => {
     expect(read(`/projects?select=${'tasks(),'.repeat(100)}id`).select).toHaveLength(101)
     const error = refusal(() => read(`/projects?select=${'tasks(),'.repeat(101)}id`))
     expect(error).toMatchObject({ status: 400, code: 'RST100' })

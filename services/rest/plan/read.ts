@@ -1,4 +1,4 @@
-/** Builds the tree of relations to read from a query string, with filters, order and ranges in their nodes. */
+/** Builds the tree of relations that a query string reads. Filters, order and ranges are in their nodes. */
 
 import type { QualifiedName, Relationship, SchemaCache } from '../../schema-cache/types.ts'
 import { aggregateInSpread, aggregatesDisabled, tooManyEmbeddings } from '../errors/catalogue.ts'
@@ -15,21 +15,21 @@ type ReadContext = {
   readonly cache: SchemaCache
   readonly maximumRows: number | undefined
   readonly aggregatesEnabled: boolean
-  /** For a function's rows: Postgres's name for them. */
+  /** For rows that a function returns: Postgres's name for them. */
   readonly returnedAs?: string
-  /** Whether an embedding with an alias has no other name. */
+  /** Whether a request must name an embedding by its alias if there is one. */
   readonly aliasesOnly: boolean
 }
 
-/** Name length (NAMEDATALEN in the manual, section 4.1.1). */
+/** The maximum length of a name (NAMEDATALEN, Postgres manual, section 4.1.1). */
 const maximumAliasBytes = 63
 
-/** Each is one more join for Postgres's planner. */
+/** The maximum number of embeddings. Each embedding is one more join for Postgres's planner. */
 const maximumEmbeddings = 100
 
-/** Errors found after all relationships are resolved, in the order of precedence. */
+/** Errors that are found after all relationships are resolved, in the order of precedence. */
 const stages = { order: 0, aggregates: 1, spreads: 2, filters: 3 } as const
-/** `node`: its number, from the root down. */
+/** `node`: the node's number, from the root down. */
 type Fault = {
   readonly stage: (typeof stages)[keyof typeof stages]
   readonly node: number
@@ -49,7 +49,7 @@ class ReadPlanner {
   }
 
   /**
-   * Plans a complete read. Errors found after all relationships are resolved are reported in PostgREST's order: by
+   * Plans a complete read. Reports errors that are found after all relationships are resolved in PostgREST's order: by
    * kind, then from the root down.
    */
   root(relation: QualifiedName, query: ParsedQuery, range: Range): ReadNode {
@@ -62,7 +62,8 @@ class ReadPlanner {
   }
 
   /**
-   * A unique name: Postgres truncates names to 63 bytes, so two long names that differ at the end could become equal.
+   * A unique name. Postgres truncates names to 63 bytes, so two long names that differ only at the end could become
+   * equal.
    */
   #alias(wanted: string): string {
     const isShort = Buffer.byteLength(wanted) <= maximumAliasBytes && !wanted.startsWith('rst_')
@@ -98,7 +99,7 @@ class ReadPlanner {
       alias,
       select: select.flatMap((item, index): (PlannedColumn | EmbeddedNode)[] => {
         if (item.kind === 'relation') return embeddings.filter(one => one === children.get(item))
-        // Columns spread by name must be unique.
+        // Columns that a spread passes by name must be unique.
         const isAgain = spread && isPlainStar(item) && select.slice(0, index).some(isPlainStar)
         return isAgain ? [] : columns(item)
       }),
@@ -108,12 +109,12 @@ class ReadPlanner {
     }
   }
 
-  /** One column, or, if a star would hide a conversion or a group, each column of the relation. */
+  /** Returns one column. If a star would hide a conversion or a group, returns each column of the relation. */
   #columns(
     relation: QualifiedName,
     item: SelectField,
     resolve: (field: Field) => PlannedField,
-    /** Undefined in a spread: its columns become the parent's, by name. */
+    /** Undefined in a spread: its columns become the parent's columns, by name. */
     siblings: readonly SelectItem[] | undefined,
     refuse: (error: RestError) => void,
   ): PlannedColumn[] {
@@ -127,7 +128,7 @@ class ReadPlanner {
       const columns =
         isNamed || representations.size > 0 ? tables.get(relation.schema)?.get(relation.name)?.columns : undefined
       const each = [...(columns?.keys() ?? [])].map(name => resolve({ name, path: [] }))
-      // Rows of unknown columns cannot be grouped.
+      // The columns are unknown, so the rows cannot be grouped.
       if (each.length === 0 && siblings?.some(one => one.kind === 'field' && one.aggregate !== undefined)) return []
       if (each.length > 0 && (isNamed || each.some(field => field.toOutput !== undefined))) {
         return each.map(field => ({ kind: 'column', field, alias: undefined, cast: undefined, aggregate: undefined }))
@@ -145,7 +146,7 @@ class ReadPlanner {
     if (item.spread && !toOne && hasAggregates(item.select))
       this.#faults.push({ stage: stages.spreads, node: this.#nodes, error: aggregateInSpread() })
     const { target } = relationship
-    // PostgREST's names, which Postgres's errors contain.
+    // PostgREST uses these names, and Postgres's errors contain them.
     const wanted = isThroughJunction(relationship) && !isSelf(relationship) ? target.name : `${target.name}_${depth}`
     const range = requestedRange(all.limits.at(-1), all.offsets.at(-1))
     const planned = this.#node(target, wanted, item.select, all, { range, spread: item.spread, depth })
@@ -163,12 +164,12 @@ class ReadPlanner {
     }
   }
 
-  /** Rows of a junction have no order of their own; by default they are ordered by their key. */
+  /** The rows of a junction have no order. By default they are ordered by the junction's key. */
   #inKeyOrder(node: ReadNode): ReadNode {
     const { schema, name } = node.relation
     const { tables, computedColumns } = this.#context.cache
     const computed = computedColumns.get(schema)?.get(name)
-    // An unknown column may be an aggregate of the row, such as `count`, whose input has no order.
+    // An unknown column may be an aggregate of the row, such as `count`. The input of an aggregate has no order.
     const isKnown = node.select.every(
       item =>
         item.kind === 'embedded' ||
@@ -205,14 +206,14 @@ const isPlainStar = (item: SelectItem): boolean =>
 const isSelf = (one: Relationship): boolean => one.kind === 'keys' && one.self
 const isThroughJunction = (one: Relationship): boolean => one.kind === 'keys' && one.cardinality.kind === 'many-to-many'
 
-/** Whether the node has aggregates, or a spread below it has. */
+/** Whether the node or a spread below it has aggregates. */
 function hasAggregates(select: readonly SelectItem[]): boolean {
   return select.some(item =>
     item.kind === 'field' ? item.aggregate !== undefined : item.spread && hasAggregates(item.select),
   )
 }
 
-/** Plans a read of a relation; `range`: of its own rows. */
+/** Plans a read of a relation. `range`: the range of its own rows. */
 export function planRead(context: ReadContext, relation: QualifiedName, query: ParsedQuery, range: Range): ReadNode {
   return new ReadPlanner(context).root(relation, query, range)
 }

@@ -6,7 +6,7 @@ import { cacheOf, own } from '../testing/schema-cache.ts'
 import { findRelationship, isToOne } from './relationship.ts'
 
 /**
- * Orders have two addresses; people reference a manager among themselves; films and actors have the junctions roles and
+ * Orders have two addresses. People have managers, who are people, too. Films and actors have the junctions roles and
  * cameos.
  */
 const billing = keys('orders', 'addresses', {
@@ -58,7 +58,7 @@ const toView: Relationship = {
     columns: [['billing_id', 'id']],
   }),
   ...{ kind: 'keys', targetIsView: true },
-} as Relationship // the helper gives the union
+} as Relationship // The helper returns the union.
 
 const elsewhere: Relationship = {
   ...toOne('films', 'studios', [['studio_id', 'id']]),
@@ -111,7 +111,7 @@ describe('an embedding selects', () => {
     expect(find(source, target, hint)).toEqual(expected)
   })
 
-  test("in a one-to-one self-reference: by the relation's name the referenced row, by the column the referencing row", () => {
+  test("in a one-to-one self-reference: the relation's name selects the referenced row, and the column selects the referencing row", () => {
     const spouse = (referenced: boolean) =>
       keys('people', 'people', {
         ...{ kind: 'one-to-one', constraint: 'people_spouse', referenced },
@@ -125,7 +125,7 @@ describe('an embedding selects', () => {
     expect(found('people_spouse')).toEqual(spouse(false))
   })
 
-  test('a function before a foreign key to a relation of its name', () => {
+  test("a function takes precedence over a foreign key to a relation with the function's name", () => {
     const both = cacheOf({ relationships: [toOne('films', 'lead', [['lead_id', 'id']]), computed('lead', 'actors')] })
     expect(findRelationship(both, own('films'), 'lead', undefined).kind).toBe('computed')
   })
@@ -142,7 +142,7 @@ test.each<[Relationship, boolean]>([
   expect(isToOne(relationship)).toBe(expected)
 })
 
-describe('no relationship is RST200', () => {
+describe('a missing relationship gets RST200', () => {
   test.each<[string, string, string | undefined, string | null]>([
     ['orders', 'adresses', undefined, "Perhaps you meant 'addresses' instead of 'adresses'."],
     ['order', 'addresses', undefined, "Perhaps you meant 'orders' instead of 'order'."],
@@ -155,10 +155,10 @@ describe('no relationship is RST200', () => {
     ['lines', 'a', undefined, null],
     ['lines', 'orders', 'a', null],
     ['people', 'manager_id', 'people', null],
-    // Similar in only one of the two names.
+    // Only one of the two names is similar.
     ['people', 'nobody', 'manager_id', null],
     ['people', 'people', 'nope', null],
-    // Hidden relations are not suggested either.
+    // Hidden relations are not suggested, either.
     ['films', 'studio', undefined, null],
     ['films', '__proto__', undefined, null],
   ])('for %s with %s by the hint %s', (source, target, hint, suggested) => {
@@ -172,8 +172,8 @@ describe('no relationship is RST200', () => {
   })
 })
 
-describe('several relationships are RST201', () => {
-  test('of foreign keys', () => {
+describe('several relationships get RST201', () => {
+  test('for foreign keys', () => {
     expect(refused('orders', 'addresses')).toMatchObject({
       ...{ status: 300, code: 'RST201' },
       message: "Could not embed because more than one relationship was found for 'orders' and 'addresses'",
@@ -196,7 +196,7 @@ describe('several relationships are RST201', () => {
     expect(refused('addresses', 'orders').code).toBe('RST201')
   })
 
-  test('of junctions', () => {
+  test('for junctions', () => {
     expect(refused('films', 'actors')).toMatchObject({
       code: 'RST201',
       details: [
@@ -207,7 +207,7 @@ describe('several relationships are RST201', () => {
     })
   })
 
-  test('to-many before to-one, and by all columns of a key', () => {
+  test('for to-many before to-one, and with all columns of a key', () => {
     const columns: [string, string][] = [
       ['a', 'x'],
       ['b', 'y'],
@@ -226,7 +226,7 @@ describe('several relationships are RST201', () => {
       })
   })
 
-  test('of functions', () => {
+  test('for functions', () => {
     const overloads = cacheOf({ relationships: [computed('lead', 'actors'), computed('lead', 'people', false)] })
     expect(refusal(() => findRelationship(overloads, own('films'), 'lead', undefined))).toMatchObject({
       code: 'RST201',

@@ -1,6 +1,6 @@
 /**
- * Finds the relationship of an embedding by the name of a relation, a foreign key or a column, and a hint if that is
- * ambiguous.
+ * Finds an embedding's relationship. The target is the name of a relation, a foreign key or a column. If the target is
+ * ambiguous, a hint selects the relationship.
  */
 
 import type { QualifiedName, Relationship, SchemaCache } from '../../schema-cache/types.ts'
@@ -18,10 +18,10 @@ type KeyRelationship = Extract<Relationship, { kind: 'keys' }>
 const hasConstraint = ({ cardinality }: KeyRelationship, name: string) =>
   cardinality.kind !== 'many-to-many' && cardinality.constraint === name
 
-/** The only column of the source that references the target, or is referenced. */
+/** The source's column, if it is the only one in the relationship's join, on either side of the key. */
 const ownColumn = ({ cardinality }: KeyRelationship): string | undefined =>
   cardinality.kind === 'many-to-many' ? undefined : onlyOne(cardinality.columns.map(([source]) => source))
-/** The only column of the target in the relationship's join, on either side of the key. */
+/** The target's column, if it is the only one in the relationship's join, on either side of the key. */
 const columnOfOther = ({ cardinality }: KeyRelationship): string | undefined =>
   cardinality.kind === 'many-to-many' ? undefined : onlyOne(cardinality.columns.map(([, target]) => target))
 const onlyOne = (list: readonly string[]): string | undefined => (list.length === 1 ? list[0] : undefined)
@@ -29,7 +29,7 @@ const onlyOne = (list: readonly string[]): string | undefined => (list.length ==
 const throughJunction = ({ cardinality }: KeyRelationship, name: string) =>
   cardinality.kind === 'many-to-many' && cardinality.junction.table.name === name
 
-/** In a self-reference, the relation's name selects its children, and the key's or column's name its parent. */
+/** In a self-reference, the relation's name selects the children, and the key's or column's name selects the parent. */
 function fitsSelf(one: KeyRelationship, target: string, hint: string | undefined): boolean {
   const { kind } = one.cardinality
   const isParent = kind === 'many-to-one' || (one.cardinality.kind === 'one-to-one' && !one.cardinality.referenced)
@@ -46,7 +46,8 @@ function fits(one: Relationship, target: string, hint: string | undefined): bool
   if (one.self) return fitsSelf(one, target, hint)
   if (hint === undefined) {
     if (target === one.target.name) return true
-    // The name of a key or column does not decide which relation exposes it: the table is selected, not a view of it.
+    // The name of a key or column does not decide which relation exposes it. The table is selected, not a view of the
+    // table.
     return !one.targetIsView && (hasConstraint(one, target) || ownColumn(one) === target)
   }
   if (target !== one.target.name) return false
@@ -74,7 +75,7 @@ function noRelationship(
     ? suggestion(target, new Set(known), likely)
     : suggestion(name, cache.relationships.get(schema)?.keys() ?? [], likely)
   const wrong = isSource ? target : name
-  // A name that exists, in any case, is not the misspelt one.
+  // A name that exists, in any case, is not misspelt.
   const isThere = isSource && meant?.toLowerCase() === wrong.toLowerCase()
   const guess = meant === undefined || isThere ? undefined : { meant, wrong }
   return relationshipNotFound(source, target, hint, guess)
@@ -120,7 +121,7 @@ function ambiguous(source: QualifiedName, target: string, found: readonly Relati
   )
 }
 
-/** Whether the other side has the key. */
+/** Whether the other side has the foreign key. */
 const isReferred = (one: Relationship): boolean =>
   one.kind === 'keys' &&
   (one.cardinality.kind === 'one-to-many' || (one.cardinality.kind === 'one-to-one' && one.cardinality.referenced))
@@ -128,7 +129,7 @@ const isReferred = (one: Relationship): boolean =>
 const constraintOf = (one: Relationship): string | undefined =>
   one.kind === 'keys' && one.cardinality.kind !== 'many-to-many' ? one.cardinality.constraint : undefined
 
-/** Listed in PostgREST's order: keys of other relations first, then by constraint name. */
+/** Lists the relationships in PostgREST's order: keys of other relations first, then by constraint name. */
 function byListing(one: Relationship, other: Relationship): number {
   const [a, b] = [constraintOf(one), constraintOf(other)]
   const referred = Number(isReferred(other)) - Number(isReferred(one))
@@ -137,7 +138,7 @@ function byListing(one: Relationship, other: Relationship): number {
 
 /**
  * The relationship of an embedding of `target` in `source`. A function that returns rows of the target takes precedence
- * over foreign keys. RST200 if there is none, RST201 if there are several.
+ * over foreign keys. @throws RST200 if there is none, RST201 if there are several
  */
 export function findRelationship(
   cache: SchemaCache,
@@ -145,7 +146,7 @@ export function findRelationship(
   target: string,
   hint: string | undefined,
 ): Relationship {
-  // Relationships to other schemas, or through a junction in another schema, are hidden.
+  // Relationships to other schemas are hidden, and so are relationships through a junction in another schema.
   const shown = bySource(cache, source).filter(
     one =>
       one.target.schema === source.schema &&

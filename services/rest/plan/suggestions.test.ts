@@ -7,12 +7,12 @@ test.each([
   ['projcts', ['projects', 'clients'], 0.75, 'projects'],
   ['PROJECTS', ['projects'], 1, 'projects'],
   ['project', ['projectiles', 'projects'], 0.5, 'projects'],
-  // With the same number of edits, more common consecutive letters count.
+  // With the same number of edits, the name with more common consecutive letters is suggested.
   ['project', ['xprojects', 'projects', 'projecto'], 0.5, 'projects'],
   ['elephants', ['projects', 'clients'], 0.5, undefined],
   ['ab', ['ax'], 0.5, 'ax'],
   ['ab', ['ax'], 0.51, undefined],
-  // Two edits, but no common consecutive letters.
+  // There are two edits, but no common consecutive letters.
   ['abc', ['xby'], 0.1, undefined],
   ['', ['projects'], 0.1, undefined],
   ['', [''], 0.1, ''],
@@ -45,7 +45,7 @@ test('similarity is between 0 and 1, symmetric, and 1 for equal names', () => {
   )
 })
 
-test('among too many names, or for a name that is too long, there is none: an error must be fast', () => {
+test('there is no suggestion among too many names, or for a name that is too long, because an error must be fast', () => {
   const names = (count: number) => Array.from({ length: count }, (_, index) => `projcts${index}`)
   const spent = cpuTimeOf(() => {
     expect(suggestion('projects', names(10_000), 0.3)).toBe('projcts0')

@@ -1,17 +1,17 @@
 /**
- * Suggests the known name that an unknown one was probably meant to be, as PostgREST does (fuzzy sets of n-grams, Glen
- * Chiacchieri's algorithm): candidates share consecutive letters; of the fifty that share most, the one with the fewest
- * edits is returned.
+ * Suggests the known name that the client probably meant, as PostgREST does (fuzzy sets of n-grams, Glen Chiacchieri's
+ * algorithm). Candidates share consecutive letters with the unknown name. Of the fifty candidates that share most,
+ * returns the one with the fewest edits.
  */
 import { editDistance } from '../../configuration/edit-distance.ts'
 
-/** From 0, nothing in common, to 1, equal: the share of unchanged letters. */
+/** The share of unchanged letters, from 0 (nothing in common) to 1 (equal). */
 export function similarity(one: string, other: string): number {
   const longest = Math.max(one.length, other.length)
   return longest === 0 ? 1 : 1 - editDistance(one, other) / longest
 }
 
-/** Counts of each n-gram of letters and digits in a text, with a dash at its start and end. */
+/** Counts each n-gram of letters and digits in a text. A dash marks the text's start and end. */
 function gramsOf(text: string, size: number): Map<string, number> {
   const padded = `-${text.replaceAll(/[^\p{L}\p{N}\s,]/gu, '')}-`
   const grams = new Map<string, number>()
@@ -25,7 +25,7 @@ function gramsOf(text: string, size: number): Map<string, number> {
 const magnitude = (grams: Map<string, number>): number =>
   Math.sqrt(grams.values().reduce((sum, count) => sum + count * count, 0))
 
-/** Cosine of the angle between the n-gram counts of two texts; the magnitude of the first does not matter. */
+/** The cosine of the angle between two texts' n-gram counts. The first text's magnitude does not matter. */
 function likeness(wanted: Map<string, number>, known: Map<string, number>): number {
   let common = 0
   for (const [gram, count] of wanted) common += count * (known.get(gram) ?? 0)
@@ -35,11 +35,14 @@ function likeness(wanted: Map<string, number>, known: Map<string, number>): numb
 const gramSizes = [3, 2] as const
 const mostCompared = 50
 
-/** An error must be fast, and its sender chooses the name: maximum length, and maximum letters to search. */
+/**
+ * The maximum length of a name, and the maximum letters to search. An error must be fast, and the client chooses the
+ * name.
+ */
 const longestText = 1_000
 const maximumLetters = 500_000
 
-/** The most similar name with at least the similarity `threshold`, case-insensitive. */
+/** The most similar name, if its similarity is at least `threshold`. Case-insensitive. */
 export function suggestion(text: string, names: Iterable<string>, threshold: number): string | undefined {
   const wanted = text.toLowerCase()
   const known = new Map<string, string>()

@@ -1,6 +1,6 @@
 /**
- * A query plan, resolved with the schema cache: the second of the three stages (parse, plan, SQL). The third stage only
- * writes it as SQL.
+ * A query plan, resolved with the schema cache. This is the second of three stages (parse, plan, SQL). The third stage
+ * only renders the plan as SQL.
  */
 
 import type { Bytes } from '../../../wire/messages.ts'
@@ -9,17 +9,17 @@ import type { Position, Shape } from '../keyset/cursor.ts'
 import type { MediaType } from '../parse/media.ts'
 import type { AggregateName, JsonStep, Operation, Range } from '../parse/types.ts'
 
-/** A column of the relation that a node reads, as far as it is known. */
+/** A column of the relation that a node reads, with what is known about it. */
 export type PlannedField = {
   readonly name: string
   readonly path: readonly JsonStep[]
-  /** The declared type; undefined if the relation does not expose it (a computed column, a function's result). */
+  /** The declared type. Undefined if the relation does not expose it (a computed column, a function's result). */
   readonly type: string | undefined
   /** The type with domains resolved. */
   readonly baseType: string | undefined
-  /** The function that converts it to json. */
+  /** The function that converts the value to json. */
   readonly toOutput: QualifiedName | undefined
-  /** The function that converts a text to it, for comparisons. */
+  /** The function that converts a text to the value, for comparisons. */
   readonly fromText: QualifiedName | undefined
   /**
    * For function results whose row type Postgres does not know: the function that computes the column, and its
@@ -72,12 +72,12 @@ export type Join =
     }
   | { readonly kind: 'function'; readonly function: QualifiedName; readonly argument: QualifiedName }
 
-/** One relation to read, with its embeddings. */
+/** One relation that the plan reads, with its embeddings. */
 export type ReadNode = {
   readonly relation: QualifiedName
-  /** Alias of its rows in SQL, unique in the plan. */
+  /** The alias of its rows in SQL, unique in the plan. */
   readonly alias: string
-  /** In the requested order. */
+  /** The columns and embeddings in the requested order. */
   readonly select: readonly (PlannedColumn | EmbeddedNode)[]
   readonly conditions: readonly Condition[]
   readonly order: readonly PlannedOrder[]
@@ -91,7 +91,7 @@ export type EmbeddedNode = {
   readonly name: string
   /** The relation's name, if the query string uses it although there is an alias. */
   readonly calledByRelation: string | undefined
-  /** Alias of the full embedding in SQL. */
+  /** The alias of the full embedding in SQL. */
   readonly alias: string
   readonly join: Join
   readonly toOne: boolean
@@ -99,35 +99,35 @@ export type EmbeddedNode = {
   readonly spread: boolean
 }
 
-/** The final form of the rows. */
+/** The rows' final form. */
 export type BodyPlan = {
   readonly shape:
     | { readonly kind: 'none' }
     | { readonly kind: 'json'; readonly stripNulls: boolean }
-    /** One object; more or fewer rows are an error. */
+    /** One object. More or fewer rows are an error. */
     | { readonly kind: 'object'; readonly stripNulls: boolean }
     | { readonly kind: 'csv' }
-    /** A line of JSON for each row. */
+    /** One line of JSON for each row. */
     | { readonly kind: 'ndjson' }
     | { readonly kind: 'geojson' }
     | { readonly kind: 'handler'; readonly handler: MediaHandler }
-  /** Value of Content-Type. */
+  /** The value of Content-Type. */
   readonly mediaType: MediaType
   readonly explain: Extract<MediaType, { kind: 'plan' }> | undefined
-  /** Whether exactly one row is required, even without a body. */
+  /** Whether the request requires exactly one row, also if there is no body. */
   readonly singular: boolean
 }
 
 export type Count = 'exact' | 'planned' | 'estimated'
 
-/** A column set by a write. */
+/** A column that a write sets. */
 export type WrittenColumn = {
   readonly name: string
-  /** Its key in the JSON. */
+  /** The column's key in the JSON. */
   readonly key: string
   readonly type: string
   readonly baseType: string
-  /** The function that converts json to it. */
+  /** The function that converts json to the column's type. */
   readonly fromJson: QualifiedName | undefined
   readonly default: string | null
 }
@@ -136,7 +136,7 @@ export type WriteSource = {
   readonly json: Bytes | string
   readonly isArray: boolean
   readonly columns: readonly WrittenColumn[]
-  /** Whether a missing key gets the column's default rather than null. */
+  /** Whether a missing key gets the column's default instead of null. */
   readonly useDefaults: boolean
 }
 
@@ -145,7 +145,7 @@ export type Write =
       readonly kind: 'insert'
       readonly source: WriteSource
       readonly onConflict: { readonly columns: readonly string[]; readonly resolution: 'merge' | 'ignore' } | undefined
-      /** For a PUT: conditions that the payload must satisfy. */
+      /** For a PUT: the conditions that the payload must satisfy. */
       readonly conditions: readonly Condition[]
       readonly isPut: boolean
     }
@@ -160,14 +160,14 @@ export type Argument = {
 
 export type CallArguments =
   | { readonly kind: 'values'; readonly list: readonly Argument[] }
-  /** Of a list the first record counts; each parameter goes with its key in the JSON. */
+  /** The first record of a list is used. Each parameter has its key in the JSON. */
   | {
       readonly kind: 'json'
       readonly json: Bytes | string
       readonly isArray: boolean
       readonly parameters: readonly { readonly parameter: Parameter; readonly key: string }[]
     }
-  /** The whole body for the one unnamed parameter. */
+  /** The whole body, for the one unnamed parameter. */
   | { readonly kind: 'unnamed'; readonly value: Bytes | string; readonly type: string }
 
 /** A column of a page's order. */
@@ -186,10 +186,10 @@ export type Keyset = {
   readonly after: Position | undefined
 }
 
-/** The limits of a role, with its name. */
+/** The limits of a role, and the role's name. */
 type PlanLimits = { readonly role: string; readonly rows: number | undefined; readonly cost: number | undefined }
 
-/** An embedding that the query string names by relation although it has an alias. */
+/** An embedding that the query string names by its relation although it has an alias. */
 export type TargetName = { readonly relation: string; readonly alias: string }
 
 export type Plan = { readonly limits?: PlanLimits; readonly targetNames: readonly TargetName[] } & (
@@ -206,7 +206,7 @@ export type Plan = { readonly limits?: PlanLimits; readonly targetNames: readonl
       readonly kind: 'write'
       readonly relation: QualifiedName
       readonly write: Write
-      /** Columns of the written rows that are read again. */
+      /** The columns of the written rows that the response reads. */
       readonly read: ReadNode
       readonly returning: readonly string[] | 'all'
       readonly body: BodyPlan

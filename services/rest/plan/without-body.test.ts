@@ -1,4 +1,7 @@
-/** Possible plans before the body is known, so that a client without write privileges need not send one. */
+/**
+ * The possible plans before the body is known. With them, the service refuses a client without the write privilege
+ * before the client sends the body.
+ */
 import { describe, expect, test } from 'vitest'
 import type { Routine } from '../../schema-cache/types.ts'
 import { column, parameter, routine, table } from '../testing/openapi.ts'
@@ -11,7 +14,7 @@ const callOf = (plan: Plan | undefined) => (plan?.kind === 'call' ? plan : undef
 const writeOf = (plan: Plan | undefined) => (plan?.kind === 'write' ? plan.write : undefined)
 
 describe('before the body is known', () => {
-  test('an insert plans no columns, whatever it returns', () => {
+  test('an insert plans no columns, whatever the response contains', () => {
     const plans = plannedWithoutBody('POST /tasks', { headers: { prefer: 'return=representation' } })
     expect(plans).toMatchObject([{ kind: 'write', wants: 'representation', relation: own('tasks') }])
     expect(writeOf(plans[0])).toMatchObject({ kind: 'insert', source: { json: '[]', isArray: true, columns: [] } })
@@ -96,11 +99,11 @@ describe('the root function', () => {
   const both = { ...cache, routines: new Map([...cache.routines, ['other', new Map([['start', [elsewhere]]])]]) }
   const called = (line: string, rootFunction?: string) => callOf(planned(line, {}, both, {}, rootFunction))?.routine
 
-  test("is in the request's schema, or in the configured one", () => {
+  test("is in the request's schema, or in the configured schema", () => {
     expect(called('GET /', 'start')).toMatchObject(own('start'))
     expect(called('GET /', 'other.start')).toBe(elsewhere)
   })
-  test('only the root function is configured with a schema', () => {
+  test('only the root function can have a configured schema', () => {
     expect(called('GET /rpc/a.b')).toMatchObject(own('a.b'))
     expect(refusal(() => called('GET /rpc/other.start')).code).toBe('RST202')
   })

@@ -22,7 +22,7 @@ export function planWrite(
   const relation = { schema: table.schema, name: table.name }
   const { preferences, query } = request
   const wants = preferences.return ?? 'minimal'
-  // Filters, limits and order of the root belong to the write; all written rows are returned.
+  // The root's filters, limits and order belong to the write. The response has all written rows.
   const isRoot = ({ path }: { path: readonly string[] }) => path.length === 0
   const returnedQuery: ParsedQuery = {
     ...query,
@@ -33,7 +33,7 @@ export function planWrite(
   }
   const made = bodyOf(context, table)
   const reading = { cache, ...settings, maximumRows: undefined }
-  // Unreadable selections are refused, even if the response has no body.
+  // Unreadable selections are refused, also if the response has no body.
   const returned = planRead(reading, relation, returnedQuery, unlimited)
   const read = wants === 'representation' ? returned : planRead(reading, relation, unreturned(query), unlimited)
   const conditions = planConditions(cache, relation, query)
@@ -48,7 +48,8 @@ export function planWrite(
     relation,
     write,
     read,
-    // If only headers are returned, the selected columns are still read: a client without that privilege is refused.
+    // If the response has only headers, the statement still reads the selected columns, so that Postgres refuses a
+    // client without that privilege.
     returning: wants === 'minimal' ? [] : returningOf(returned, locationKey),
     body: wants === 'representation' ? body : withoutBody(body),
     countsExactly: preferences.count === 'exact' || preferences.count === 'estimated',
@@ -94,7 +95,7 @@ function writeOf(
 }
 
 function jsonOf(payload: Payload | undefined): JsonPayload {
-  if (payload?.kind !== 'json') throw new Error('a relation takes no raw body; parsing sees to that')
+  if (payload?.kind !== 'json') throw new Error('A relation accepts no raw body. The parser ensures this.')
   return payload
 }
 
@@ -103,7 +104,7 @@ function sourceOf(payload: JsonPayload, table: Table, request: ApiRequest, cache
   return {
     json: payload.json,
     isArray: payload.isArray,
-    // Ordered by name: if Postgres refuses several values, it reports the first.
+    // The columns are ordered by name: if Postgres refuses several values, it reports the first.
     columns: [...new Set(names)]
       .toSorted()
       .map(name => writtenColumn(table, name, payload.csvKeys?.get(name) ?? name, cache)),
@@ -119,7 +120,7 @@ function writtenColumn(table: Table, name: string, key: string, cache: SchemaCac
   return { name, key, type, baseType, fromJson, default: expression }
 }
 
-/** A PUT selects one row by its full primary key and nothing else, including in embeddings. */
+/** A PUT selects one row by its full primary key. It has no other filter, also not in embeddings. */
 function checkPut(table: Table, { filters, logic }: ParsedQuery, conditions: readonly Condition[]): void {
   const named = conditions.flatMap(one =>
     one.kind === 'filter' &&

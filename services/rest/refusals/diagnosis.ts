@@ -1,6 +1,7 @@
 /**
- * Why Postgres refused a request with 42501: the missing grant of its role, or the row-level security policies that
- * were applied. From the catalogs, for the log; the client gets Postgres's error. Contains names only, never values.
+ * Finds out why Postgres refused a request with 42501: the grant that its role lacks, or the row-level security
+ * policies that Postgres applied. Reads the catalogs for the log; the client gets Postgres's error. Contains only
+ * names, never values.
  */
 
 import type { Pool } from '../../postgres/pool.ts'
@@ -10,14 +11,14 @@ import type { Plan } from '../plan/types.ts'
 import { needsOf } from './needs.ts'
 
 type Diagnosis = {
-  /** As `INSERT on api.books`. */
+  /** Such as `INSERT on api.books`. */
   readonly lacks: readonly string[]
-  /** As `api.notes: own (ALL, permissive)`. */
+  /** Such as `api.notes: own (ALL, permissive)`. */
   readonly policies: readonly string[]
 }
 
 /**
- * $1: the role; $2: the needed privileges; $3: the pre-request function. Run as the login role, with an empty
+ * $1: the role; $2: the needed privileges; $3: the pre-request function. Runs as the login role, with an empty
  * search_path. A security_invoker view needs the same privileges on its relations.
  */
 const diagnosisSql = `

@@ -1,6 +1,6 @@
 /**
- * Logs why Postgres refused a request, after the response. At most one diagnosis runs at a time, so that a flood of
- * refusals does not cause a flood of queries.
+ * Logs why Postgres refused a request, after the response was sent. At most one diagnosis runs at a time: many refusals
+ * must not cause many queries.
  */
 import type { Logger } from 'pino'
 import { DatabaseError } from '../../../wire/errors.ts'
@@ -18,7 +18,7 @@ export type Refused = {
 
 const noPrivilege = '42501'
 
-/** If no privilege that the request names is missing. */
+/** Logged if the role has all privileges that the request names. */
 const elsewhere = 'nothing that the request names; a view, trigger or function that it reaches'
 
 export class RefusalLog {
@@ -33,7 +33,7 @@ export class RefusalLog {
 
   /** `line` identifies the request. */
   log({ cause, role, plans, preRequest }: Refused, line: Readonly<Record<string, unknown>>): void {
-    // In a batch, the error contains its request's index, and is not Postgres's own.
+    // In a batch, the error contains its request's index, and is not Postgres's own error.
     const origin = cause instanceof RestError ? cause.cause : cause
     const isRefusal = origin instanceof DatabaseError && origin.sqlState === noPrivilege
     if (!isRefusal || role === undefined || this.#isBusy || !this.#logger.isLevelEnabled('warn')) return

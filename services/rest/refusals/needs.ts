@@ -1,10 +1,10 @@
-/** The privileges that a plan needs, as far as the request names their objects. Pure. */
+/** The privileges that a plan needs on objects that the request names. Pure. */
 import type { QualifiedName } from '../../schema-cache/types.ts'
 import type { Condition, EmbeddedNode, Plan, PlannedColumn, ReadNode, Write } from '../plan/types.ts'
 
 type TablePrivilege = 'SELECT' | 'INSERT' | 'UPDATE' | 'DELETE'
 
-/** `columns`: `*` means all; empty: the privilege on any column is enough. */
+/** `columns`: `*` means all columns. Empty: the privilege on any column is enough. */
 type Need =
   | {
       readonly kind: 'relation'
@@ -43,7 +43,7 @@ const selected = (column: PlannedColumn): string[] =>
   // A count of all rows reads no columns.
   column.aggregate?.name === 'count' && column.field.name === '*' ? [] : [column.field.name]
 
-/** Parent columns in an embedding's join. */
+/** The parent's columns in an embedding's join. */
 const parentColumns = ({ join }: EmbeddedNode): string[] =>
   join.kind === 'columns'
     ? join.columns.map(([column]) => column)
@@ -98,7 +98,7 @@ function writeNeeds(relation: QualifiedName, write: Write): Need[] {
   }
 }
 
-/** For the plan itself, excluding what views, triggers and functions do. */
+/** The privileges for the plan itself. Excludes privileges that views, triggers and functions need. */
 export function needsOf(plan: Plan): Need[] {
   switch (plan.kind) {
     case 'read':

@@ -86,7 +86,7 @@ test('for a schema, too', async () => {
   expect(line.lacks).toEqual(['USAGE on schema closed', 'SELECT on closed.things'])
 })
 
-test('text raised by a function is not repeated', async () => {
+test('the log does not repeat text that a function raised', async () => {
   const line = await lineOf('POST', '/rpc/raise', secret, { 'content-type': 'text/plain' })
   expect(line.lacks).toHaveLength(1)
 })
@@ -97,7 +97,7 @@ test('for a role that the login role cannot become', async () => {
   expect(line.lacks).toContain('membership in the role stranger of the login role')
 })
 
-test('for a large body that was not read', async () => {
+test('for a large body that the service did not read', async () => {
   const line = await lineOf('POST', '/people', JSON.stringify({ id: 1, name: secret.repeat(10_000) }))
   expect(line.lacks).toEqual(['INSERT on api.people'])
 })
@@ -123,7 +123,7 @@ test('names are quoted as in SQL', async () => {
   })
 })
 
-test('nothing is diagnosed unless it is enabled', async () => {
+test('the service diagnoses nothing unless the configuration enables it', async () => {
   const other = await startService(postgres.uri('authenticator'), keys)
   expect((await other.send('/people')).status).toBe(400)
   await other.stop()

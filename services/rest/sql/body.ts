@@ -1,17 +1,17 @@
-/** Builds the response body from rows, by aggregates over `rst_rows`. */
+/** Builds the response body from rows. The expressions are aggregates over `rst_rows`. */
 import { qualified } from '../../postgres/quote.ts'
 import type { BodyPlan } from '../plan/types.ts'
 
 /**
- * How the rows are formatted: as rows, or as one value each (of a function that returns a scalar), and how many the
- * body contains: all, the only one, or the first.
+ * How the rows are formatted: as rows, or as one value each (for a function that returns a scalar). Also how many rows
+ * the body contains: all, the only row, or the first row.
  */
 export type Rows = { readonly scalar: boolean; readonly shown: 'all' | 'only' | 'first' }
 
 const stripped = (expression: string, stripNulls: boolean) =>
   stripNulls ? `json_strip_nulls(${expression})` : expression
 
-/** The columns' names, then a line for each row in the text form of a record (Postgres manual section 8.16.6). */
+/** The columns' names, then a line for each row in the text form of a record (Postgres manual, section 8.16.6). */
 const csvNames = `(SELECT coalesce(string_agg(key, ','), '') FROM (
     SELECT json_object_keys(row_to_json(rst_head)) AS key FROM (SELECT * FROM rst_source LIMIT 1) AS rst_head
   ) AS keys) || chr(10)`
@@ -21,13 +21,14 @@ const csv = `${csvNames} || coalesce(string_agg(${csvRow}, chr(10)), '')`
 const geojson = `json_build_object('type', 'FeatureCollection', 'features', coalesce(json_agg(ST_AsGeoJSON(rst_rows)::json), '[]'))`
 
 /**
- * One value per line: line breaks in it (in a json column, or between the rows of an embedding) are white space between
- * its parts, since strings escape them.
+ * Writes one value per line. Replaces line breaks in a value with spaces: they can only be white space between JSON
+ * tokens, because JSON strings escape line breaks. They occur in json columns and between the rows of an embedding.
  */
 const line = (json: string) => `translate(coalesce(${json}::text, 'null'), E'\\n\\r', '  ')`
 
 /**
- * A body row by row: the text before the first row and of each row, both as expressions, the separator, and the end.
+ * A body that is sent row by row: an expression for the text before the first row, an expression for each row's text,
+ * the separator, and the end.
  */
 export type RowBody = {
   readonly opening: string
@@ -36,12 +37,12 @@ export type RowBody = {
   readonly closing: string
 }
 
-/** The same bytes as in one value; undefined if the format requires one value. */
+/** Produces the same bytes as in one value. Undefined if the format requires one value. */
 export function rowBodySql({ shape }: BodyPlan): RowBody | undefined {
   switch (shape.kind) {
     case 'json': {
       const row = `${stripped('row_to_json(rst_rows)', shape.stripNulls)}::text`
-      // As json_agg writes them, and as json_strip_nulls does.
+      // json_agg separates rows by this text. json_strip_nulls separates them by a comma.
       return { opening: `'['`, row, separator: shape.stripNulls ? ',' : ', \n ', closing: ']' }
     }
     case 'csv':
@@ -54,12 +55,13 @@ export function rowBodySql({ shape }: BodyPlan): RowBody | undefined {
 }
 
 /**
- * The text of a single row. Aggregating text costs less than an array, which is only used if there may be several rows.
+ * The text of a single row. Aggregating text costs less than aggregating an array. The array is used only if there may
+ * be several rows.
  */
 const oneOf = (json: string, { shown }: Rows): string =>
   `coalesce(${shown === 'first' ? `(array_agg(${json}::text))[1]` : `string_agg(${json}::text, ',')`}, 'null')`
 
-/** The expression for the body; the rows are in `rst_source`, with the alias `rst_rows` in the outer query. */
+/** The expression for the body. The rows are in `rst_source`; the outer query gives them the alias `rst_rows`. */
 export function bodySql({ shape }: BodyPlan, rows: Rows): string {
   const { scalar, shown } = rows
   switch (shape.kind) {

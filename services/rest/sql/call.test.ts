@@ -1,4 +1,4 @@
-/** Function calls: requests, and the SQL of their rows. */
+/** Function calls: requests, and the SQL that selects their rows. */
 import { expect, test } from 'vitest'
 import { routine } from '../testing/openapi.ts'
 import { own, plannedWithoutBody, sampleCache } from '../testing/schema-cache.ts'
@@ -82,7 +82,7 @@ test.each<Called>([
   expect(shownValues(main.values)).toEqual(values)
 })
 
-test('of a list a function uses the first record, and CSV columns by position', () => {
+test('a function uses the first record of a list, and CSV columns by position', () => {
   const { main } = rendered('POST /rpc/add', { body: '[{"a":1,"b":2},{"a":3,"b":4}]' })
   expect(main.text).toContain(
     'FROM (SELECT * FROM json_to_recordset($1::json) AS rst_record("a" integer, "b" integer) LIMIT 1) AS rst_arguments',
@@ -91,7 +91,7 @@ test('of a list a function uses the first record, and CSV columns by position', 
   expect(csv.main.text).toContain('"test"."add"("a" := rst_arguments."1", "b" := rst_arguments."0")')
 })
 
-test('if a to-one embedding has several rows, the first is the body', () => {
+test('if a to-one embedding has several rows, the body is the first row', () => {
   const returns = { kind: 'composite', type: own('projects'), isAlias: false } as const
   const routines = new Map([['test', new Map([['one', [routine('one', [], { returns })]]])]])
   const answerOf = (select: string, options: RequestOptions = {}) => {
@@ -123,7 +123,7 @@ test("conditions apply to the function's rows", () => {
   expect(main.values).toEqual(['a', '2'])
 })
 
-test('an unread body is empty', () => {
+test('a body that no argument needs is empty', () => {
   const headers = { 'content-type': 'application/octet-stream' }
   const [plan] = plannedWithoutBody('POST /rpc/take_bytes', { headers })
   const { values } = plan ? render(plan).main : { values: undefined }

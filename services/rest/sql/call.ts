@@ -1,4 +1,4 @@
-/** A function call as the source of rows. */
+/** Renders a function call as the source of rows. */
 
 import type { Bytes } from '../../../wire/messages.ts'
 import { qualified, quoteIdentifier } from '../../postgres/quote.ts'
@@ -7,14 +7,14 @@ import { arrayBytes, type StatementWriter, type Value } from './statement.ts'
 
 type CallPlan = Extract<Plan, { kind: 'call' }>
 
-/** Bytes are sent in binary: as text they would be twice as long. */
+/** Bytes are sent in binary: their text form would be twice as long. */
 const unnamedValue = (value: Bytes | string, type: string): Value =>
   type === 'bytea' ? { binary: typeof value === 'string' ? Buffer.from(value) : value } : value
 
 const argumentValue = (value: Argument['value']): Value =>
   typeof value === 'object' && 'list' in value ? arrayBytes(value.list) : value
 
-/** The arguments, and the FROM items that they need. */
+/** The arguments, and the FROM items that the arguments need. */
 function argumentsSql(writer: StatementWriter, args: CallArguments): { list: string; from: string | undefined } {
   switch (args.kind) {
     case 'values': {
@@ -47,7 +47,7 @@ function argumentsSql(writer: StatementWriter, args: CallArguments): { list: str
 
 export const isScalar = ({ routine }: CallPlan): boolean => routine.returns.kind === 'scalar'
 
-/** The rows that the function returns; for a scalar, one column `pgrst_scalar`. */
+/** The rows that the function returns. For a scalar, there is one column `pgrst_scalar`. */
 export function callSql(writer: StatementWriter, plan: CallPlan): string {
   const { list, from } = argumentsSql(writer, plan.arguments)
   const call = `${qualified(plan.routine)}(${list})`

@@ -41,7 +41,7 @@ const isWords = {
   unknown: 'UNKNOWN',
 } as const
 
-/** A column of the rows with alias `source`, and a JSON path in it. */
+/** A column of the rows with the alias `source`, and a JSON path in the column. */
 export function fieldSql(writer: StatementWriter, source: string, field: PlannedField): string {
   const { name, path, baseType, computed } = field
   const column =
@@ -49,7 +49,7 @@ export function fieldSql(writer: StatementWriter, source: string, field: Planned
       ? `${quoteIdentifier(source)}.${quoteIdentifier(name)}`
       : `${qualified(computed.function)}(${rowOf(source)}::${qualified(computed.of)})`
   if (path.length === 0) return column
-  // Arrays and composites are converted to JSON for a path; JSON is used unchanged.
+  // A path needs JSON, so arrays and composites are converted. JSON columns are used unchanged.
   const isJson = baseType === 'json' || baseType === 'jsonb'
   const steps = path.map(({ arrow, key }) =>
     typeof key === 'number'
@@ -59,7 +59,7 @@ export function fieldSql(writer: StatementWriter, source: string, field: Planned
   return `${isJson ? column : `to_jsonb(${column})`}${steps.join('')}`
 }
 
-/** A comparison value, through the conversion of the field's domain if there is one. */
+/** A comparison value. If the field's domain has a conversion, the value passes through it. */
 const operand = (writer: StatementWriter, field: PlannedField, value: string): string =>
   field.fromText === undefined ? writer.value(value) : `${qualified(field.fromText)}(${writer.value(value)}::text)`
 
@@ -97,10 +97,12 @@ function operationSql(writer: StatementWriter, source: string, field: PlannedFie
   }
 }
 
-/** The fields of conditions: rows by the alias `source`, embedded rows by their own. */
+/** The fields of conditions: rows have the alias `source`, and embedded rows have their own alias. */
 export type Scope = { readonly source: string; readonly children: readonly EmbeddedNode[] }
 
-/** Whether an embedding has a row: for a to-one embedding the row itself, even if all its columns are null. */
+/**
+ * Whether an embedding has a row. For a to-one embedding, checks the row itself, because all its columns may be null.
+ */
 function embeddedSql({ children }: Scope, alias: string, isNull: boolean): string {
   const isToOne = children.find(child => child.alias === alias)?.toOne === true
   const subject = isToOne ? rowOf(alias) : `${quoteIdentifier(alias)}."rst_rows"`

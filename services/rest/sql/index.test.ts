@@ -9,7 +9,7 @@ const all = 'SELECT "tasks"."id" AS "id" FROM "test"."tasks" AS "tasks"'
 const counted = (from = '"test"."tasks" AS "tasks"') => `(SELECT count(*) FROM (SELECT 1 FROM ${from}) AS rst_counted)`
 
 describe('the total', () => {
-  /** After the rows; and the estimate, if requested. */
+  /** The SQL after the rows, and the estimate if the request needs one. */
   test.each<
     [request: string, prefer: string | undefined, total: string, rest: string, values: string[], estimate?: string]
   >([
@@ -50,7 +50,7 @@ describe('the total', () => {
       estimate === undefined ? undefined : { text: `EXPLAIN (FORMAT JSON) ${estimate}`, values: [] },
     )
   })
-  test('is estimated by counting no further than the maximum of returned rows', () => {
+  test('counts at most one row more than the maximum of returned rows if it is estimated', () => {
     const { main } = rendered('GET /tasks?select=id', { prefer: 'count=estimated' }, { maximumRows: 10 })
     const total = '(SELECT count(*) FROM (SELECT 1 FROM "test"."tasks" AS "tasks" LIMIT 11) AS rst_counted)'
     expect(main).toEqual({ text: answering(`rst_source AS (${all} LIMIT 10)`, { total }), values: [] })
@@ -60,7 +60,7 @@ describe('the total', () => {
       values: [],
     })
   })
-  test('counts the rows that match embeddings, and joins no other ones', () => {
+  test('counts the rows that match embeddings, and joins no other embeddings', () => {
     const total = (request: string) =>
       /SELECT (\(SELECT count.*) AS total/s.exec(rendered(request, { prefer: 'count=exact' }).main.text)?.[1]
     const inner = (on = '') =>
@@ -82,10 +82,10 @@ describe('the total', () => {
       ),
     )
   })
-  test('for a function counts its returned rows', () => {
+  test('counts the rows that a function returned', () => {
     const exact = rendered('GET /rpc/find?name=a&select=id&limit=3', { prefer: 'count=exact' })
     expect(exact.main.text).toContain(`SELECT ${counted('rst_call AS "projects"')} AS total`)
-    // Their number is unknown beforehand.
+    // The number of rows is unknown beforehand.
     const estimated = rendered('GET /rpc/find?name=a&select=id&limit=3', { prefer: 'count=estimated' })
     expect([estimated.main, estimated.estimate]).toEqual([exact.main, undefined])
     const planned = rendered('GET /rpc/find?name=a&select=id', { prefer: 'count=planned' })
@@ -139,7 +139,7 @@ describe('the body', () => {
     expect(bodyOf(request, accept === undefined ? {} : { accept })).toBe(body)
   })
 
-  test('for functions by the number and kind of their results', () => {
+  test("depends on the number and kind of a function's results", () => {
     const composite = { kind: 'composite', type: own('pair'), isAlias: false } as const
     const handler: MediaHandler = {
       aggregate: undefined,
@@ -174,7 +174,7 @@ describe('the body', () => {
     ['', 'FORMAT TEXT'],
     ['+json', 'FORMAT JSON'],
     ['+text; options=analyze|verbose|settings|buffers|wal', 'FORMAT TEXT, ANALYZE, VERBOSE, SETTINGS, BUFFERS, WAL'],
-  ])('may be the execution plan%s', (how, options) => {
+  ])('can be the execution plan%s', (how, options) => {
     const accept = `application/vnd.pgrst.plan${how}`
     const { main, isExplain } = rendered('GET /tasks?select=id', { accept })
     expect([main.text, isExplain]).toEqual([`EXPLAIN (${options}) ${answering(`rst_source AS (${all})`)}`, true])
@@ -186,7 +186,7 @@ describe('the body', () => {
   })
 })
 
-test('a write is only explained if requested', () => {
+test('explains a write only on request', () => {
   const options = { prefer: 'return=representation' }
   expect(rendered('DELETE /tasks', options).isExplain).toBe(false)
   expect(rendered('DELETE /tasks', { ...options, accept: 'application/vnd.pgrst.plan' }).isExplain).toBe(true)

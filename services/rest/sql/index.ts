@@ -1,8 +1,8 @@
 /**
- * A plan as SQL statements. Each main statement returns one row: total, rows, location, headers, status, updated, body.
- * So one round trip returns everything that the response needs, and the body is last and in binary, so that its bytes
- * are passed on. Row by row, that row has only the text before the first row, and each later row has one row of the
- * body.
+ * Renders a plan as SQL statements. Each main statement returns one row: total, rows, location, headers, status,
+ * updated, body. So one round trip returns everything that the response needs. The body is last and in binary: the
+ * service passes its bytes on. If the body is streamed row by row, that row has only the text before the first row, and
+ * each later row has one row of the body.
  */
 import { keysetSql } from '../keyset/sql.ts'
 import type { Delivery } from '../plan/delivery.ts'
@@ -16,14 +16,14 @@ import { locationSql, writeSql } from './write.ts'
 export type { Statement } from './statement.ts'
 
 export type Rendered = {
-  /** A write whose rows are not returned: it precedes the main statement, and its command tag has the count. */
+  /** A write whose rows are not returned. It runs before the main statement, and its command tag has the count. */
   readonly write: Statement | undefined
   readonly main: Statement
-  /** EXPLAIN of the rows to be counted, whose estimate is the total. */
+  /** EXPLAIN of the rows to be counted. The total is its estimate. */
   readonly estimate: Statement | undefined
-  /** Whether the main statement is an EXPLAIN: its rows are the body. */
+  /** Whether the main statement is an EXPLAIN. The body is then EXPLAIN's rows. */
   readonly isExplain: boolean
-  /** The separator of the body's rows and its end, if they are streamed row by row. */
+  /** The separator of the body's rows, and the body's end, if the body is streamed row by row. */
   readonly rowBody: Pick<RowBody, 'separator' | 'closing'> | undefined
 }
 
@@ -31,13 +31,13 @@ const setting = (name: string) => `nullif(current_setting('${name}', true), '')`
 const settings = `${setting('response.headers')} AS headers, ${setting('response.status')} AS status`
 
 /**
- * An unknown column may be an aggregate of the row, such as `count` (a function of a row can be written as a column of
- * it: Postgres manual, section 8.16.5).
+ * An unknown column may be an aggregate of the row, such as `count`: Postgres accepts a function of a row in the form
+ * of a column (Postgres manual, section 8.16.5).
  */
 const mayBeAggregate = (item: ReadNode['select'][number]): boolean =>
   item.kind === 'column' && item.field.name !== '*' && item.field.type === undefined
 
-/** Whether the total needs a separate count: neither a page nor groups contain it, all rows do. */
+/** Whether the total needs a separate count. It does for a page or groups, because they do not contain all rows. */
 const takesCount = (node: ReadNode): boolean =>
   node.range.offset > 0 || node.range.limit !== undefined || hasAggregates(node) || node.select.some(mayBeAggregate)
 
@@ -72,7 +72,7 @@ function explained(text: string, { body }: Plan): string {
 
 const rowsOf: Rows = { scalar: false, shown: 'all' }
 
-/** The rows and the response: `sources` ends with rst_source, which the counts are of. */
+/** The rows and the response. `sources` ends with rst_source, whose rows are counted. */
 function rowsStatement(
   sources: { readonly before: string; readonly source: string },
   { total, rows }: { readonly total: string; readonly rows: string },
@@ -87,7 +87,7 @@ function rowsStatement(
     return `WITH ${before}rst_source AS (${source}) ${head('rst_source AS rst_rows', completeBody)}`
   const { opening, row } = rowBody
   const each = (text: string, from: string) => `SELECT NULL, NULL, NULL, NULL, NULL, NULL, ${text} FROM ${from}`
-  // Counted rows are found, or written, before the first row is sent.
+  // The rows are counted, or written, before the first row is sent.
   return isMade
     ? `WITH ${before}rst_source AS (${source}), rst_made AS MATERIALIZED (SELECT ${row} AS body FROM rst_source AS rst_rows) ` +
         `${head('rst_made', opening)} UNION ALL ${each('body', 'rst_made')}`
@@ -140,13 +140,13 @@ const updatedSql = ({ write }: WritePlan): string => (merges(write) ? setting('r
 const merges = (write: WritePlan['write']): boolean =>
   write.kind === 'insert' && write.onConflict?.resolution === 'merge'
 
-/** The same without rows that the response omits: how many of the returned rows are not new. */
+/** The same for a response that omits rows: how many of the returned rows are not new. */
 const updatedOfShownSql = ({ write }: WritePlan): string =>
   merges(write)
     ? `(coalesce(${setting('rst.updated')}, '0')::int8 + count(*) - (SELECT count(*) FROM rst_source))::text`
     : 'NULL::text'
 
-/** Rows that are only counted are not materialized: that would cost a bulk insert a tenth of its time. */
+/** Rows that are only counted are not materialized: materializing them would make a bulk insert 10 % slower. */
 function bareWrite(plan: WritePlan): Rendered {
   const writer = new StatementWriter()
   const write = { text: writeSql(writer, plan, false), values: writer.values }
@@ -176,8 +176,8 @@ function writeStatement(plan: WritePlan): Rendered {
 }
 
 /**
- * A function that does not return a set has one row, unless its embeddings have several: through a view, or a function
- * declared to return one.
+ * A function that does not return a set has one row. Its embeddings may have several rows: through a view, or through a
+ * function that is declared to return one row.
  */
 function shownOf({ routine, read }: Extract<Plan, { kind: 'call' }>): Rows['shown'] {
   if (routine.returnsSet) return 'all'

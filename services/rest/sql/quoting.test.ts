@@ -39,11 +39,11 @@ const operators = new Set(
   '( ) , . [ ] :: := -> ->> || = <> < > <= >= ~ ~* @> <@ && << >> &< &> -|- @@ * + -'.split(' '),
 )
 
-/** A limit is a number that was parsed as one. */
+/** A limit is digits: the parser has parsed it as a number. */
 const isLimit = (found: readonly { text: string }[], index: number): boolean =>
   found[index - 1]?.text === 'LIMIT' && /^[0-9]{1,4}$/.test(found[index]?.text ?? '')
 
-/** Unquoted text of a statement that is not the service's own. */
+/** Unquoted text of a statement that does not come from the service. */
 function unexpectedTokens({ text, values }: Statement): string[] {
   const found = tokens(text)
   const used = new Set(found.flatMap(token => (token.kind === 'parameter' ? [token.text] : [])))
@@ -79,7 +79,9 @@ const isUnbalanced = (list: readonly { text: string }[]) => {
   return depth !== 0
 }
 
-/** Foreign text in the request's statements; undefined if the request is refused. */
+/**
+ * Unquoted text in the request's statements that does not come from the service. Undefined if the request is refused.
+ */
 function leaks(line: string, sent: Sent, cache: SchemaCache): string[] | undefined {
   let plan: Plan
   try {

@@ -1,7 +1,7 @@
 /**
- * A tree of relations as one SELECT: each embedding is a lateral subquery that its parent joins, so that Postgres plans
- * everything at once. A to-one embedding becomes a JSON object of its row, a to-many embedding an array built inside
- * the subquery; a spread passes its columns to the parent.
+ * Renders a tree of relations as one SELECT. Each embedding is a lateral subquery that its parent joins, so that
+ * Postgres plans everything at once. A to-one embedding becomes a JSON object of its row. A to-many embedding becomes
+ * an array that the subquery builds. A spread passes its columns to the parent.
  */
 
 import { qualified, quoteIdentifier } from '../../postgres/quote.ts'
@@ -16,20 +16,20 @@ type Handed = {
   readonly column: string
   /** Its final name. */
   readonly name: string
-  /** Applied at the end of the spread: over the rows of the first parent that is not a spread. */
+  /** Applied at the spread's end, over the rows of the first parent that is not a spread. */
   readonly aggregate: PlannedColumn['aggregate']
 }
 
 /**
- * `handsUp`: it is a to-one spread, so its aggregates are applied in the parent. `isCompared`: the parent groups by its
- * columns.
+ * `handsUp`: the node is a to-one spread, so its aggregates are applied in the parent. `isCompared`: the parent groups
+ * by its columns.
  */
 type Role = { readonly handsUp: boolean; readonly isCompared: boolean }
 const alone: Role = { handsUp: false, isCompared: false }
 
 type Level = {
   readonly list: string[]
-  /** All grouping expressions; `keys`: without embedded rows. */
+  /** All grouping expressions. `keys`: without embedded rows. */
   readonly groups: string[]
   readonly keys: string[]
   readonly handed: Handed[]
@@ -50,31 +50,31 @@ function outputName({ field, alias, aggregate }: PlannedColumn): string {
   return typeof key === 'string' ? key : field.name
 }
 
-/** All columns; a `*` with further parts is a name, which only a column can have. */
+/** All columns. If further parts follow, `*` is a name, and only a column can have this name. */
 const isStar = ({ field, cast: type, aggregate }: PlannedColumn): boolean =>
   field.name === '*' && field.path.length === 0 && type === undefined && aggregate === undefined
 
-/** Types without an equality operator for GROUP BY. */
+/** Types that GROUP BY cannot use, because they have no equality operator. */
 const incomparable = /^(json|xml|point|line|lseg|box|path|polygon|circle)(\[\])?$/
 
 const embeddings = (node: ReadNode): EmbeddedNode[] => node.select.filter(item => item.kind === 'embedded')
 
-/** Whether no column of a node or of those below it is selected. */
+/** Whether no column is selected of a node and of the nodes below it. */
 const isEmpty = (node: ReadNode): boolean => node.select.every(item => item.kind === 'embedded' && isEmpty(item.node))
 
-/** Whether a node has aggregates, its own or from a spread. */
+/** Whether a node has aggregates: its own, or a spread's. */
 export const hasAggregates = (node: ReadNode): boolean =>
   node.select.some(item =>
     item.kind === 'column' ? item.aggregate !== undefined : item.spread && hasAggregates(item.node),
   )
 
-/** Whether an embedding in this node has that name: here, or in a spread of it. */
+/** Whether an embedding in this node has that name: directly, or in a spread. */
 const showsEmbedding = (node: ReadNode, name: string): boolean =>
   embeddings(node).some(child => (child.spread ? showsEmbedding(child.node, name) : child.name === name))
 
 /**
- * Embeddings come after the columns: jsonb keeps the last value of a duplicate key, and an embedding hides the column
- * with its name.
+ * Embeddings follow the columns. jsonb keeps the last value of a duplicate key, so an embedding hides the column with
+ * the same name.
  */
 const embeddedLast = (node: ReadNode): ReadNode => ({
   ...node,
@@ -97,7 +97,7 @@ class ReadWriter {
   #expression(source: string, { field, cast: type, aggregate }: PlannedColumn): string {
     if (aggregate?.name === 'count' && field.name === '*' && field.path.length === 0) return '*'
     const plain = fieldSql(this.#writer, source, field)
-    // Aggregates use the unconverted value, unless a cast applies to the converted one.
+    // Aggregates use the unconverted value. A cast applies to the converted value.
     const isConverted = field.toOutput !== undefined && (aggregate === undefined || type !== undefined)
     const shown = isConverted ? `${qualified(field.toOutput)}(${plain})` : plain
     return cast(shown, type)
@@ -129,15 +129,15 @@ class ReadWriter {
   }
 
   /**
-   * The grouping expression of a column: under its own name the unconverted column, whatever is returned. PostgREST
-   * does the same.
+   * The grouping expression of a column. If the column keeps its own name, this is the unconverted column, even if the
+   * response has a converted value. PostgREST does the same.
    */
   #group(source: string, column: PlannedColumn, expression: string): string {
     const { field, alias } = column
     const isOwnName = outputName(column) === field.name
     if (isOwnName && field.baseType !== undefined && !incomparable.test(field.baseType))
       return fieldSql(this.#writer, source, { ...field, path: [] })
-    // A domain's conversion gives json, which cannot be compared.
+    // A domain's conversion returns json, which cannot be compared.
     return alias === undefined || field.toOutput !== undefined ? fieldSql(this.#writer, source, field) : expression
   }
 
@@ -164,12 +164,12 @@ class ReadWriter {
   }
 
   #embedded(level: Level, child: EmbeddedNode, isGrouped: boolean): void {
-    // An embedding without columns is joined only for its rows.
+    // An embedding without columns is joined only because of its rows.
     if (isEmpty(child.node)) return
     const alias = quoteIdentifier(child.alias)
     const name = quoteIdentifier(child.name)
     if (child.toOne) {
-      // json cannot be compared, and neither can a row that contains it.
+      // json and rows that contain json cannot be compared.
       const object = isGrouped ? `to_jsonb(${alias}.*)` : `row_to_json(${alias}.*)`
       level.list.push(`${object} AS ${name}`)
       level.groups.push(object)
@@ -189,7 +189,7 @@ class ReadWriter {
       !child.inner &&
       !parent.conditions.some(one => isFilteredBy(one, child.alias))
     const handsUp = child.spread && child.toOne
-    // Without selected columns, all columns are available for the order.
+    // If no columns are selected, the order can use all columns.
     const isOrderedBy = isEmpty(child.node) && parent.order.some(term => term.child === child.alias)
     const columns = isOrderedBy ? `${quoteIdentifier(child.node.alias)}.*` : undefined
     // The parent groups by the columns of a spread.
@@ -199,13 +199,13 @@ class ReadWriter {
     const alias = quoteIdentifier(child.alias)
     const kind = child.inner ? 'INNER' : 'LEFT'
     if (child.toOne) {
-      // Embeddings that are only displayed are looked up for each row of the page: the rows keep their order, and the
-      // cost depends on the page only.
+      // With OFFSET 0, Postgres evaluates this subquery for each row of the page. So the rows keep their order, and the
+      // cost depends only on the page.
       const fence = isOnlyShown && !isEmpty(child.node) && child.node.range.offset === 0 ? ' OFFSET 0' : ''
       return { text: ` ${kind} JOIN LATERAL (${text}${fence}) AS ${alias} ON TRUE`, handed }
     }
     const spread = child.spread ? handed : []
-    // Grouping expressions must be comparable, which json is not.
+    // Grouping expressions must be comparable, and json is not.
     const array = isGrouped ? 'jsonb_agg' : 'json_agg'
     const arrays = spread.map(
       ({ column }) => `${array}(${alias}.${quoteIdentifier(column)}) AS ${quoteIdentifier(column)}`,
@@ -219,7 +219,7 @@ class ReadWriter {
     }
   }
 
-  /** The source of an embedding's rows, and their join with the parent. */
+  /** The source of an embedding's rows, and the condition that joins them with the parent. */
   #source(parent: ReadNode, { node, join }: EmbeddedNode): { from: string; conditions: string[] } {
     const own = quoteIdentifier(node.alias)
     const table = `${qualified(node.relation)} AS ${own}`
@@ -254,7 +254,7 @@ class ReadWriter {
       const last = nulls === undefined ? '' : nulls === 'first' ? ' NULLS FIRST' : ' NULLS LAST'
       const expression = fieldSql(this.#writer, child ?? source, field)
       const embedding = select.find(item => item.kind === 'embedded' && item.alias === child)
-      // An embedding hides the column with its name, and is json, which has no order.
+      // An embedding hides the column with the same name. It is json, which has no order.
       const isHidden = embedding?.kind === 'embedded' && showsEmbedding(embedding.node, field.name)
       return `${isHidden && field.path.length === 0 ? `CAST(${expression} AS jsonb)` : expression}${way}${last}`
     })
@@ -291,17 +291,17 @@ class ReadWriter {
     const conditions = [...joined, ...node.conditions.map(one => conditionSql(this.#writer, scope, one))]
     const groups = level.hasAggregates && level.groups.length > 0 ? ` GROUP BY ${level.groups.join(', ')}` : ''
     const columns = more === undefined ? level.list : [...level.list, more]
-    // In the root, rows without columns are returned; an embedded row must be distinguishable from a missing one.
+    // The root returns rows without columns. In an embedding, an existing row must differ from a missing row.
     const empty = node === this.#root ? '' : '1 AS "rst_nothing"'
     const list = columns.length === 0 ? empty : columns.join(', ')
-    // Groups are ordered by their keys by default: hashing would make the order random.
+    // By default, groups are ordered by their keys: hashing would make the order random.
     const grouped = groups !== '' && node.order.length === 0 && level.keys.length > 0
     const order = grouped ? ` ORDER BY ${level.keys.join(', ')}` : this.#order(node)
     const rest = `${whereSql(conditions)}${groups}${order}${this.#range(node.range)}`
     return { text: `SELECT ${list} FROM ${from}${joins.join('')}${rest}`, handed: level.handed }
   }
 
-  /** The rows that match a node's conditions, without its range. */
+  /** The rows that match a node's conditions. Ignores the node's range. */
   countable(node: ReadNode, from: string): string {
     const joins = embeddings(node)
       .filter(child => child.inner || node.conditions.some(one => isFilteredBy(one, child.alias)))
@@ -318,14 +318,14 @@ function isFilteredBy(condition: Condition, alias: string): boolean {
   return condition.kind === 'embedded' && condition.child === alias
 }
 
-/** The relation itself, or its replacement, with the node's alias. */
+/** The relation itself or its replacement, with the node's alias. */
 export const sourceSql = (node: ReadNode, source: string = qualified(node.relation)): string =>
   `${source} AS ${quoteIdentifier(node.alias)}`
 
 export const selectSql = (writer: StatementWriter, node: ReadNode, from: string): string =>
   new ReadWriter(writer, node).select(node, from, [], alone).text
 
-/** The same with conditions and a column of another node; `names`: of the columns before it. */
+/** The same with another node's conditions and column. `names`: the names of the earlier columns. */
 export function keyedSql(
   writer: StatementWriter,
   node: ReadNode,

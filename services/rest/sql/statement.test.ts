@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { refusal } from '../testing/parsing.ts'
 import { StatementWriter, typeName } from './statement.ts'
 
-test.each([' ', ' []', '[]', '[ ]'])("a type's name is scanned in linear time, with many %j", repeated => {
+test.each([' ', ' []', '[]', '[ ]'])("scanning a type's name takes linear time, with many %j", repeated => {
   const middle = repeated.repeat(500_000)
   expect(typeName(`x${middle}y`)).toMatch(/^"x.*y"$/)
   expect(typeName(`x${middle}y []`)).toMatch(/^"x.*y"\[\]$/)
@@ -16,7 +16,7 @@ test.each([
   ['int[][]', 'int[]'],
   ['x ', '"x"'],
   ['X', '"x"'],
-])('the type %j is written %s', (name, expected) => {
+])('the type %j is written as %s', (name, expected) => {
   expect(typeName(name)).toBe(expected)
 })
 

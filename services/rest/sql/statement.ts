@@ -1,6 +1,7 @@
 /**
- * Builds a statement: text with constant words, quoted identifiers and `$n`, and the values. The last of the three
- * stages (parse, plan, SQL). Client input only reaches the text through `quoteIdentifier`, `typeName` and `limitSql`.
+ * Builds a statement: its values, and its text of constant words, quoted identifiers and `$n`. This is the last of
+ * three stages (parse, plan, SQL). Client input reaches the text only through `quoteIdentifier`, `typeName` and
+ * `limitSql`.
  */
 
 import { type Bytes, type Parameter, piecesOf } from '../../../wire/messages.ts'
@@ -11,7 +12,7 @@ export type Value = Parameter
 
 export type Statement = { readonly text: string; readonly values: readonly Value[] }
 
-/** Postgres accepts 65,535 (protocol: a 16-bit count). */
+/** Postgres accepts 65,535 (the protocol has a 16-bit count). */
 const maximumValues = 30_000
 
 /**
@@ -20,7 +21,7 @@ const maximumValues = 30_000
  */
 export const rowOf = (alias: string): string => `(${quoteIdentifier(alias)}.*)`
 
-/** Types with several words, or with another name in the catalog. */
+/** Types whose name has several words, or differs in the catalog. */
 const sqlTypes = new Map(
   [
     'bigint',
@@ -44,10 +45,10 @@ const sqlTypes = new Map(
   ].map(name => [name, name]),
 )
 
-/** A client's type name in a cast: a standard SQL type or an identifier, optionally an array. */
+/** A client's type name in a cast: a standard SQL type or an identifier. `[]` can follow. */
 export function typeName(name: string): string {
   let element = name.trimEnd()
-  // By hand: a pattern anchored only at the end restarts at each space.
+  // No regular expression: a pattern that is anchored only at the end restarts at each space.
   while (element.endsWith('[]')) element = element.slice(0, -2).trimEnd()
   const base = element.trimStart().toLowerCase().replace(/ +/g, ' ')
   // Postgres refuses an empty type name.
@@ -55,7 +56,7 @@ export function typeName(name: string): string {
   return `${sqlTypes.get(base) ?? quoteIdentifier(base)}${element === name.trimEnd() ? '' : '[]'}`
 }
 
-/** An array in Postgres's text form (manual section 8.15.2). */
+/** An array in Postgres's text form (manual, section 8.15.2). */
 export const arrayLiteral = (values: readonly string[]): string =>
   `{${values.map(value => `"${value.replace(/["\\]/g, '\\$&')}"`).join(',')}}`
 

@@ -1,4 +1,4 @@
-/** Writes: requests, and the statement of each. */
+/** Writes: requests, and the statement of each request. */
 import { describe, expect, test } from 'vitest'
 import { answering, arrayOfRows, type RequestOptions, rendered, settings, shownValues } from '../testing/statements.ts'
 
@@ -9,7 +9,7 @@ const nothing = (updated: string) => ({
   text: `SELECT NULL::int8 AS total, NULL::int8 AS rows, NULL::text[] AS location, ${settings}, ${updated} AS updated, '' AS body`,
   values: [],
 })
-/** Whether existing rows are counted: for PUT and merging upserts with a key. */
+/** Whether existing rows are counted. They are counted for PUT, and for merging upserts with a key. */
 const hasUpdates = ({ prefer = '' }: RequestOptions, request: string) =>
   (request.startsWith('PUT ') || prefer.includes('merge-duplicates')) && !request.includes('/keyless')
 const countsUpdates = "nullif(current_setting('rst.updated', true), '')"
@@ -151,8 +151,8 @@ test.each<Written>([
   expect([estimate, isExplain]).toEqual([undefined, false])
 })
 
-/** The retained columns of the written rows, and the response. */
-describe('a write that returns its rows', () => {
+/** The columns of the written rows that the statement keeps, and the response. */
+describe('the SQL of a write that returns its rows', () => {
   const representationSql = (request: string, options: RequestOptions = {}) =>
     rendered(request, { prefer: representation, ...options }).main.text
   const insert =
@@ -202,7 +202,7 @@ describe('a write that returns its rows', () => {
     expect(representationSql(request, { body, ...options })).toBe(text)
   })
 
-  test('of an upsert, and how many rows existed before', () => {
+  test('an upsert, and how many rows existed before', () => {
     const { main } = rendered('POST /tasks?select=id', {
       prefer: `${representation},resolution=merge-duplicates`,
       body,
@@ -217,7 +217,7 @@ describe('a write that returns its rows', () => {
     })
     expect(ignoring.main.text).toContain(', NULL::text AS updated, ')
   })
-  test('of a table through another one, and of a function of the row', () => {
+  test('a write to a table through another table, and a function of the row', () => {
     const projects =
       'INSERT INTO "test"."projects" AS "projects" ("id") SELECT rst_body."id" FROM json_to_record($1::json) AS rst_body("id" integer)'
     expect(representationSql('POST /projects?select=users(name)', { body })).toContain(
@@ -227,7 +227,7 @@ describe('a write that returns its rows', () => {
       `(${projects} RETURNING "projects".*) SELECT`,
     )
   })
-  test('of an update and of a deletion', () => {
+  test('an update and a deletion', () => {
     const from = { from: '(SELECT "tasks"."id" AS "id" FROM rst_source AS "tasks") AS rst_rows' }
     expect(representationSql('PATCH /tasks?id=eq.1&select=id', { body: '{"name":"b"}' })).toBe(
       answering(
@@ -242,7 +242,7 @@ describe('a write that returns its rows', () => {
       ),
     )
   })
-  test('without set columns changes no rows', () => {
+  test('a write that sets no columns changes no rows', () => {
     expect(representationSql('PATCH /tasks?id=eq.1&select=id', { body: '{}' })).toContain(
       'WITH rst_source AS (SELECT "tasks"."id" AS "id" FROM "test"."tasks" AS "tasks" WHERE FALSE) SELECT ',
     )
@@ -278,7 +278,7 @@ test.each([
   expect(main.text).toContain(`'' AS body FROM rst_source AS rst_rows`)
 })
 
-test('a write with a requested execution plan is explained with its rows, and with its body', () => {
+test('EXPLAIN of a write includes the returned rows and the body, if the client requests the execution plan', () => {
   const { main, isExplain } = rendered('DELETE /tasks?id=eq.1', { accept: 'application/vnd.pgrst.plan' })
   expect(isExplain).toBe(true)
   expect(main.text).toBe(

@@ -14,11 +14,11 @@ function valueSql(writer: StatementWriter, { useDefaults }: WriteSource, column:
   const own = `${body}.${quoteIdentifier(column.name)}`
   const converted = column.fromJson === undefined ? own : `${qualified(column.fromJson)}(${own})`
   if (!useDefaults || column.default === null) return converted
-  // The default is an expression of the catalog; it is evaluated only for rows that need it.
+  // The default is an expression of the catalog. Postgres evaluates it only for rows that need it.
   return `CASE WHEN (rst_element.value -> ${writer.sharedValue(column.key)}) IS NULL THEN ${column.default} ELSE ${converted} END`
 }
 
-/** The records of a JSON function as rows of `rst_body`: by the JSON's keys, then by column names. */
+/** The records that a JSON function returns, as rows of `rst_body`. Renames the JSON's keys to the columns' names. */
 function recordsSql(records: string, columns: readonly WrittenColumn[]): string {
   const list = columns.map(
     ({ key, type, fromJson }) => `${quoteIdentifier(key)} ${fromJson === undefined ? type : 'json'}`,
@@ -42,7 +42,7 @@ function payloadSql(writer: StatementWriter, { json, isArray, columns, useDefaul
 const conditionsSql = (writer: StatementWriter, source: string, conditions: readonly Condition[]) =>
   whereSql(conditions.map(one => conditionSql(writer, { source, children: [] }, one)))
 
-/** Counts existing rows in `rst.updated`, for the same transaction. */
+/** Counts existing rows in the setting `rst.updated`, for the same transaction. */
 const countUpdate = `set_config('rst.updated', (coalesce(nullif(current_setting('rst.updated', true), ''), '0')::int + 1)::text, true) <> ''`
 
 function conflictSql({ onConflict, source }: Extract<Write, { kind: 'insert' }>): string {
@@ -61,11 +61,11 @@ function returningSql({ returning, read }: WritePlan): string {
   return returning.map(name => `${own}.${quoteIdentifier(name)} AS ${quoteIdentifier(name)}`).join(', ')
 }
 
-/** A write without changes, with the columns that it would return. */
+/** For a write that changes nothing: no rows, with the columns that the write would return. */
 const nothingSql = (plan: WritePlan): string =>
   `SELECT ${returningSql(plan)} FROM ${qualified(plan.relation)} AS ${quoteIdentifier(plan.read.alias)} WHERE FALSE`
 
-/** The write statement. `keepsRows`: it returns its rows; else none. */
+/** The write statement. `keepsRows`: the statement returns its rows; otherwise it returns none. */
 export function writeSql(writer: StatementWriter, plan: WritePlan, keepsRows: boolean): string {
   const returning = keepsRows ? ` RETURNING ${returningSql(plan)}` : ''
   const { relation, write, read } = plan
@@ -96,7 +96,7 @@ export function writeSql(writer: StatementWriter, plan: WritePlan, keepsRows: bo
   }
 }
 
-/** For one new row, its location filters: `{id=eq.1}`, by primary key. */
+/** For one new row: the filters of its Location, by primary key, such as `{id=eq.1}`. */
 export function locationSql(writer: StatementWriter, { locationKey }: WritePlan): string {
   if (locationKey.length === 0) return 'NULL::text[]'
   return `(SELECT array_agg(key || '=' || coalesce('eq.' || value, 'is.null')) FROM (

@@ -6,16 +6,16 @@ import { randomBytes } from 'node:crypto'
 import type { Rendered, Statement } from '../sql/index.ts'
 import type { Value } from '../sql/statement.ts'
 
-/** Random and secret, so that no client can send it. */
+/** The placeholder is random and secret, so that no client can send it. */
 const secret = `v${randomBytes(16).toString('hex')}n`
 const placeholders = new RegExp(`${secret}([0-9]+)e`)
 
-/** Letters and digits only: encoding does not change it. */
+/** The placeholder has only letters and digits, so encoding does not change it. */
 export const placeholder = (index: number): string => `${secret}${index}e`
 
 export type Fill<T> = (values: readonly Value[]) => T
 
-/** A text with values that `encode` writes. */
+/** A text with values. `encode` writes each value. */
 export function textTemplate(text: string, encode: (value: string) => string): (values: readonly string[]) => string {
   // With a capturing group, split alternates between the texts and the groups.
   const parts = text.split(placeholders)

@@ -1,4 +1,4 @@
-/** A cached template gives the same statements as if each request were its first. */
+/** A cached template gives the same statements as a request that is the first of its template. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { RequestHead } from '../../http/message.ts'
@@ -131,22 +131,22 @@ const content = fc.oneof(
   fc.jsonValue().map(json => JSON.stringify(json)),
 )
 
-/** The same request with other values, as far as its template allows. */
+/** The same request with other values, within its template. */
 const alike = (http: Sent): Sent => ({
   ...http,
   ...(http.body && { body: http.body.replaceAll(/[0-9]/g, '7') }),
   query: extractValues(http.query, http.path.startsWith('/rpc/'), index => `other${index}`)?.query ?? http.query,
 })
 
-describe('of one template', () => {
-  test('a later request has the statements, canonical query or error of a first one', () => {
+describe('requests of one template', () => {
+  test('a later request has the statements, canonical query or error of a first request', () => {
     let cached = 0
     fc.assert(
       fc.property(resource, query, content, (line, text, body) => {
         const http = { ...headOf(`${line}?${text}`), body }
         const templates = new StatementTemplates(basis)
         const expected = first(http)
-        // First a request with the same template, then the request itself from the cache.
+        // Sends first a request with the same template, then the request itself, which uses the cache.
         later(templates, alike(http))
         expect(later(templates, http)).toEqual(expected)
         expect(later(templates, http)).toEqual(expected)
@@ -157,7 +157,7 @@ describe('of one template', () => {
     expect(cached).toBeGreaterThan(300)
   })
 
-  test('two requests share a plan, and so do two with bodies of the same keys', () => {
+  test('two requests share a plan, and so do two requests with bodies of the same keys', () => {
     const templates = new StatementTemplates(basis)
     const [one, other] = ['1', '%27;--'].map(id =>
       plannedBy(templates, headOf(`GET /projects?id=eq.${id}&name=not.gt.b`)),
@@ -210,7 +210,7 @@ describe('of one template', () => {
     expect(longToo?.render('whole').main.values).toEqual(['2'])
   })
 
-  test("a plan made before the body is known has the request's values", () => {
+  test("a plan that is made before the body is known has the request's values", () => {
     const templates = new StatementTemplates(basis)
     const { request, plansWithoutBody } = templates.prepare(headOf('PATCH /projects?id=eq.4711'), anybody)
     const [plan] = plansWithoutBody(request.action as PlannedAction)

@@ -1,6 +1,6 @@
 /**
- * Caches parsed and planned requests: those that differ only in comparison values share one plan and its SQL.
- * Statements and errors are the same as if each request were the first of its template, and the cache is limited.
+ * Caches parsed and planned requests. Requests that differ only in comparison values share one plan and its SQL.
+ * Statements and errors are the same as if each request were the first of its template. The cache's size is limited.
  */
 import { SieveCache } from '../../cache/sieve.ts'
 import type { RequestHead } from '../../http/message.ts'
@@ -18,36 +18,36 @@ import { type Rendered, render } from '../sql/index.ts'
 import { type Fill, placeholder, renderedTemplate, textTemplate } from './template.ts'
 import { extractValues } from './values.ts'
 
-/** A plan and its statements. If it is from the cache, values in the plan are placeholders. */
+/** A plan and its statements. If the plan is from the cache, its values are placeholders. */
 export type Planned = { readonly plan: Plan; readonly render: (delivery: Delivery) => Rendered }
 
 export type PreparedRequest = {
-  /** If it is from the cache, its filters contain placeholders. */
+  /** If the request is from the cache, its filters contain placeholders. */
   readonly request: ApiRequest
   /**
-   * `action`: the request's own; `payload`: if it has a body.
+   * `action`: the request's own action. `payload`: defined if the request has a body.
    * @throws RestError
    */
   readonly plan: (action: PlannedAction, payload: Payload | undefined) => Planned
-  /** Possible plans before the body is known, with the request's values. @throws RestError */
+  /** Returns the possible plans before the body is known, with the request's values. @throws RestError */
   readonly plansWithoutBody: (action: PlannedAction) => readonly Plan[]
 }
 
 /** The role, and the parts of the plan that depend on it. */
 type Requester = { readonly role: string; readonly limits: RoleLimits }
 
-/** Input of all plans. */
+/** The input of all plans. */
 type Basis = { readonly rules: RequestRules; readonly cache: SchemaCache; readonly planSettings: PlanSettings }
 
 const maximumCached = 500
 const longestKey = 6_000
 /**
- * Maximum length of a cached statement, in characters: longer plans and statements could need hundreds of megabytes,
- * and such queries are slow for other reasons.
+ * The maximum length of a cached statement, in characters. Longer plans and statements could need hundreds of
+ * megabytes, and such queries are slow for other reasons.
  */
 const longestText = 8_000
 
-/** The headers that parsing reads. */
+/** The headers that the parser reads. */
 const read = ['accept', 'prefer', 'accept-profile', 'content-profile', 'content-type', 'range'] as const
 
 /** One request, with the values that its template omits. */
@@ -59,7 +59,8 @@ type One = {
 }
 
 /**
- * Plans of requests with one template, or also with one set of body keys; 'unlike' if they must be planned one by one.
+ * The plans of requests with one template, or with one template and one set of body keys. 'unlike': each of these
+ * requests needs its own plan.
  */
 type Cached<T> = T | 'unlike'
 
@@ -130,7 +131,7 @@ export class StatementTemplates {
         plan: () => planned(values),
       })
     } catch {
-      // Its error must contain the request's values.
+      // The error must contain the request's values.
       return 'unlike'
     }
   }
@@ -167,7 +168,7 @@ export class StatementTemplates {
 const isPlanned = (action: Action): action is PlannedAction =>
   action.kind !== 'openapi' && !action.kind.startsWith('options')
 
-/** A plan with this many placeholders. */
+/** A plan that has this many placeholders. */
 function template(plan: Plan, count: number): Cached<Fill<Planned>> {
   if (plan.body.explain !== undefined || (plan.kind === 'read' && plan.keyset !== undefined)) return 'unlike'
   const first = render(plan, 'whole')
@@ -181,12 +182,12 @@ function template(plan: Plan, count: number): Cached<Fill<Planned>> {
 
 function keyOf({ method, path, headers }: RequestHead, query: string, { role, limits }: Requester): string {
   const isLimited = limits.rows !== undefined || limits.cost !== undefined
-  // A header cannot contain a line break, and an empty one differs from a missing one.
+  // A header cannot contain a line break. An empty header differs from a missing one.
   const headerValues = read.map(name => headers[name] ?? '\r').join('\n')
   return `${method} ${path}?${query}\n${headerValues}\n${isLimited ? role : ''}`
 }
 
-/** The parts of a body that its plan depends on; undefined for bodies that are planned one by one. */
+/** The parts of a body on which its plan depends. Undefined if each such body needs its own plan. */
 function bodyKeyOf(payload: Payload): string | undefined {
   if (payload.kind !== 'json' || payload.csvKeys !== undefined) return undefined
   return `${payload.isArray} ${JSON.stringify(payload.keys)}`

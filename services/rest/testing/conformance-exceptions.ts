@@ -1,12 +1,12 @@
 /**
- * The public conformance cases that this service does not pass, with reasons: at most eight. conformance.test.ts fails
- * if another case fails, or if one of these passes.
+ * The public conformance cases that this service does not pass, with reasons. There are at most eight.
+ * conformance.test.ts fails if another case fails, or if one of these cases passes.
  */
 
-const forbidden = 'Here 42501 is 400 for a request that is not authenticated; PostgREST says 401.'
-const missing = 'The fixture has no function get_lines (it takes PostGIS), so the answer can only be 404.'
+const forbidden = 'This service returns 400 with 42501 for an unauthenticated request; PostgREST returns 401.'
+const missing = 'The fixture lacks the function get_lines, which needs PostGIS, so the response can only be 404.'
 const plan =
-  'The rows have no order asked for, and come in that of a plan which Postgres makes for tables without statistics; these have some.'
+  'The request has no order, and the expected rows are in the order of a plan for tables without statistics. These tables have statistics.'
 
 const authorization = 'Auth/AuthSpec/authorization'
 const deleting = 'Query/DeleteSpec/Deleting'

@@ -67,7 +67,7 @@ export function relationships(...list: Relationship[]): OpenApi2Input['cache'] {
   }
 }
 
-/** Input of a document; a test sets only some parts. */
+/** The input of a document. A test sets only some parts. */
 export type Parts = Partial<OpenApi2Input & Omit<OpenApi2Input['schema'], 'name'>>
 
 function input({ comment = null, tables = [], routines = [], ...more }: Parts = {}): OpenApi2Input {
@@ -92,7 +92,7 @@ export const rendered = (more: Parts): Document => JSON.parse(JSON.stringify(ren
 const isObject = (value: unknown): value is Document =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** The value at a path of keys; undefined if there is none. */
+/** The value at a path of keys. Undefined if there is no value. */
 export function at(value: unknown, ...path: (string | number)[]): unknown {
   let here = value
   for (const key of path) {
@@ -107,8 +107,8 @@ const entries = (value: unknown): [string, unknown][] => (isObject(value) ? Obje
 const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : [])
 
 /**
- * Follows a reference as a client does: URI fragment first, then JSON pointer (RFC 6901). Undefined if it has no
- * target.
+ * Follows a reference as a client does: first decodes the URI fragment, then the JSON pointer (RFC 6901). Undefined if
+ * the reference has no target.
  */
 function resolve(document: unknown, reference: string): unknown {
   const [hash, ...keys] = decodeURIComponent(reference).split('/')
@@ -184,7 +184,7 @@ function* faultsOfOperation(document: Document, operation: unknown, where: strin
   }
 }
 
-/** All violations of the OpenAPI Specification 2.0, for the parts that the service writes. */
+/** All violations of the OpenAPI Specification 2.0, in the parts that the service writes. */
 export function faults(document: Document): string[] {
   const found = [...faultsOfReferences(document, document, '#'), ...faultsOfLists(document, '#')]
   if (document.swagger !== '2.0') found.push('swagger is not 2.0')

@@ -1,7 +1,7 @@
 /**
  * `make pair`: starts PostgREST 12.0.2 and the service, each with its own copy of the differential test's database, and
  * runs both until it is interrupted. With a seed and a number, as the test reports them, it sends that request to both
- * and prints the responses and the judge's result.
+ * servers. Then it prints the responses and the judge's result.
  */
 import { stopSignal } from '../../../server/signals.ts'
 import type { Answer } from '../../testing/client.ts'
@@ -44,7 +44,7 @@ async function compare(both: Both, judge: Judge, wanted: SentRequest): Promise<v
   const sent = judge.stable(wanted) ?? wanted
   const old = translated(sent).sent
   console.log(`\n${curl(sent)}`)
-  if (curl(old) !== curl(sent)) console.log(`to PostgREST, in its own words: ${curl(old)}`)
+  if (curl(old) !== curl(sent)) console.log(`to PostgREST, in PostgREST's form: ${curl(old)}`)
   const { theirs, ours } = await both.sendToBoth(old, sent)
   show('PostgREST', theirs)
   show('ours', ours)
@@ -62,7 +62,7 @@ async function main(args: readonly string[]): Promise<number> {
   }
   const binary = postgrestBinary()
   if (binary === undefined) {
-    console.error('npm has no PostgREST for this machine, or its registry cannot be reached')
+    console.error('npm has no PostgREST for this machine, or npm cannot reach its registry')
     return 1
   }
   const stopped = stopSignal()
@@ -78,7 +78,7 @@ async function main(args: readonly string[]): Promise<number> {
         requestOf(request.seed, request.number).sent,
       )
     }
-    console.log('\nBoth run until you press Ctrl-C.')
+    console.log('\nBoth servers run until you press Ctrl-C.')
     await stopped
   } finally {
     await both.stop()

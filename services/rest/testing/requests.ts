@@ -1,5 +1,5 @@
 /**
- * Requests for fuzzing the full service: a varied schema, and requests for it that are mostly valid, somewhat wrong, or
+ * Requests for fuzzing the full service: a varied schema, and requests that are mostly valid, slightly wrong, or
  * nonsense.
  */
 import fc from 'fast-check'
@@ -61,7 +61,7 @@ const relationFields: Record<string, Shape> = {
   'odd name,(x)': { columns: '"a_b" a b', embeds: 'a(b)' },
 }
 const words = (text: string): fc.Arbitrary<string> => fc.constantFrom(...text.split(' '))
-/** Mostly the first, sometimes the second. */
+/** Mostly returns the first, sometimes the second. */
 const mostly = <T, U>(usual: fc.Arbitrary<T>, rare: fc.Arbitrary<U>, weight = 12) =>
   fc.oneof({ weight, arbitrary: usual }, { weight: 1, arbitrary: rare })
 
@@ -151,7 +151,7 @@ function bodyOf({ columns }: Shape): fc.Arbitrary<Buffer> {
   )
 }
 
-/** Characters that HTTP allows in a header, one byte each. */
+/** Characters that HTTP allows in a header. Each has one byte. */
 const headerText = fc.oneof(
   fc.string({ maxLength: 12 }),
   fc.array(fc.integer({ min: 0xa0, max: 0xff }), { maxLength: 12 }).map(bytes => Buffer.from(bytes).toString('latin1')),
@@ -184,7 +184,7 @@ const headers = fc.record({
   Range: header(words('0-0 1- 5-2 99999999999999- items=0-1 -')),
   'Accept-Profile': header(fc.constantFrom('api', latin1('склад'), 'nowhere'), 20),
   'Content-Profile': header(fc.constantFrom('api', latin1('склад'), 'nowhere'), 20),
-  // `token` is replaced by a valid one.
+  // A valid token replaces `token`.
   Authorization: header(fc.constantFrom('token', 'Bearer', 'Bearer a.b.c', 'Basic YTpi'), 20),
   Cookie: header(words('a=1;b =;= __proto__=1 a=%00')),
   Origin: header(words('https://example.com null')),

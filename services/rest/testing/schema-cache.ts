@@ -1,4 +1,4 @@
-/** For tests: a small hand-written schema cache with all kinds of objects, and requests planned with it. */
+/** For tests: a small hand-written schema cache with all kinds of objects, and requests that are planned with it. */
 
 import type { RequestHead } from '../../http/message.ts'
 import {
@@ -26,11 +26,11 @@ type Parts = {
   routines?: readonly Routine[]
   representations?: readonly Representation[]
   mediaHandlers?: readonly MediaHandler[]
-  /** By relation. */
+  /** The columns by relation. */
   computedColumns?: Readonly<Record<string, readonly string[]>>
 }
 
-/** A cache of the schema `test` alone. */
+/** A cache that has only the schema `test`. */
 export function cacheOf(parts: Parts): SchemaCache {
   const { tables = [], relationships = [], routines = [], representations = [], mediaHandlers = [] } = parts
   const { computedColumns = {} } = parts
@@ -112,7 +112,7 @@ const conversion = (source: string, target: string, name: string): Representatio
   function: own(name),
 })
 
-/** Six relations with relationships of each kind, functions, a domain with conversions and two media-type handlers. */
+/** Six relations with relationships of each kind, functions, a domain with conversions, and two media-type handlers. */
 export const sampleCache = cacheOf({
   ...{ tables, relationships, routines },
   representations: [
@@ -144,17 +144,17 @@ export const sampleRules: RequestRules = {
   timeZones: new Set(['UTC']),
 }
 
-/** `GET /projects?select=id`, split. */
+/** Splits `GET /projects?select=id`. */
 export function headOf(line: string): RequestHead {
   const [, method = '', path = '', query = ''] = /^(\S+) ([^?]*)\??(.*)$/s.exec(line) ?? []
   return { method, path, query, headers: {}, address: '' }
 }
 
-/** The same, parsed. */
+/** Splits and parses it. */
 const parsed = (line: string, sent: Sent, rootFunction?: string): ApiRequest =>
   parseRequest({ ...headOf(line), ...sent }, { ...sampleRules, rootFunction })
 
-/** `GET /projects?select=id`, parsed and planned. */
+/** Parses and plans `GET /projects?select=id`. */
 export function planned(
   line: string,
   sent: Sent = {},
@@ -168,7 +168,7 @@ export function planned(
   return plan(request, statement(request.action), reader?.end(), cache, { ...sampleSettings, ...settings })
 }
 
-/** Possible plans before its body is known. */
+/** The possible plans before the body is known. */
 export function plannedWithoutBody(line: string, sent: Sent = {}, cache: SchemaCache = sampleCache): readonly Plan[] {
   const request = parsed(line, sent)
   return planWithoutBody(request, statement(request.action), cache, sampleSettings)
@@ -180,7 +180,7 @@ function statement(action: ReturnType<typeof parseRequest>['action']): PlannedAc
     case 'options':
     case 'options-root':
     case 'options-function':
-      throw new Error(`${action.kind} is no statement`)
+      throw new Error(`${action.kind} runs no statement`)
     default:
       return action
   }

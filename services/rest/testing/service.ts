@@ -1,4 +1,4 @@
-/** The service in a test's own process: on a free port, with a configuration that the test can change. */
+/** Runs the service in a test's own process, on a free port. The test can change the configuration. */
 import { Agent } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { SignJWT } from 'jose'
@@ -14,22 +14,22 @@ export type TestService = {
   readonly service: RestService
   readonly port: number
   readonly adminPort: number
-  /** The log, one JSON object a line. */
+  /** The log, one JSON object on each line. */
   readonly log: readonly string[]
-  /** Replaces the text of the configuration file, for the next reload. */
+  /** Replaces the configuration file's text, for the next reload. */
   configure(file: string): void
   send(path: string, request?: TestRequest): Promise<Answer>
-  /** The name in PromQL, without labels. */
+  /** The metric's name in PromQL, without labels. */
   metric(name: string): Promise<number>
   stop(): Promise<void>
 }
 
 type TestServiceOptions = Pick<RestOptions, 'now'> & {
-  /** Whether to continue before the database has been read. */
+  /** Whether to continue before the service has read the database. */
   unready?: boolean
 }
 
-/** Starts it; keys are lines of the file. */
+/** Starts the service. Keys are lines of the file. */
 export async function startService(
   dbUri: string,
   keys: Record<string, string | number | boolean> = {},
@@ -44,7 +44,7 @@ export async function startService(
     ...options,
   })
   if (!unready) await until(service.isReady)
-  const { port } = service.address as AddressInfo // The server listens on a port.
+  const { port } = service.address as AddressInfo // The server listens on a TCP port.
   const agent = new Agent({ keepAlive: true })
   return {
     service,
@@ -66,7 +66,7 @@ export async function startService(
   }
 }
 
-/** The file with these keys. */
+/** The configuration file with these keys. */
 export const configurationFile = (keys: Record<string, string | number | boolean>): string =>
   Object.entries(keys)
     .map(([name, value]) => `${name} = ${typeof value === 'string' ? JSON.stringify(value) : value}\n`)

@@ -1,7 +1,7 @@
 /**
- * For tests: splits SQL text like Postgres (manual section 4.1), as far as the service's statements need. Constructs
- * that they never have (comments, dollar quotes, escape strings) get a token kind of their own, so that a test can
- * check that there is none.
+ * For tests: splits SQL text like Postgres (manual, section 4.1), as far as the service's statements need. Comments,
+ * dollar quotes and escape strings have their own kinds of token: a test can check that a statement contains none of
+ * them.
  */
 type Token = {
   kind: 'identifier' | 'string' | 'parameter' | 'word' | 'number' | 'operator' | 'foreign'

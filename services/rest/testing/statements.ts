@@ -17,7 +17,7 @@ export const rendered = (
   return render(planned(line, { headers, ...(body === undefined ? {} : { body }) }, cache, settings))
 }
 
-/** Values as text; binary ones are marked. */
+/** The values as text. Binary values are marked. */
 export const shownValues = (values: readonly Value[]): unknown[] =>
   values.map(value => {
     if (typeof value === 'string' || value === null) return value

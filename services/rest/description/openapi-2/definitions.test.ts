@@ -17,7 +17,7 @@ describe('a foreign key', () => {
   const columns: [string, string][] = [['owner', 'id']]
   const people = toOne('things', 'people', columns)
 
-  test('refers to a table rather than a view, and to the first of several', () => {
+  test('refers to a table rather than a view, and to the first of several targets', () => {
     const view = { ...toOne('things', 'a_view', columns), targetIsView: true }
     expect(described(view, people, toOne('things', 'later', columns))).toBe(note('people'))
     expect(described(view)).toBe(note('a_view'))

@@ -1,4 +1,6 @@
-/** Tables, and the arguments of functions, as object schemas. Column descriptions contain primary and foreign keys. */
+/**
+ * Prints tables and function arguments as object schemas. The descriptions of columns contain primary and foreign keys.
+ */
 import type { Column, Relationship, Routine, SchemaCache, Table } from '../../../schema-cache/types.ts'
 import { describeDefault, unqualify } from '../data-types.ts'
 import { type ObjectSchema, type Property, unlessEmpty } from './swagger.ts'
@@ -11,7 +13,7 @@ const isForeignKey = (relationship: Relationship) =>
   (relationship.cardinality.kind === 'many-to-one' ||
     (relationship.cardinality.kind === 'one-to-one' && !relationship.cardinality.referenced))
 
-/** The target of each single-column foreign key within the schema: a table if there is one, else a view. */
+/** The target of each single-column foreign key within the schema. A table takes precedence over a view. */
 function foreignKeys(table: Table, relationships: SchemaCache['relationships']): ReadonlyMap<string, Target> {
   const found = new Map<string, Target & { isView: boolean }>()
   for (const relationship of relationships.get(table.schema)?.get(table.name) ?? []) {
@@ -70,7 +72,7 @@ export function tableDefinition(table: Table, relationships: SchemaCache['relati
   )
 }
 
-/** The arguments of a function as the JSON object of a POST. Types of `searchPath` have no schema. */
+/** The JSON object that a POST sends as a function's arguments. Types in `searchPath` have no schema. */
 export function argumentsDefinition(routine: Routine, searchPath: ReadonlySet<string>): ObjectSchema {
   return objectSchema(
     routine.description,

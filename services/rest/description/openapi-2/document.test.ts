@@ -40,7 +40,7 @@ describe('the document itself', () => {
     expect(faults(document)).toEqual([])
   })
 
-  test('describes tokens if that is enabled', () => {
+  test('describes tokens if the configuration enables that', () => {
     const document = rendered({ securityActive: true })
     expect(document.security).toEqual([{ JWT: [] }])
     expect(at(document, 'securityDefinitions', 'JWT')).toMatchObject({
@@ -74,7 +74,7 @@ describe('the document itself', () => {
   })
 })
 
-describe('any schema', () => {
+describe('the document of any schema', () => {
   const name = fc.oneof(
     fc.constantFrom(
       '__proto__',
@@ -142,7 +142,7 @@ describe('any schema', () => {
     securityActive: fc.boolean(),
   })
 
-  test('gives a complete document that matches the specification', () => {
+  test('is complete and matches the specification', () => {
     fc.assert(
       fc.property(inputs, more => {
         const document = rendered(more)

@@ -1,6 +1,6 @@
 /**
- * Prints the description of a schema as the OpenAPI 2.0 document that PostgREST 14 returns at the root path, so that
- * existing clients can read it. Pure.
+ * Prints a schema's description as the OpenAPI 2.0 document that PostgREST 14 returns at the root path. Existing
+ * clients can read it. Pure.
  */
 import { type ApiDescription, splitComment } from '../model.ts'
 import { tableDefinition } from './definitions.ts'
@@ -9,7 +9,7 @@ import { jsonMediaTypes, renderPaths } from './paths.ts'
 import type { SwaggerDocument } from './swagger.ts'
 
 export type OpenApi2Input = ApiDescription & {
-  /** `db-extra-search-path`: argument types of these schemas and the described one have no schema prefix. */
+  /** `db-extra-search-path`: argument types in these schemas and in the described schema have no schema prefix. */
   readonly extraSearchPath: readonly string[]
   /** `server-host` and `server-port`. */
   readonly host: string
@@ -21,7 +21,7 @@ type Address = Pick<SwaggerDocument, 'host' | 'basePath' | 'schemes'>
 /** Addresses that mean all interfaces (PostgREST docs, server-host). */
 const anyHost = new Set(['*', '*4', '!4', '*6', '!6'])
 
-/** OpenAPI 2.0 cannot express an IPv6 address; without a host, clients use the document's host. */
+/** OpenAPI 2.0 cannot express an IPv6 address. If the host is missing, clients use the document's host. */
 const hostAndPort = (host: string, port: string | number) =>
   host.includes(':') ? undefined : `${anyHost.has(host) ? '0.0.0.0' : host}:${port}`
 
@@ -45,7 +45,7 @@ const security: Pick<SwaggerDocument, 'security' | 'securityDefinitions'> = {
   security: [{ JWT: [] }],
 }
 
-/** The document, for JSON.stringify. Source: PostgREST docs "OpenAPI". Throws TypeError if `proxyUri` is not a URI. */
+/** The document, for JSON.stringify. Source: PostgREST docs "OpenAPI". @throws TypeError if `proxyUri` is not a URI */
 export function renderOpenApi2(input: OpenApi2Input): SwaggerDocument {
   const { name, tables, routines } = input.schema
   const comment = splitComment(input.schema.comment)

@@ -1,6 +1,6 @@
 /**
- * Request parameters other than the path: those shared by all tables, those of each table, and function arguments in a
- * query string.
+ * Request parameters outside of the path: parameters that all tables share, parameters of each table, and function
+ * arguments in a query string.
  */
 import type { Column, Routine, Parameter as RoutineParameter, Table } from '../../../schema-cache/types.ts'
 import { unqualify } from '../data-types.ts'
@@ -29,7 +29,7 @@ const returnValues = ['return=representation', 'return=minimal', 'return=none']
 const resolutionValues = ['resolution=ignore-duplicates', 'resolution=merge-duplicates']
 const paging = 'Limiting and Pagination'
 
-/** Names and values are PostgREST's, since generated clients depend on them. */
+/** Generated clients depend on names and values, so they equal PostgREST's. */
 const shared: readonly (readonly [string, Parameter])[] = [
   ['preferParams', prefer()],
   ['preferReturn', prefer(...returnValues)],
@@ -64,7 +64,7 @@ const rowFilter = ({ name, description }: Column): Parameter => ({
   type: 'string',
 })
 
-/** Every parameter referenced by `tableReferences` and the paths of functions. */
+/** Every parameter that `tableReferences` and the paths of functions reference. */
 export function parameterDefinitions(tables: readonly Table[]): Readonly<Record<string, Parameter>> {
   return Object.fromEntries([
     ...shared,
@@ -91,8 +91,8 @@ export function tableReferences(table: Table): Record<'get' | 'post' | 'patch' |
 }
 
 /**
- * An array is written as `{1,2}` and json as text, so both are strings here; only the elements of a variadic argument
- * are repeated.
+ * An array is written as `{1,2}`, and json is written as text, so both are strings here. Only a variadic argument
+ * repeats its elements.
  */
 function queryArgument({ name, type, required, variadic }: RoutineParameter): Parameter {
   if (variadic) {
@@ -104,7 +104,7 @@ function queryArgument({ name, type, required, variadic }: RoutineParameter): Pa
   return { in: 'query', name, required, type: dataType === 'array' ? 'string' : dataType, format: formatOf(type) }
 }
 
-/** A function's arguments in a GET. Types of `searchPath` have no schema. */
+/** A function's arguments in a GET. Types in `searchPath` have no schema. */
 export function queryArguments(routine: Routine, searchPath: ReadonlySet<string>): Parameter[] {
   return routine.parameters.map(parameter =>
     queryArgument({ ...parameter, type: unqualify(parameter.type, searchPath) }),

@@ -58,7 +58,7 @@ describe('a table', () => {
     expect(at(path, 'delete', 'parameters')).toEqual([...filters, ...withReferences('preferReturn')])
   })
 
-  test('defines the parameters that it references', () => {
+  test('defines the parameters that its path references', () => {
     expect(at(document, 'parameters', 'body.children')).toEqual({
       in: 'body',
       name: 'children',
@@ -104,7 +104,7 @@ describe('a table', () => {
     expect(Object.keys(at(document, 'paths', '/empty', 'delete') ?? {})).toEqual(['tags', 'parameters', 'responses'])
   })
 
-  test('with a one-line comment has only a summary', () => {
+  test('has only a summary if its comment has one line', () => {
     const get = at(rendered({ tables: [table('t', [id], { description: 'Short' })] }), 'paths', '/t', 'get')
     expect(at(get, 'summary')).toBe('Short')
     expect(at(get, 'description')).toBeUndefined()

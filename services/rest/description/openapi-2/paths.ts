@@ -1,4 +1,4 @@
-/** The operations of each path: the document itself, each table with its methods, each function under /rpc. */
+/** The operations of each path: the document itself, each table with its methods, and each function under /rpc. */
 import type { Routine, Table } from '../../../schema-cache/types.ts'
 import { splitComment } from '../model.ts'
 import { argumentsDefinition } from './definitions.ts'
@@ -21,13 +21,13 @@ const root: PathItem = {
   },
 }
 
-/** The comment on the database object becomes summary and description of each of its operations. */
+/** The comment on the database object becomes the summary and description of each operation. */
 function commented(tag: string, comment: string | null): Pick<Operation, 'tags' | 'summary' | 'description'> {
   const parts = splitComment(comment)
   return { tags: [tag], summary: parts?.summary, description: parts?.description || undefined }
 }
 
-/** Only GET if nothing can be written; else every method, though a view may refuse one of them. */
+/** Only GET if clients can write nothing. Otherwise every method, although a view may refuse one of them. */
 function tablePath(table: Table): PathItem {
   const about = commented(table.name, table.description)
   const parameters = tableReferences(table)
@@ -47,7 +47,7 @@ function tablePath(table: Table): PathItem {
   }
 }
 
-/** A volatile function may write, which GET must not. */
+/** A volatile function may write, and GET must not write. */
 function routinePath(routine: Routine, searchPath: ReadonlySet<string>): PathItem {
   const about = {
     ...commented(`(rpc) ${routine.name}`, routine.description),
@@ -60,7 +60,7 @@ function routinePath(routine: Routine, searchPath: ReadonlySet<string>): PathIte
   return { get: { ...about, parameters: unlessEmpty(queryArguments(routine, searchPath)) }, post }
 }
 
-/** A path can describe only one of several functions with the same name: the last. */
+/** A path can describe only one of several functions with the same name. It describes the last one. */
 export function renderPaths(
   tables: readonly Table[],
   routines: readonly Routine[],

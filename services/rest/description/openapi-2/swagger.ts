@@ -1,13 +1,13 @@
 /**
- * Types of the OpenAPI 2.0 (Swagger) document at the root path: the used subset of the specification. Values are plain
- * data for JSON.stringify, which omits undefined fields. Source: OpenAPI Specification 2.0; PostgREST docs "OpenAPI".
+ * Types for the used subset of the OpenAPI 2.0 (Swagger) document at the root path. Values are plain data for
+ * JSON.stringify, which omits undefined fields. Source: OpenAPI Specification 2.0; PostgREST docs "OpenAPI".
  */
 
 export type DataType = 'string' | 'boolean' | 'integer' | 'number' | 'array'
 
 export type Reference = { readonly $ref: string }
 
-/** Without a `type`, any JSON. */
+/** Without a `type`, the value is any JSON. */
 export type Items = { readonly type?: DataType }
 
 export type Property = {
@@ -93,14 +93,14 @@ export type SwaggerDocument = {
 const escapes: Readonly<Record<string, string>> = { '~': '~0', '/': '~1', '%': '%25' }
 
 /**
- * A reference to a member of the document's `definitions` or `parameters`. Only characters with a meaning in a JSON
- * pointer (RFC 6901) or in its URI fragment are escaped, like in PostgREST.
+ * A reference to a member of the document's `definitions` or `parameters`. As in PostgREST, it escapes only characters
+ * that have a meaning in a JSON pointer (RFC 6901) or in its URI fragment.
  */
 export function reference(place: 'definitions' | 'parameters', name: string): Reference {
   return { $ref: `#/${place}/${name.replace(/[~/%]/g, character => escapes[character] ?? character)}` }
 }
 
-/** A list, or undefined if it is empty: the specification wants most empty lists omitted. */
+/** A list. Undefined if the list is empty, because the specification does not allow most lists to be empty. */
 export function unlessEmpty<T>(list: readonly T[]): readonly T[] | undefined {
   return list.length === 0 ? undefined : list
 }

@@ -2,14 +2,17 @@
 import { dataTypeOf, noTypes } from '../data-types.ts'
 import type { DataType, Items } from './swagger.ts'
 
-/** The specification has two integer formats, and tools refuse others. The format of any other type is its own name. */
+/**
+ * The specification has two integer formats, and tools refuse other integer formats. For any other type, the format is
+ * the type's name.
+ */
 const integerFormats: ReadonlyMap<string, string> = new Map([
   ['smallint', 'int32'],
   ['integer', 'int32'],
   ['bigint', 'int64'],
 ])
 
-/** `type` as Postgres formats it: `integer[]`, `character varying`, `test.my_enum`. Undefined: any JSON. */
+/** `type`: as Postgres formats it, such as `integer[]`, `character varying`, `test.my_enum`. Undefined: any JSON. */
 export function typeOf(type: string): DataType | undefined {
   const { kind } = dataTypeOf(noTypes, type)
   if (kind === 'json') return undefined
@@ -18,7 +21,7 @@ export function typeOf(type: string): DataType | undefined {
 
 export const formatOf = (type: string): string => integerFormats.get(type) ?? type
 
-/** The type of an array's elements. Postgres gives an array of arrays the same name as a plain one. */
+/** The type of an array's elements. Postgres gives nested arrays the same name as plain arrays. */
 export const elementType = (type: string): string => type.replace(/\[\]$/, '')
 
 /** The description of a property of this type. */

@@ -1,6 +1,6 @@
 /**
- * Prints the description of a schema as an OpenAPI 3.1 document, from which clients can be generated: the requests for
- * each relation and function, with parameters and results. Pure.
+ * Prints a schema's description as an OpenAPI 3.1 document. It has the requests for each relation and function, with
+ * parameters and results. Programs generate clients from it. Pure.
  */
 import type { Column, Routine, Table } from '../../../schema-cache/types.ts'
 import type { Catalog } from '../catalog.ts'
@@ -113,7 +113,7 @@ const filterParameter = (table: Table, { name, description }: Column): [string, 
   queryParameter(name, `${description ?? 'A filter'}: an operator and a value, \`eq.1\` or \`in.(1,2)\`.`),
 ]
 
-/** The comment on a database object, or its kind. */
+/** The comment on a database object. Without a comment, the object's kind. */
 function descriptionOf(comment: string | null, summary: string): { summary: string; description?: string } {
   const parts = splitComment(comment)
   if (parts === null) return { summary }
@@ -322,7 +322,7 @@ class DocumentWriter {
     return [...byName].map(([name, list]) => {
       const isRequired = list.length === overloads.length && list.every(({ required }) => required)
       const isList = list.some(({ variadic }) => variadic)
-      // In a GET, every value is text that Postgres parses.
+      // In a GET, every value is text, and Postgres parses it.
       const schema = isList ? { type: 'array', items: { type: 'string' } } : { type: 'string' }
       const types = [...new Set(list.map(({ type }) => type))].join(' or ')
       return { name, in: 'query', required: isRequired, description: `Postgres: ${types}`, schema }
@@ -352,7 +352,7 @@ class DocumentWriter {
   }
 }
 
-/** One of several schemas without duplicates. */
+/** One schema that allows any of several, without duplicates. */
 function oneOf(schemas: readonly Schema[]): Schema {
   const different = [...new Map(schemas.map(schema => [JSON.stringify(schema), schema])).values()]
   const [only] = different

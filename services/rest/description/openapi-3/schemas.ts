@@ -1,4 +1,4 @@
-/** Types, rows and arguments as OpenAPI 3.1 schemas, which are JSON Schema 2020-12. Pure. */
+/** Prints types, rows and arguments as OpenAPI 3.1 schemas, which are JSON Schema 2020-12. Pure. */
 import { type Column, type Routine, representationKey, type Table } from '../../../schema-cache/types.ts'
 import type { Catalog } from '../catalog.ts'
 import { type DataType, dataTypeOf, describeDefault } from '../data-types.ts'
@@ -17,7 +17,9 @@ const formats: Readonly<Record<string, string>> = {
   date: 'date',
 }
 
-/** A name allowed as a component key (OpenAPI 3.1 section 4.8.7); other characters are replaced by their code. */
+/**
+ * A name that is allowed as a component key (OpenAPI 3.1, section 4.8.7). Other characters are replaced by their code.
+ */
 export const componentName = (...parts: string[]): string =>
   parts
     .map(part => part.replace(/[^A-Za-z0-9-]/gu, one => (one === '_' ? one : `.${one.codePointAt(0)?.toString(16)}.`)))
@@ -25,7 +27,7 @@ export const componentName = (...parts: string[]): string =>
 
 export const schemaReference = (name: string): Schema => ({ $ref: `#/components/schemas/${name}` })
 
-/** Input and output schemas of a relation. */
+/** The input and output schemas of a relation. */
 export const rowName = ({ name }: Pick<Table, 'name'>): string => componentName(name)
 export const insertName = ({ name }: Pick<Table, 'name'>): string => componentName(name, 'insert')
 export const updateName = ({ name }: Pick<Table, 'name'>): string => componentName(name, 'update')
@@ -86,7 +88,7 @@ export class SchemaWriter {
     this.#rows = new Set(schema.tables.map(({ schema, name }) => JSON.stringify([schema, name])))
   }
 
-  /** Schema of a named type. */
+  /** The schema of a named type. */
   readonly type = (written: string): Schema => plain(dataTypeOf(this.#catalog, written), this.type, this.#rows)
 
   #column(table: Table, column: Column): Schema {
@@ -106,7 +108,7 @@ export class SchemaWriter {
     }
   }
 
-  /** The columns of a relation: all for reading, or the writable ones. */
+  /** A relation's columns: all columns for reading, or only writable columns. */
   #object(table: Table, columns: readonly Column[], required: readonly Column[]): Schema {
     const description = table.description ?? undefined
     return {
@@ -117,7 +119,7 @@ export class SchemaWriter {
     }
   }
 
-  /** Schemas for rows that are read and, if the relation is writable, inserted and updated. */
+  /** The schemas for rows that clients read and, if the relation is writable, insert and update. */
   ofTable(table: Table): [name: string, schema: Schema][] {
     const columns = [...table.columns.values()]
     const writable = columns.filter(({ generated }) => !generated)
@@ -129,7 +131,7 @@ export class SchemaWriter {
     ]
   }
 
-  /** The arguments of a function as the JSON object of a POST; for one unnamed parameter, the body itself. */
+  /** The JSON object that a POST sends as a function's arguments. For one unnamed parameter, the body itself. */
   ofArguments({ parameters }: Routine): Schema {
     const [only] = parameters
     if (parameters.length === 1 && only?.name === '') return this.type(only.type)

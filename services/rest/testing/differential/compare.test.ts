@@ -30,24 +30,24 @@ const parts = (request: SentRequest, theirs: Answer, ours: Answer) =>
 describe('rows', () => {
   const [one, other] = [json('[{"id":1},{"id":2}]'), json('[{"id":2}, {"id":1}]')]
 
-  test('without an order may be in any', () => {
+  test('without an order can be in any order', () => {
     expect(parts(requestOf('/clients'), one, other)).toEqual([])
     expect(parts(requestOf('/clients'), csv('id\n1\n2'), csv('id\n2\n1'))).toEqual([])
   })
 
-  test('with an order are compared in it', () => {
+  test('with an order are compared in this order', () => {
     expect(parts(requestOf('/clients', [['order', 'id.desc']]), one, other)).toEqual(['body'])
     expect(parts(requestOf('/clients', [['order', 'id']]), csv('id\n1\n2'), csv('id\n2\n1'))).toEqual(['body'])
   })
 
-  test('with an order of an embedding are only compared in it there', () => {
+  test('with an order of an embedding are compared in order only in the embedding', () => {
     const [few, many] = [json('[{"it":[{"id":1},{"id":2}]},{"it":[]}]'), json('[{"it":[]},{"it":[{"id":2},{"id":1}]}]')]
     const select = ['select', 'it:projects!inner(id)'] as const
     expect(parts(requestOf('/clients', [select]), few, many)).toEqual([])
     expect(parts(requestOf('/clients', [select, ['it.order', 'id']]), few, many)).toEqual(['body'])
   })
 
-  test('have keys in any order, and unchanged lists and objects in columns', () => {
+  test('can have their keys in any order, but lists and objects in columns must be unchanged', () => {
     expect(parts(requestOf('/kinds'), json('[{"id":1,"text":"x"}]'), json('[{"text":"x","id":1}]'))).toEqual([])
     expect(parts(requestOf('/kinds'), json('[{"numbers":[1,2]}]'), json('[{"numbers":[2,1]}]'))).toEqual(['body'])
     expect(parts(requestOf('/kinds'), json('[{"number":1.50}]'), json('[{"number":1.5}]'))).toEqual(['body'])
@@ -82,7 +82,7 @@ describe('a stable order', () => {
     expect(orderOf(page, true, 'it.briefs.order')).toBe('project_id,summary')
   })
 
-  test('is one of the grouping keys; other pages of groups are not requested', () => {
+  test('has the grouping keys; other pages of groups are not requested', () => {
     const page = (select: string) =>
       requestOf('/clients', [
         ['select', select],
@@ -95,7 +95,7 @@ describe('a stable order', () => {
     expect(withStableOrder(page('city::text,id.max()'), true)).toBeUndefined()
   })
 
-  test('is not added if unnecessary, if an order is malformed, or to writes', () => {
+  test('is not added if it is unnecessary, if an order is malformed, or to writes', () => {
     for (const request of [
       requestOf('/clients'),
       requestOf('/clients', [['order', 'id.up']]),
@@ -104,7 +104,7 @@ describe('a stable order', () => {
       expect(withStableOrder(request, false)).toBe(request)
   })
 
-  test('is known for every relation', () => {
+  test('exists for every relation', () => {
     for (const name of Object.keys(relations)) {
       const page = requestOf(`/${encodeURIComponent(name)}`, [['limit', '1']])
       expect(orderOf(page)).toBeTruthy()

@@ -1,6 +1,6 @@
 /**
- * The differing parts of two responses to one request. Expected differences are ignored: times, server names, and HTTP
- * framing.
+ * Compares two responses to one request, and returns the parts that differ. Ignores expected differences: times, server
+ * names, and HTTP framing.
  */
 import type { Answer } from '../../../testing/client.ts'
 import type { SentRequest } from './request.ts'
@@ -19,7 +19,7 @@ const unequal = new Set([
   'proxy-status',
 ])
 
-/** An error's four texts, with the service's code prefix and its name for a body in statements. */
+/** The four texts of an error, with the service's code prefix and its name for a body in statements. */
 function errorOf({ status, text }: Answer): Record<string, unknown> | undefined {
   if (status < 300 || !text.startsWith('{"code":')) return undefined
   const { code, ...rest }: Record<string, unknown> = JSON.parse(text.replaceAll('pgrst_body.', 'rst_body.'))
@@ -29,7 +29,7 @@ function errorOf({ status, text }: Answer): Record<string, unknown> | undefined 
 const shown = (value: unknown): string | undefined =>
   value === undefined ? undefined : typeof value === 'string' ? value : JSON.stringify(value)
 
-/** Each server has its own port, which its responses may contain. */
+/** Each server has its own port, and its responses may contain the port. */
 const withoutPort = (text: string): string => text.replaceAll(/127\.0\.0\.1:\d+/g, '127.0.0.1')
 
 export function differences(sent: SentRequest, theirs: Answer, ours: Answer): Difference[] {

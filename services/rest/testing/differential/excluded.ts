@@ -1,6 +1,7 @@
 /**
- * Known failures of PostgREST 12.0.2, and results that depend on the planner or on chance: the request is changed, or
- * omitted. The service still gets the original request, and must return a success or an error with a code.
+ * Known failures of PostgREST 12.0.2, and results that depend on the planner or on chance. The test changes such a
+ * request for 12.0.2, or omits it. The service still gets the original request, and must return a success or an error
+ * with a code.
  */
 import { aggregate, allLevels, type Level, levelsOf } from './levels.ts'
 import type { Parameter } from './query.ts'
@@ -49,7 +50,7 @@ const hasAggregates = (level: Level): boolean =>
   level.items.some(item => aggregate.test(item) || isCount.test(item)) ||
   level.embedded.some(one => one.isSpread && hasAggregates(one))
 
-/** Groups of embedded rows, and of columns with the name of another column. */
+/** Groups of embedded rows, and groups of columns that have another column's name. */
 function isGroupedAgain(level: Level): boolean {
   if (!hasAggregates(level)) return false
   const names = level.relation?.columns.map(([name]) => name) ?? []
@@ -70,11 +71,11 @@ const isTwice = ({ items, embedded }: Level): boolean =>
         one.items.some(item => keyOf(item) === '*' || items.map(keyOf).includes(keyOf(item)) || items.includes('*'))),
   )
 
-/** An aggregate of values with conversions. */
+/** An aggregate of values that have conversions. */
 const isOfJson = ({ items }: Level): boolean => items.some(item => /^([^:]*:)?code\.(sum|avg|max|min)/.test(item))
 
 const isFunction = ({ text }: Level): boolean => /^(payer|rich_projects|teller)$/.test(text)
-/** Rows with conversions embedded by a column, a function or a view, which 12.0.2 does not convert. */
+/** Rows with conversions that are embedded by a column, a function or a view. 12.0.2 does not convert them. */
 const isUnconverted = ({ text, relation, items, prefix }: Level, sent: SentRequest): boolean =>
   /^(project_id|rich_projects|projects!project_id)$/.test(text.replaceAll(/!(inner|left)/g, '')) &&
   relation?.columns.some(([name]) => name === 'code') === true &&
@@ -88,7 +89,7 @@ function isAnswerable(sent: SentRequest): boolean {
   const isEmptyInside = (level: Level) =>
     level.embedded.some(one => one.items.length + one.embedded.length === 0 && (one.isSpread || level.prefix !== ''))
   const [root] = levels
-  // For a function's result it has no computed columns, and cannot group by a full row.
+  // For a function's result, 12.0.2 has no computed columns, and cannot group by a full row.
   if (isCall(sent) && root?.items.some(item => /label/.test(item) || (item === '*' && hasAggregates(root))))
     return false
   return !levels.some(
@@ -102,7 +103,7 @@ function isAnswerable(sent: SentRequest): boolean {
   )
 }
 
-/** A function's result can only be filtered and ordered by its selected columns, without computed columns. */
+/** 12.0.2 can filter and order a function's result only by its selected columns, without computed columns. */
 function withSelected(sent: SentRequest): SentRequest {
   if (!isCall(sent)) return sent
   const level = levelsOf(sent)
@@ -148,11 +149,11 @@ function isRecords(text: string): boolean {
 
 const ofOneRow = /^\/rpc\/(one_project|null_row|note_it|several|swap|one_out|one_pair)$/
 const isHandler = /^\/rpc\/(page|download|anything)$/
-/** A list with an invalid value for a domain with conversions, which 12.0.2 compares unconverted. */
+/** A list with an invalid value for a domain with conversions. 12.0.2 compares it without conversion. */
 const unconvertible = /(^|code\.(not\.)?)in\.\((?!T\d+(,T\d+)*\))/
 
 const unordered = /^(json|point|xml)$/
-/** Whether the returned rows of a write can have this order. */
+/** Whether this order is possible for the returned rows of a write. */
 const isOrderable = (sent: SentRequest, order: string): boolean =>
   order.split(',').every(term => {
     if (hasAggregates(levelsOf(sent))) return false
@@ -166,7 +167,7 @@ const changes: readonly ((sent: SentRequest) => SentRequest)[] = [
   withSelected,
   // An empty selection selects all columns, without conversions.
   sent => queried(sent, ([name, text]) => name !== 'select' || /^(\*(?=,|$)|\.\.\.|[\p{L}\p{N}_"$ ])/u.test(text)),
-  // Each server's planner estimates its own statement, and for writes depends on rolled back rows.
+  // Each server's planner estimates its own statement. For writes, the estimate also depends on rolled back rows.
   sent =>
     relations[sent.path.slice(1)]?.isWritten !== true &&
     sent.query.every(
@@ -176,12 +177,12 @@ const changes: readonly ((sent: SentRequest) => SentRequest)[] = [
     sent.method === 'GET'
       ? sent
       : preferring(sent, one => one.replace(/^count=(planned|estimated)$/, 'count=exact')),
-  // For an embedding, 12.0.2 counts all rows of a view in a to-one relationship, and those outside of a page.
+  // For an embedding, 12.0.2 also counts all rows of a view in a to-one relationship, and rows outside of the page.
   sent =>
     sent.query.some(([name, text]) => /client_projects|!inner.*\(\)/.test(text) || /\.(limit|offset)$/.test(name))
       ? preferring(sent, one => (one.startsWith('count=') ? undefined : one))
       : sent,
-  // A view has several rows for a to-one embedding: their order, and which are on a page, is random.
+  // A view has several rows for a to-one embedding. Their order is random, and so are the rows on a page.
   sent =>
     sent.query.some(([name, text]) => name === 'select' && /client_projects/.test(text))
       ? {
@@ -189,17 +190,19 @@ const changes: readonly ((sent: SentRequest) => SentRequest)[] = [
           headers: without(sent.headers, 'Range'),
         }
       : sent,
-  // A handler for any element only receives full rows without conversions, one for a relation its rows.
+  // A handler for any element receives only full rows without conversions. A handler for a relation receives only the
+  // relation's rows.
   sent =>
     /list|html/.test(sent.headers.Accept ?? '') && !isHandled(sent)
       ? { ...sent, headers: without(sent.headers, 'Accept') }
       : sent,
-  // CSV of rows with conversions has the names of other columns.
+  // In 12.0.2, CSV of rows with conversions has the names of other columns.
   sent =>
     /csv/i.test(sent.headers.Accept ?? '') && (isCall(sent) || isWrite(sent))
       ? { ...sent, headers: without(sent.headers, 'Accept') }
       : sent,
-  // A page or filter omits a value of a handler: 12.0.2 counts it, and with HEAD that of one row.
+  // If a page or filter omits a handler's value, 12.0.2 still counts it. With HEAD, it also counts the value of one
+  // row.
   sent => (isHandler.test(sent.path) ? { ...sent, query: [], headers: without(sent.headers, 'Range') } : sent),
   sent => (sent.method === 'HEAD' && ofOneRow.test(sent.path) ? { ...sent, method: 'GET' } : sent),
   sent =>
@@ -219,7 +222,7 @@ const changes: readonly ((sent: SentRequest) => SentRequest)[] = [
     /^(text\/(plain|xml)|application\/octet-stream)$/.test(sent.headers['Content-Type'] ?? '')
       ? { ...sent, headers: { ...sent.headers, 'Content-Type': 'application/json' } }
       : sent,
-  // JSON is not parsed if columns names its keys.
+  // JSON is not parsed if `columns` names its keys.
   sent => (isRecords(sent.body ?? '') ? sent : queried(sent, ([name]) => name !== 'columns')),
   // JSON values other than strings reach a function as strings.
   sent =>
@@ -236,7 +239,7 @@ const changes: readonly ((sent: SentRequest) => SentRequest)[] = [
       ([name, text]) =>
         !/\.(limit|offset)$/.test(name) || (/^ *\d+ *$/.test(text) && !(/limit/.test(name) && Number(text) === 0)),
     ),
-  // A write is not ordered, and its page would be random.
+  // A write has no order, so its page would be random.
   sent =>
     isWrite(sent)
       ? queried(
@@ -246,14 +249,14 @@ const changes: readonly ((sent: SentRequest) => SentRequest)[] = [
       : sent,
 ]
 
-/** CSV of a call that is malformed or has no columns: other faults are reported first. */
+/** CSV of a call that is malformed or has no columns. 12.0.2 reports other faults first. */
 const isBadCsv = (sent: SentRequest): boolean => {
   const lines = (sent.body ?? '').replace(/\r?\n$/, '').split(/\r?\n/)
   const widths = new Set(lines.map(line => line.split(',').length))
   return isCall(sent) && sent.headers['Content-Type'] === 'text/csv' && (lines[0] === '' || widths.size > 1)
 }
 
-/** The request as sent to 12.0.2; undefined if it is omitted. */
+/** The request in the form for 12.0.2. Undefined if the request is omitted. */
 export function sendable(sent: SentRequest): SentRequest | undefined {
   const changed = changes.reduce((one, change) => change(one), sent)
   return isAnswerable(changed) && !isBadCsv(changed) ? changed : undefined

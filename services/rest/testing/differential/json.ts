@@ -1,4 +1,4 @@
-/** JSON as written: numbers keep their digits, and objects their duplicate keys. */
+/** Parses JSON without loss: numbers keep their digits, and objects keep duplicate keys. */
 export type Json = string | { readonly list: readonly Json[] } | { readonly entries: readonly Entry[] }
 export type Entry = readonly [key: string, value: Json]
 

@@ -1,4 +1,4 @@
-/** Faults that the judge must detect, each next to a correct response. */
+/** Faults that the judge must detect. Each fault is next to a correct response. */
 import { expect, test } from 'vitest'
 import type { Answer } from '../../../testing/client.ts'
 import { Judge } from './judge.ts'
@@ -21,7 +21,7 @@ const requestOf = (
   body,
 })
 
-/** With the headers of every response of the service. */
+/** Includes the headers that every response of the service has. */
 const withCommon = (request: SentRequest, answer: Answer): Answer => ({
   ...answer,
   headers: {
@@ -60,7 +60,7 @@ const cases: readonly [string, SentRequest, Answer, readonly Answer[]][] = [
   ],
   ['is.not_null', requestOf('GET', [['id', 'is.not_null']]), two, [broken, rows('[]')]],
   ['a media type in capitals', requestOf('GET', [], { Accept: 'Application/JSON' }), two, [broken, rows('[]')]],
-  ['a limit that is no number', requestOf('GET', [['limit', 'x']]), two, [broken, rows('[]')]],
+  ['a limit that is not a number', requestOf('GET', [['limit', 'x']]), two, [broken, rows('[]')]],
   ['a cast to an array', requestOf('GET', [['select', 'id::int[]']]), two, [broken, rows('[{"id":2}]')]],
 ]
 
@@ -69,7 +69,7 @@ test.each(cases)('%s', async (_name, request, right, wrong) => {
   for (const one of wrong) expect(await isRight(request, right, one)).toBe(false)
 })
 
-test('the column of an error in a logic tree, which is parsed after its operator', async () => {
+test("the error's column in a logic tree, which is parsed after its operator", async () => {
   const request = requestOf('GET', [['or', '(id-.not.is.not_null)']])
   const malformed = (tree: string, column: number): Answer => ({
     ...rows(
@@ -82,7 +82,7 @@ test('the column of an error in a logic tree, which is parsed after its operator
   expect(await isRight(request, theirs, malformed('(id-.not.is.not_null)', 15))).toBe(false)
 })
 
-test('the column of an error in an operand of is, of which the service reads more', async () => {
+test("the error's column in an operand of `is`: the service reads more of the operand", async () => {
   const request = requestOf('GET', [['flag', 'is.no']])
   const malformed = (expecting: string, found: string, column: number): Answer => ({
     ...rows(
@@ -96,7 +96,7 @@ test('the column of an error in an operand of is, of which the service reads mor
   expect(await isRight(request, theirs, malformed(words, '\\"o\\"', 5))).toBe(false)
 })
 
-test('OPTIONS of a function, which runs nothing that max-affected could limit', async () => {
+test('OPTIONS of a function: it runs no statement that max-affected could limit', async () => {
   const request = { ...requestOf('OPTIONS', [], { Prefer: 'handling=strict, max-affected=1' }), path: '/rpc/add' }
   const allowed: Answer = { status: 200, statusText: '', headers: { allow: 'OPTIONS,GET,HEAD,POST' }, text: '' }
   const limited = rows('{"code":"RST128","details":null,"hint":null,"message":"no set"}')
@@ -104,7 +104,7 @@ test('OPTIONS of a function, which runs nothing that max-affected could limit', 
   expect(await isRight(request, allowed, { ...limited, status: 400 })).toBe(false)
 })
 
-test('a value that cannot be converted, of another row of an embedding', async () => {
+test('a value that cannot be converted, in another row of an embedding', async () => {
   const request = {
     ...requestOf('GET', [['select', 'id,people!message_receiver(name::int)']]),
     path: '/messages',

@@ -1,5 +1,5 @@
 /**
- * The judge: sends a request to both servers, to PostgREST in its own form, and returns the differences that no rule
+ * The judge sends a request to both servers, to PostgREST in PostgREST's form. It returns the differences that no rule
  * explains.
  */
 import type { Difference } from './compare.ts'
@@ -13,7 +13,7 @@ import { withStableOrder } from './stable-order.ts'
 type Both = Pick<Awaited<ReturnType<typeof startBoth>>, 'sendToBoth' | 'sendToPostgrest'>
 type Answers = Awaited<ReturnType<Both['sendToBoth']>>
 
-/** How many parts of a request are sent separately. */
+/** How many parts of a request are sent separately, at most. */
 const mostParts = 600
 
 /** How often each rule explained a difference. */
@@ -28,9 +28,9 @@ export class Judge {
     this.#isAlwaysPage = isAlwaysPage
   }
 
-  /** The request with a total order; undefined if its pages have none. */
+  /** The request with a total order. Undefined if its pages have no total order. */
   stable(sent: SentRequest): SentRequest | undefined {
-    // A view has several rows for a to-one embedding, and which are on a page is random.
+    // A view has several rows for a to-one embedding, and the rows on a page are random.
     const isOfChance = this.#isAlwaysPage && sent.query.some(([, text]) => text.includes('client_projects'))
     return isOfChance ? undefined : withStableOrder(sent, this.#isAlwaysPage)
   }
@@ -48,14 +48,14 @@ export class Judge {
     return found === undefined ? differences : []
   }
 
-  /** Rules by which the service's response equals PostgREST's to a part of the request. */
+  /** Rules for a service response that equals PostgREST's response to a part of the request. */
   async #instead(sent: SentRequest, { theirs, ours }: Answers): Promise<readonly Rule[] | undefined> {
     for (const rule of rules) {
       let remaining = mostParts
       for (const part of rule.instead?.({ sent, theirs, ours }) ?? []) {
         if (remaining-- === 0) break
         const answer = await this.#both.sendToPostgrest(translated(part).sent)
-        // If HEAD fails and GET does not, the error has no text.
+        // If HEAD fails and GET succeeds, the error has no text.
         const expected = ours.text === '' ? { ...answer, text: '' } : answer
         const { differences, by } = judged(rules, isDone(ours) ? sent : part, expected, ours)
         if (differences.length === 0) return [rule, ...by]
@@ -69,7 +69,7 @@ export class Judge {
     return []
   }
 
-  /** The rules, with the number of responses that they explain. */
+  /** The rules, and how many responses each rule explains. */
   get counts(): ReadonlyMap<string, number> {
     return this.#counts
   }

@@ -1,17 +1,17 @@
-/** The levels of a request: its relation and each embedding, with their parameters and the key of their rows. */
+/** The levels of a request: its relation and each embedding. A level has its parameters and the key of its rows. */
 import type { SentRequest } from './request.ts'
 import { functions, type Relation, relations } from './resources.ts'
 
 export type Level = {
   /** Prefix of this level's parameters: empty, or a path and a dot. */
   readonly prefix: string
-  /** The key of this level in an object of its parent. */
+  /** This level's key in an object of its parent. */
   readonly name: string
   /** The embedding with its hints. */
   readonly text: string
   readonly isSpread: boolean
   readonly relation: Relation | undefined
-  /** Columns, aggregates and paths, as written. */
+  /** Columns, aggregates and paths, as the request spells them. */
   readonly items: readonly string[]
   readonly embedded: readonly Level[]
 }
@@ -71,7 +71,7 @@ function relationOf(path: string): Relation | undefined {
   return typeof returned === 'string' ? relations[returned] : returned
 }
 
-/** The last `select` counts. */
+/** The last `select` is used. */
 export function levelsOf({ path, query }: SentRequest): Level {
   const select = query.findLast(([name]) => name === 'select')?.[1] ?? '*'
   return { name: '', text: '', isSpread: false, ...contents(select, relationOf(path), '') }

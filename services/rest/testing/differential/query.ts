@@ -1,4 +1,4 @@
-/** Generates query strings: filters, logic, select with embeddings, order and ranges, mostly valid for a relation. */
+/** Generates query strings for a relation: filters, logic, select with embeddings, order and ranges. Most are valid. */
 import type { Random } from './random.ts'
 import { type Relation, relations } from './resources.ts'
 import { value } from './values.ts'
@@ -151,7 +151,7 @@ function column(random: Random, relation: Relation): string {
 }
 
 type Embedded = { readonly path: string; readonly relation: Relation }
-/** The names of relations and aliases that a level embeds: 12.0.2 fails if one is used twice. */
+/** The names of relations and aliases that a level embeds. 12.0.2 fails if a name occurs twice. */
 type Names = Set<string>
 
 /** The text of a select, and its embeddings. */
@@ -182,7 +182,10 @@ function select(random: Random, relation: Relation, depth: number, found: Embedd
   return random.percent(1) ? text + random.pick([',', ')', '(', ' ', '!', ':', '()', ',,', '.', '::']) : text
 }
 
-/** Embeddings that most relations do not have, or with an invalid hint; each with the relation that it may be of. */
+/**
+ * Embeddings that most relations do not have, or that have an invalid hint. Each has the relation to which it may
+ * belong.
+ */
 const misnamed: Relation['embeddings'] = [
   ['nowhere', 'clients'],
   ['clients', 'clients'],
@@ -269,7 +272,7 @@ const totalOrder = ({ columns }: Relation): string =>
     .map(([name]) => name)
     .join()
 
-/** The parameters of a read of a relation. A page mostly has an order; writes have none. */
+/** The parameters of a read of a relation. A page mostly has an order. Writes have no order. */
 export function parameters(random: Random, relation: Relation, isWrite = false): Parameter[] {
   const list: Parameter[] = []
   const embedded: Embedded[] = []
@@ -304,7 +307,7 @@ export function parameters(random: Random, relation: Relation, isWrite = false):
   ] as const) {
     if (!random.percent(share)) continue
     const { prefix } = at(45)
-    // Another version uses it to select the written rows.
+    // Other versions of PostgREST use it to select the written rows.
     if (!isWrite || prefix !== '' || random.percent(5)) list.push([`${prefix}${name}`, number(random)])
   }
   const names = new Set(list.map(([name]) => name))

@@ -1,4 +1,4 @@
-/** Seeded random choices: the same seed gives the same requests on every machine. */
+/** Seeded random choices. The same seed gives the same requests on every machine. */
 
 export class Random {
   #state: number
@@ -17,7 +17,7 @@ export class Random {
     return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * end)
   }
 
-  /** True in this many of a hundred cases. */
+  /** Returns true in this many of a hundred cases. */
   percent(share: number): boolean {
     return this.below(100) < share
   }
@@ -28,12 +28,12 @@ export class Random {
     return picked
   }
 
-  /** One of the words of a text. */
+  /** Returns one of the words of a text. */
   word(text: string): string {
     return this.pick(text.split(' '))
   }
 
-  /** From `least` to `most` items, created one by one. */
+  /** Creates from `least` to `most` items, one by one. */
   list<T>(least: number, most: number, make: () => T): T[] {
     return Array.from({ length: least + this.below(most - least + 1) }, make)
   }

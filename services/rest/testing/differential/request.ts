@@ -5,12 +5,12 @@ import type { Random } from './random.ts'
 import { type Callable, functions, type Relation, relations } from './resources.ts'
 import { jsonValue, value } from './values.ts'
 
-/** One request, in pieces that can be removed to shorten it. */
+/** One request, in pieces that can be removed to shorten the request. */
 export type SentRequest = {
   readonly method: string
-  /** Encoded. */
+  /** The encoded text. */
   readonly path: string
-  /** Not encoded. */
+  /** The text without encoding. */
   readonly query: readonly Parameter[]
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | undefined
@@ -88,7 +88,7 @@ const accepts = [
   `${vendor}plan; options=analyze|verbose`,
   `${vendor}plan+text; for="text/html"; options=settings`,
   `${vendor}object;nulls=stripped, text/csv`,
-] // prettier would write each on its own line
+] // Prettier would write each item on its own line.
 
 function prefer(random: Random): string {
   const all = random.list(1, 3, () =>
@@ -133,7 +133,7 @@ function headers(random: Random, kind: 'read' | 'write' | 'call'): Record<string
   const all: Record<string, string> = {}
   if (random.percent(30)) all.Accept = random.pick(accepts)
   if (random.percent(kind === 'write' ? 75 : 30)) all.Prefer = prefer(random)
-  // Writes must be rolled back: where the responses may differ, so may the resulting rows.
+  // Writes must be rolled back. If the responses differ, the written rows may differ, too.
   if (kind !== 'read') all.Prefer = all.Prefer?.replace('tx=commit', 'tx=rollback') ?? ''
   if (all.Prefer === '') delete all.Prefer
   if (random.percent(kind === 'write' ? 3 : 10))
@@ -166,7 +166,7 @@ function headers(random: Random, kind: 'read' | 'write' | 'call'): Record<string
 const encoded = (text: string): string =>
   encodeURIComponent(text).replace(/%(2C|3A|2A|28|29|22)/g, found => decodeURIComponent(found))
 
-/** Bodies have plain names, without the quotes of a query string. */
+/** Bodies have plain names, without the query string's quotes. */
 const unquoted = (columns: Relation['columns']): Relation['columns'] =>
   columns.map(([name, type]) => [name.replace(/^"(.*)"$/, '$1'), type])
 
@@ -183,7 +183,7 @@ function record(random: Random, columns: Relation['columns']): Record<string, un
 function csv(random: Random, columns: Relation['columns']): string {
   const chosen = unquoted(columns).filter(() => random.percent(50))
   const cell = (text: string) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)
-  // 12.0.2 reads RFC 4180 differently if there are no records, or unpaired quotes in them.
+  // 12.0.2 reads RFC 4180 differently if there are no records, or if records have unpaired quotes.
   const lines = random.list(1, 3, () =>
     chosen.map(([, type]) => (random.percent(10) ? 'NULL' : cell(value(random, type)))).join(','),
   )
@@ -263,8 +263,8 @@ function body(random: Random, columns: Relation['columns']): Body {
 }
 
 /**
- * Each record equals the first: 12.0.2 updates rows to the last of several, and the service to the first, but reads
- * all.
+ * Each record equals the first. 12.0.2 updates rows to the last of several records. The service updates rows to the
+ * first, but reads all records.
  */
 function alike(body: string | undefined): string | undefined {
   if (body === undefined || !body.startsWith('[{')) return body?.replace(/^([^\n]*\n[^\n]*\n).*/s, '$1')
@@ -456,7 +456,7 @@ function other(random: Random): SentRequest {
   return { method, path, query: [], headers: { ...all, ...profile }, body: undefined }
 }
 
-/** A request of any kind, weighted by usefulness. */
+/** A request of any kind. Useful kinds are more frequent. */
 export function anyRequest(random: Random): SentRequest {
   const kind = random.below(100)
   if (kind < 45) return read(random)

@@ -1,4 +1,4 @@
-/** The schema as the generator knows it: columns with types, embeddings, and functions with their parameters. */
+/** The schema as the generator knows it: columns with their types, embeddings, and functions with their parameters. */
 
 type Column = readonly [name: string, type: string]
 type Embedding = readonly [text: string, target: string]
@@ -8,7 +8,7 @@ export type Relation = {
   readonly isWritten?: boolean
   /** To-many embeddings. */
   readonly toMany?: readonly string[]
-  /** The columns that identify a row. Default: `id`, or all columns if there is none. */
+  /** The columns that identify a row. The default is `id`, or all columns if there is no `id`. */
   readonly key?: readonly string[]
 }
 
@@ -18,7 +18,7 @@ const columns = (text: string): Column[] =>
     return [name, type]
   })
 const words = (text: string): string[] => text.split(' ').map(word => word.replaceAll('#', ' '))
-/** With `#` in place of a space in a name. */
+/** A name's spaces are written as `#`. */
 const embeddings = (text: string): Embedding[] =>
   text === ''
     ? []
@@ -130,9 +130,9 @@ export const relations: Readonly<Record<string, Relation>> = {
 
 export type Callable = {
   readonly parameters: readonly Column[]
-  /** The relation whose rows it returns, or one with the same columns. */
+  /** The relation whose rows the function returns, or a relation with the same columns. */
   readonly returns?: string | Relation
-  /** Whether its body is one value. */
+  /** Whether the response body is one value. */
   readonly raw?: string
 }
 

@@ -1,6 +1,6 @@
 /**
- * Rows of a response in a normal form: in order if the request has one, else sorted, and with the keys of each row
- * sorted.
+ * A response's rows in a normal form. They are in order if the request has an order; otherwise they are sorted. The
+ * keys of each row are sorted.
  */
 
 import type { Answer } from '../../../testing/client.ts'
@@ -20,12 +20,11 @@ function shapeOf(sent: SentRequest, level: Level): Shape {
   return { isOrdered, inner: new Map(shown(level).map(one => [one.name, shapeOf(sent, one)])) }
 }
 
-/** A column selected twice is a duplicate key, or a single one. */
+/** A column that is selected twice can be a duplicate key or a single key. */
 const distinct = (all: readonly string[]): string[] => [...new Set(all)].sort()
 
 /**
- * A column with the name of an embedding is hidden by it, or is also present. For a duplicate key, parsers use the last
- * value.
+ * An embedding hides a column with the same name, or the row has both. For a duplicate key, parsers use the last value.
  */
 function shownOf(entries: readonly Entry[], inner: Shape['inner']): readonly Entry[] {
   const isEmbedded = ([, value]: Entry) => typeof value !== 'string'
@@ -86,7 +85,7 @@ function recordsOf(csv: string, { isOrdered, inner }: Shape): string {
   return [distinct(names).join(), ...(isOrdered ? rows : rows.sort())].join('\n')
 }
 
-/** The body of a response in a normal form, so that equivalent ones are equal. */
+/** A response's body in a normal form, so that equivalent bodies are equal. */
 export function bodyOf(sent: SentRequest, { headers, text }: Answer): string {
   const shape = shapeOf(sent, levelsOf(sent))
   const type = headers['content-type'] ?? ''

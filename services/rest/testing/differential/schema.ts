@@ -1,9 +1,9 @@
 /**
  * The schema that both servers expose: columns of every type, relationships, functions and media types of every kind,
- * and few rows. It does not depend on time or chance, so that two copies of the database give the same responses.
+ * and few rows. It depends neither on time nor on chance, so two copies of the database give the same responses.
  */
 
-/** For the whole cluster. */
+/** SQL for the whole cluster. */
 export const roles = `
   CREATE ROLE authenticator LOGIN NOINHERIT; CREATE ROLE anon; CREATE ROLE member; CREATE ROLE guest;
   GRANT anon, member, guest TO authenticator;`
@@ -211,7 +211,7 @@ const media = `
   CREATE FUNCTION api.list_end(state json) RETURNS "application/vnd.list+json" LANGUAGE sql IMMUTABLE AS $$ SELECT json_build_object('list', state)::"application/vnd.list+json" $$;
   CREATE AGGREGATE api.list_of(anyelement) (STYPE = json, SFUNC = api.list_step, FINALFUNC = api.list_end);`
 
-/** For each copy of the database. */
+/** SQL for each copy of the database. */
 export const schema = `
   CREATE SCHEMA api; CREATE SCHEMA "склад";
   SET search_path = api, public;

@@ -21,7 +21,7 @@ const plainly = (
   body: sent && JSON.stringify(sent),
 })
 
-/** Cases that random choices would hardly generate, and that a rule covers. */
+/** Cases that random choices rarely generate, although a rule covers them. */
 function rare(random: Random): SentRequest {
   const [name, relation] = random.pick(Object.entries(relations))
   const path = `/${encodeURIComponent(name)}`
@@ -73,8 +73,8 @@ function rare(random: Random): SentRequest {
 }
 
 /**
- * One request of a seed; those that 12.0.2 does not support are rewritten or omitted. Each depends only on its number,
- * so that any one can be repeated.
+ * One request of a seed. Requests that 12.0.2 does not support are rewritten or omitted. Each request depends only on
+ * the seed and its number, so any request can be repeated.
  */
 export function requestOf(
   seed: number,

@@ -1,6 +1,6 @@
 /**
- * The two compared servers, each with its own copy of a database: PostgREST 12.0.2 as a process of another user than
- * root, and the service in this process.
+ * The two compared servers, each with its own copy of a database. PostgREST 12.0.2 runs as a process of a user other
+ * than root. The service runs in this process.
  */
 import { Agent } from 'node:http'
 import { type Answer, sendRequest } from '../../../testing/client.ts'
@@ -35,12 +35,12 @@ type Judges = {
 }
 
 /**
- * The error of a refused HEAD has no body, so it is read with GET if that is refused as well. `isKnown`: whether the
- * error is known.
+ * The error of a refused HEAD has no body. So the test repeats the request with GET, and reads the error if GET is
+ * refused, too. `isKnown`: whether the error is known.
  */
 async function answered(port: number, sent: SentRequest, agent: Agent): Promise<Answer & { isKnown: boolean }> {
   const { method, headers, body } = sent
-  // For a string body, Node writes the headers in its encoding.
+  // For a string body, Node writes the headers in the body's encoding.
   const options = { headers, ...(body === undefined ? {} : { body: Buffer.from(body) }) }
   const answer = await sendRequest(port, pathOf(sent), { method, ...options }, agent)
   if (method !== 'HEAD' || answer.status < 400) return { ...answer, isKnown: true }
@@ -55,7 +55,7 @@ async function answered(port: number, sent: SentRequest, agent: Agent): Promise<
   return status === answer.status ? { ...answer, text, isKnown: true } : { ...answer, isKnown: false }
 }
 
-/** Starts both; `more`: additional configuration of both. */
+/** Starts both servers. `more`: additional configuration of both. */
 export async function startBoth(binary: string, more: Settings = {}): Promise<Judges> {
   const postgres = await startPostgres('17', { autovacuum: 'off' })
   const stops: (() => unknown)[] = [() => postgres.stop()]
@@ -86,7 +86,7 @@ export async function startBoth(binary: string, more: Settings = {}): Promise<Ju
           answered(theirs.port, oldWords, agent),
           answered(ours.port, newWords, agent),
         ])
-        // An error that one of them hides cannot be compared.
+        // If one server hides an error, the test cannot compare it.
         const isKnown = their.status !== our.status || (their.isKnown && our.isKnown)
         return { theirs: isKnown ? their : { ...their, text: '' }, ours: isKnown ? our : { ...our, text: '' } }
       },

@@ -1,4 +1,4 @@
-/** Shortens a failing request, and prints it so that it can be sent by hand. */
+/** Shortens a failing request, and prints it so that a developer can send it by hand. */
 import type { Parameter } from './query.ts'
 import { pathOf, type SentRequest } from './request.ts'
 
@@ -56,7 +56,7 @@ export function* shorter(sent: SentRequest): Generator<SentRequest> {
 
 const most = 300
 
-/** The shortest one found that still fails; each candidate is sent. */
+/** The shortest request found that still fails. Each candidate is sent to both servers. */
 export async function shrink(sent: SentRequest, fails: (sent: SentRequest) => Promise<boolean>): Promise<SentRequest> {
   let found = sent
   let tried = 0

@@ -1,6 +1,6 @@
 /**
- * Adds orders so that both servers return the same pages. The judge adds each level's key to its order if it is a page,
- * or its order leaves ties. A page of groups without a possible order is not requested.
+ * Adds orders so that both servers return the same pages. If a level is a page, or if its order leaves ties, the judge
+ * adds the level's key to its order. A page of groups without a possible order is not requested.
  */
 import { aggregate, allLevels, type Level, levelsOf } from './levels.ts'
 import type { Parameter } from './query.ts'
@@ -8,10 +8,10 @@ import { isWrite, type SentRequest } from './request.ts'
 
 const term = /^("[^"]*"|[^".()]+)(\([^()]*\))?(\.(asc|desc))?(\.(nullsfirst|nullslast))?$/
 const isOrderable = (order: string): boolean => order.split(',').every(one => term.test(one))
-/** Column types without an order, or that cannot be part of a key. */
+/** Column types that have no order, or that cannot be part of a key. */
 const unordered = /^(json|point|xml)$/
 
-/** The columns that make a level's order total; undefined if there are none. */
+/** The columns that make a level's order total. Undefined if there are no such columns. */
 function keyOf({ items, relation, embedded }: Level): readonly string[] | undefined {
   if (relation === undefined) return undefined
   const columns = relation.columns.filter(([, type]) => !unordered.test(type)).map(([name]) => name)
@@ -33,9 +33,7 @@ function withoutPage(sent: SentRequest, prefix: string): SentRequest {
   }
 }
 
-/**
- * A function returns rows, but not groups, in an order of its own, and 12.0.2 can only order them by selected columns.
- */
+/** A function returns rows, but not groups, in its own order. 12.0.2 can order them only by selected columns. */
 function missing(sent: SentRequest, level: Level, key: readonly string[], order: string): string[] {
   const known = order.split(',').map(one => one.replace(/\.(asc|desc|nullsfirst|nullslast)/g, ''))
   const isSelected = (name: string) => level.items.includes(name) || level.items.includes('*')
@@ -60,8 +58,8 @@ function ordered(sent: SentRequest, level: Level, isAlwaysPage: boolean): SentRe
 }
 
 /**
- * The request with a total order if one is needed; undefined if its pages have none. `isAlwaysPage`: db-max-rows is
- * set.
+ * The request with a total order if it needs one. Undefined if its pages have no total order. `isAlwaysPage`:
+ * db-max-rows is set.
  */
 export function withStableOrder(sent: SentRequest, isAlwaysPage: boolean): SentRequest | undefined {
   return allLevels(levelsOf(sent)).reduce<SentRequest | undefined>(

@@ -1,4 +1,4 @@
-/** Values of a type as text for a query string, a form or CSV, and as JSON for a body. */
+/** A type's values: as text for a query string, a form or CSV, and as JSON for a body. */
 import type { Random } from './random.ts'
 
 const byType: Readonly<Record<string, readonly string[]>> = {
@@ -141,12 +141,12 @@ const unusual = [
 
 export function value(random: Random, type: string): string {
   if (random.percent(4)) return random.pick(unusual)
-  // An HTTP status below 200 does not end a response.
+  // A response with a status below 200 is not the final response.
   if (random.percent(4) && type !== 'status') return value(random, random.pick(Object.keys(byType)))
   return random.pick(byType[type] ?? byType.text ?? unusual)
 }
 
-/** For a column in a body: mostly of its type, in JSON's form. */
+/** A value for a column in a body: mostly of the column's type, in JSON's form. */
 export function jsonValue(random: Random, type: string): unknown {
   if (random.percent(8)) return null
   if (random.percent(5) && type !== 'status')

@@ -19,7 +19,7 @@ function planParts(text: string): string {
 const functionsOfSets =
   /^\/rpc\/(numbers|texts|all_projects|projects_over|all_clients|table_of|some_pairs|set_of_record|many_json|moods|rows_of|no_rows|delete_notes|Odd%20Func)$/
 
-/** The first with its name counts. */
+/** The first preference with this name is used. */
 function limitOf({ headers, method, path }: SentRequest): string | undefined {
   const all = (headers.Prefer ?? '').split(',').map(one => one.trim())
   const isStrict = all.find(one => one.startsWith('handling=')) === 'handling=strict'
@@ -29,7 +29,7 @@ function limitOf({ headers, method, path }: SentRequest): string | undefined {
     : undefined
 }
 
-/** 12.0.2 has no max-affected; with a count it returns how many rows a write affects. */
+/** 12.0.2 has no max-affected. With a count, it returns how many rows a write affects. */
 function countedOf(sent: SentRequest): SentRequest | undefined {
   const all = (sent.headers.Prefer ?? '').split(',').map(one => one.trim())
   const preferences = all.filter(one => !/^max-affected=\d/.test(one))
@@ -41,7 +41,7 @@ function countedOf(sent: SentRequest): SentRequest | undefined {
   return { ...sent, headers: words === '' ? headers : { ...headers, Prefer: words } }
 }
 
-/** Whether a statement ran, and gave this result or error. A malformed page is refused before. */
+/** Whether a statement ran and gave this result or error. A malformed page is refused before any statement. */
 const isExecuted = (theirs: Answer): boolean =>
   isDone(theirs) ||
   isOfDatabase(theirs) ||

@@ -1,4 +1,4 @@
-/** Rules about paths, schemas and embeddings, which later versions resolve earlier. */
+/** Rules about paths, schemas and embeddings. Later versions check them earlier. */
 import type { Answer } from '../../../../testing/client.ts'
 import { suggestion } from '../../../plan/suggestions.ts'
 import { allLevels, levelsOf } from '../levels.ts'
@@ -10,7 +10,7 @@ const served = { api: Object.keys(relations), склад: ['дверь'] }
 type Schema = keyof typeof served
 const isServed = (name: string): name is Schema => name in served
 
-/** The schema that a request names, or the first. */
+/** The schema that the request names, or else the first schema. */
 function schemaOf({ method, headers }: SentRequest): string {
   const name = headers[/^(GET|HEAD|OPTIONS|TRACE)$/.test(method) ? 'Accept-Profile' : 'Content-Profile']
   return name === undefined ? 'api' : Buffer.from(name, 'latin1').toString('utf8')
@@ -18,7 +18,7 @@ function schemaOf({ method, headers }: SentRequest): string {
 
 const isEmptyNotFound = ({ status, text }: Answer): boolean => status === 404 && (text === '{}' || text === '')
 
-/** The function whose rows are read, by their relation. */
+/** The function whose rows the request reads, by the relation of the rows. */
 function returnedOf({ path }: SentRequest): string {
   const name = decodeURIComponent(path.slice('/rpc/'.length))
   const returned = functions[name]?.returns
@@ -26,7 +26,7 @@ function returnedOf({ path }: SentRequest): string {
   return /^(some_pairs|one_pair)$/.test(name) ? 'pair' : name
 }
 
-/** Postgres's errors contain these names for a function's result, and for a relation embedded twice. */
+/** Postgres's errors contain these names for a function's result, and for a relation that is embedded twice. */
 function renamed(sent: SentRequest, theirs: Answer): Answer[] {
   const isCall = sent.path.startsWith('/rpc/')
   const text = (
@@ -48,7 +48,8 @@ function renamed(sent: SentRequest, theirs: Answer): Answer[] {
 }
 
 /**
- * The service has all columns of a function's result, and 12.0.2 the selected ones: Postgres may suggest another one.
+ * The service has all columns of a function's result; 12.0.2 has only the selected columns. So Postgres may suggest
+ * another column.
  */
 function hinted(sent: SentRequest, theirs: Answer): Answer[] {
   const fault = faultOf(theirs)
@@ -64,10 +65,10 @@ function hinted(sent: SentRequest, theirs: Answer): Answer[] {
 const isVolatile = (path: string): boolean =>
   /^\/rpc\/(all_clients|note_it|delete_notes|respond|fail|nothing|forbidden)$/.test(path)
 
-/** Content types of writes. */
+/** The content types that writes accept. */
 const taken = /^(application\/(json|x-www-form-urlencoded|vnd\.pgrst\.(object|array)\+json)|text\/csv)(;|$)/i
 
-/** The refusal of a body type that is not accepted, which precedes planning. */
+/** The error for a body type that is not accepted. It precedes planning. */
 function untaken({ method, headers }: SentRequest): Answer | undefined {
   const type = headers['Content-Type']
   return !/^(POST|PATCH|PUT)$/.test(method) || type === undefined || taken.test(type)
@@ -161,7 +162,7 @@ export const ofFound: readonly Rule[] = [
     rule: 'Errors name the rows of a function by their relation, and number a relation that is embedded again',
     source: ['docs/rest.md: Errors about rows that a function returns name their table'],
     answers: ({ sent, theirs }) => renamed(sent, theirs),
-    // Postgres's hint suggests a column among those of a statement.
+    // Postgres's hint suggests one of the statement's columns.
     reduces: answer =>
       codeOf(answer) === '42703' && /column \\?"?[^".]+_\d+\./.test(answer.text)
         ? withFault(answer, { hint: null })

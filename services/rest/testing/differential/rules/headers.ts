@@ -26,7 +26,7 @@ export const ofHeaders: readonly Rule[] = [
         faultOf(theirs) === undefined &&
         !(theirs.status >= 300 && /^(\{\})?$/.test(theirs.text))
       const vary = isVaried ? { vary: 'Accept, Authorization, Prefer, Range, Accept-Profile' } : {}
-      // A preflight gets the same headers as from PostgREST.
+      // A preflight request gets the same headers from both servers.
       const shown =
         method === 'OPTIONS'
           ? {}

@@ -1,6 +1,6 @@
 /**
- * Where responses may differ from those of PostgREST 12.0.2, and why: changes of PostgREST itself up to 14, and
- * documented differences. Each rule defines the exact expected response; every other difference is a bug.
+ * Where responses may differ from those of PostgREST 12.0.2, and why: changes in PostgREST up to version 14, and
+ * documented differences. Each rule defines the exact expected response. Every other difference is a bug.
  */
 import type { SentRequest } from '../request.ts'
 import { ofCounts } from './counts.ts'
@@ -11,10 +11,10 @@ import type { Rule } from './rule.ts'
 import { ofSeveral } from './several.ts'
 import { ofWording } from './wording.ts'
 
-/** In the order in which they change a response. */
+/** The rules, in the order in which they change a response. */
 export const rules: readonly Rule[] = [...ofRequests, ...ofCounts, ...ofWording, ...ofFound, ...ofHeaders, ...ofSeveral]
 
-/** The request in the form of 12.0.2, and the rules that changed it. */
+/** The request in the form for 12.0.2, and the rules that changed it. */
 export function translated(
   sent: SentRequest,
   all: readonly Rule[] = rules,

@@ -1,4 +1,4 @@
-/** The expected response by the rules, and the differences from it. */
+/** The response that the rules expect, and the differences from it. */
 import type { Answer } from '../../../../testing/client.ts'
 import { type Difference, differences } from '../compare.ts'
 import type { SentRequest } from '../request.ts'
@@ -9,7 +9,7 @@ type Expected = { readonly answer: Answer; readonly by: readonly Rule[] }
 const isSame = (one: Answer, other: Answer): boolean =>
   one.text === other.text && one.status === other.status && one.headers === other.headers
 
-/** Expected responses, each with its rules: PostgREST's, as changed by each rule in order. */
+/** The expected responses, each with its rules. They are PostgREST's response, as each rule changes it in order. */
 function expectedOf(rules: readonly Rule[], sent: SentRequest, theirs: Answer): readonly Expected[] {
   let all: readonly Expected[] = [{ answer: theirs, by: [] }]
   for (const rule of rules)
@@ -27,7 +27,7 @@ function reducedOf(rules: readonly Rule[], answer: Answer): Expected {
   return { answer: by.reduce((one, rule) => rule.reduces?.(one) ?? one, answer), by }
 }
 
-/** The differences from the nearest expected response, and its rules. */
+/** The differences from the nearest expected response, and that response's rules. */
 export function judged(
   rules: readonly Rule[],
   sent: SentRequest,

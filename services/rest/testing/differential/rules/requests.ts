@@ -1,4 +1,7 @@
-/** Rules that rewrite requests for 12.0.2: the service's response to the original request must be the same. */
+/**
+ * Rules that rewrite requests for 12.0.2. The service's response to the original request must equal 12.0.2's response
+ * to the rewritten request.
+ */
 import type { Answer } from '../../../../testing/client.ts'
 import type { Parameter } from '../query.ts'
 import { isWrite, type SentRequest } from '../request.ts'
@@ -17,11 +20,11 @@ const changeQuery = (sent: SentRequest, change: (parameter: Parameter) => Parame
   query: sent.query.map(change).filter(parameter => parameter !== undefined),
 })
 
-/** The changed request; undefined if nothing is changed. */
+/** The changed request. Undefined if the rule changes nothing. */
 const changed = (sent: SentRequest, to: SentRequest): SentRequest | undefined =>
   JSON.stringify(to) === JSON.stringify(sent) ? undefined : to
 
-/** Words of a query string that 12.0.2 spells differently. */
+/** Words that 12.0.2 spells differently in a query string. */
 const newWord = /(^|(?<!->)\.)(not\.)?is\.not_null(?=$|[,)])|::int\[\]|people!people_boss_id_fkey/gi
 
 function oldWord(word: string, dot?: string, not?: string): string {
@@ -33,7 +36,7 @@ const oldText = (text: string): string => text.replaceAll(newWord, oldWord)
 const oldName = ({ method }: SentRequest, name: string): string =>
   method === 'PUT' ? name.trim().replace(/^"([^.]*)"$/, '$1') : name
 
-/** The column of an error in the text, from that in the rewritten text. */
+/** Converts an error's column in the rewritten text to the column in the original text. */
 function columnOf(text: string, oldColumn: number): number {
   let longer = 0
   for (const { 0: word, 1: dot, 2: not, index } of text.matchAll(newWord)) {
@@ -46,7 +49,10 @@ function columnOf(text: string, oldColumn: number): number {
   return oldColumn + longer
 }
 
-/** The operator before a logic tree, after which it is parsed, so that the column of an error counts its letters. */
+/**
+ * The operator before a logic tree. 12.0.2 parses the tree after it, so the error's column counts the operator's
+ * letters.
+ */
 export const operatorOf = (sent: SentRequest, text: string): string =>
   /(not\.)?(and|or)$/.exec(
     sent.query.find(([name, known]) => known === text && /(and|or)$/.test(name))?.[0] ?? '',
@@ -66,14 +72,14 @@ function inNewWords(sent: SentRequest, theirs: Answer): Answer[] {
   return [withFault(theirs, { message: `${before}${found[1]})" (line 1, column ${column})` })]
 }
 
-/** A malformed page is refused before any write: a negative limit, or one of 0 with an offset. */
+/** A malformed page is refused before any write: a negative limit, or a limit of 0 with an offset. */
 function isNoRange({ query }: SentRequest): boolean {
   const numberOf = (known: string) => Number(query.findLast(([name]) => name === known)?.[1] ?? Number.NaN)
   const [limit, offset] = [numberOf('limit'), numberOf('offset')]
   return limit < 0 || (limit === 0 && offset !== 0 && !Number.isNaN(offset))
 }
 
-/** Pages that are not numbers are ignored, and so are those of writes. */
+/** Both servers ignore pages that are not numbers, and pages of writes. */
 function withoutPages(sent: SentRequest): SentRequest {
   const isOfWrite = isWrite(sent) && sent.method !== 'PUT' && !isNoRange(sent)
   return changeQuery(sent, one => {
@@ -92,7 +98,7 @@ function firstOf(body: string): string {
   }
 }
 
-/** CSV without quotes as the equivalent JSON; undefined unless all records have as many fields as the header. */
+/** Converts CSV without quotes to equivalent JSON. Undefined unless all records have as many fields as the header. */
 function jsonOfCsv(csv: string): string | undefined {
   const [names = [], ...rows] = csv
     .replace(/\r?\n$/, '')
@@ -158,7 +164,7 @@ export const ofRequests: readonly Rule[] = [
     rule: 'CSV without quotes means the JSON of its records',
     source: ['docs/rest.md: CSV is read by RFC 4180'],
     rewrite: sent => {
-      // For CSV `columns` is ignored, and errors of functions are worded differently.
+      // For CSV, `columns` is ignored, and errors of functions have other texts.
       const isRecords = isWrite(sent) && !sent.query.some(([name]) => name === 'columns')
       const json = isRecords && sent.headers['Content-Type'] === 'text/csv' ? jsonOfCsv(sent.body ?? '') : undefined
       return json === undefined ? undefined : { ...withHeader(sent, 'Content-Type', 'application/json'), body: json }

@@ -1,4 +1,4 @@
-/** Type of a rule about differences from PostgREST 12.0.2, and helpers for rules. */
+/** The type of a rule about differences from PostgREST 12.0.2, and helpers for rules. */
 import type { Answer } from '../../../../testing/client.ts'
 import type { SentRequest } from '../request.ts'
 
@@ -7,18 +7,20 @@ type Facts = { readonly sent: SentRequest; readonly theirs: Answer }
 export type Rule = {
   /** The service's behaviour. */
   readonly rule: string
-  /** Sources: PostgREST's release notes with the number of the change, the contract, or our documentation. */
+  /** Sources: PostgREST's release notes with the change's number, the contract, or our documentation. */
   readonly source: readonly string[]
-  /** The equivalent request for 12.0.2; undefined if it is the same. */
+  /** The equivalent request for 12.0.2. Undefined if it is the same request. */
   readonly rewrite?: (sent: SentRequest) => SentRequest | undefined
-  /** The service's allowed responses if PostgREST's is `theirs`; empty if the rule does not apply. */
+  /**
+   * The responses that the service may return if PostgREST's response is `theirs`. Empty if the rule does not apply.
+   */
   readonly answers?: (facts: Facts) => readonly Answer[]
   /**
-   * The common parts that both responses must have, if the rest is random or up to a planner; undefined if the rule
-   * does not apply.
+   * The parts that both responses must share, if the rest is random or depends on a planner. Undefined if the rule does
+   * not apply.
    */
   readonly reduces?: (answer: Answer) => Answer | undefined
-  /** Requests whose PostgREST response the service may return instead. */
+  /** The service may return PostgREST's response to one of these requests instead. */
   readonly instead?: (facts: Facts & { readonly ours: Answer }) => Iterable<SentRequest>
 }
 
@@ -29,7 +31,7 @@ export type Fault = {
   readonly hint: unknown
 }
 
-/** An error's texts, its code with the service's prefix; undefined if the response is not an error with a code. */
+/** An error's texts; its code has the service's prefix. Undefined if the response is not an error with a code. */
 export function faultOf({ status, text }: Answer): Fault | undefined {
   if (status < 300 || !text.startsWith('{"code":')) return undefined
   const { code, message, details, hint }: Record<string, unknown> = JSON.parse(text)
@@ -38,29 +40,29 @@ export function faultOf({ status, text }: Answer): Fault | undefined {
 
 export const codeOf = ({ text }: Pick<Answer, 'text'>): string => /^\{"code":"(?:PG)?([^"]*)"/.exec(text)?.[1] ?? ''
 
-/** Database errors whose codes blame the server. */
+/** Codes of database errors for which the server is responsible. */
 export const ofServer = /^(21|42P17|53400|54|55)/
 
-/** Whether it is a success, or an error whose code is not a fault of the service. */
+/** Whether the response is a success, or an error whose code is not a fault of the service. */
 export const isCoded = (answer: Pick<Answer, 'status' | 'text'>): boolean =>
   answer.status < 300 || answer.text === '' || !/^(RST000)?$/.test(codeOf(answer))
 
 export const isDone = ({ status }: Answer): boolean => status < 300
 export const isOfDatabase = (answer: Answer): boolean => /^[0-9A-Z]{5}$/.test(codeOf(answer))
 
-/** The response with these additional headers; undefined removes one. */
+/** The response with these additional headers. Undefined removes a header. */
 export function withHeaders(answer: Answer, more: Readonly<Record<string, string | undefined>>): Answer {
   const headers = Object.entries({ ...answer.headers, ...more }).filter(([, text]) => text !== undefined)
   return { ...answer, headers: Object.fromEntries(headers) }
 }
 
-/** The error with another text, and with another status if given. */
+/** The error with another text, and with another status if `status` is given. */
 export function withFault(answer: Answer, more: Partial<Fault>, status = answer.status): Answer {
   const plain = { code: '', message: '', details: null, hint: null }
   return { ...answer, status, text: JSON.stringify({ ...plain, ...faultOf(answer), ...more }) }
 }
 
-/** An error instead of any response. */
+/** An error in place of any response. */
 export const refused = (status: number, fault: Partial<Fault>): Answer => ({
   status,
   statusText: '',

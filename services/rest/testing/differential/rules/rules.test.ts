@@ -1,4 +1,7 @@
-/** Each rule explains its example, and not its near miss. A rule that cites docs/rest.md quotes it literally. */
+/**
+ * Each rule explains its example, and does not explain its near miss. A rule that cites docs/rest.md quotes it
+ * literally.
+ */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -8,7 +11,7 @@ import type { SentRequest } from '../request.ts'
 import { rules, translated } from './index.ts'
 import { judged } from './judged.ts'
 
-/** A request by its method, and its path with the query string. */
+/** A request: its method, and its path with the query string. */
 function requestOf(text: string, headers: SentRequest['headers'] = {}, body?: string): SentRequest {
   const [, method = '', where = ''] = /^(\S+) (.*)$/s.exec(text) ?? []
   const [path = '', query = ''] = where.split('?')
@@ -34,7 +37,7 @@ const fault = (
 ): Answer => done(JSON.stringify({ code, message, details, hint }), headers, status)
 
 type Case = readonly [asked: SentRequest, theirs: Answer, ours: Answer]
-/** The second is a near miss of the first. */
+/** The second response is a near miss of the first. */
 const answers: Readonly<Record<string, readonly [explained: Case, near: Case]>> = {
   'Access-Control-Allow-Origin is sent without Origin, too, and Vary names the headers that an answer depends on': [
     [
@@ -398,7 +401,7 @@ const answers: Readonly<Record<string, readonly [explained: Case, near: Case]>> 
     ],
 }
 
-/** A request that is rewritten for 12.0.2, and one that is not. */
+/** One request that is rewritten for 12.0.2, and one request that is not. */
 const requests: Readonly<
   Record<string, readonly (readonly [from: SentRequest, to: SentRequest, near: SentRequest])[]>
 > = {
@@ -488,7 +491,7 @@ const requests: Readonly<
   ],
 }
 
-/** The first equals PostgREST's response to a part; the second does not. */
+/** The first response equals PostgREST's response to a part of the request. The second does not. */
 const instead: Readonly<Record<string, readonly [explained: Case, near: Case]>> = {
   'Of several faults Postgres chooses which to report, and whether to evaluate a value that no row needs': [
     [requestOf('GET /loose?a=eq.x&b=eq.y'), fault(400, ['22P02', 'of b']), fault(400, ['22P02', 'of a'])],
@@ -545,7 +548,7 @@ test.each(Object.entries(instead))('%s', async (name, [explained, near]) => {
     const found = await judge.differences(sent)
     return found.length === 0 && judge.counts.has(name)
   }
-  // Headers of every response, whatever the rule.
+  // Every response has these headers, whatever the rule.
   const withCommon = (answer: Answer): Answer => ({
     ...answer,
     headers: {

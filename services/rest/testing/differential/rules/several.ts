@@ -1,6 +1,6 @@
 /**
- * Rules about requests with several faults, and faults that may be hidden: the service responds like PostgREST without
- * one part of the request.
+ * Rules about requests with several faults, and about faults that may be hidden. The service's response equals
+ * PostgREST's response to a request without one part.
  */
 
 import type { Answer } from '../../../../testing/client.ts'
@@ -22,7 +22,9 @@ function rowsOf(body: string): readonly string[] {
   }
 }
 
-/** Parameters that select a page. The judge adds an order to a page without one, so neither can be removed alone. */
+/**
+ * Parameters that select a page. The judge adds an order to a page without an order, so neither can be removed alone.
+ */
 const ofPage = /(^|\.)(order|limit|offset)$/
 
 /** The request without one of its parts, without casts, without pages, and for each single row of a level. */
@@ -42,10 +44,10 @@ function* parts(sent: SentRequest): Generator<SentRequest> {
   yield* shorter(sent)
 }
 
-/** Whether both report an unknown or ambiguous relationship. */
+/** Whether both responses report an unknown or ambiguous relationship. */
 const areOfRelationships = (...both: readonly Answer[]): boolean => both.every(one => /^RST20[01]$/.test(codeOf(one)))
 
-/** Whether both have Postgres's error, or one of them none. */
+/** Whether both responses have Postgres's error, or one of them has no error. */
 const areOfDatabase = (...both: readonly Answer[]): boolean =>
   both.some(isOfDatabase) && both.every(one => isOfDatabase(one) || isDone(one))
 

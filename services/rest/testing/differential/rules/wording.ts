@@ -1,4 +1,4 @@
-/** Rules about errors that later versions word differently or with another status. */
+/** Rules about errors to which later versions give another text or another status. */
 import type { Answer } from '../../../../testing/client.ts'
 import type { SentRequest } from '../request.ts'
 import { operatorOf } from './requests.ts'
@@ -6,7 +6,7 @@ import { type Fault, faultOf, hasParameter, ofServer, type Rule, withFault, with
 
 type Words = Partial<Fault> & { readonly status?: number }
 
-/** The text of later versions; undefined if it is the same. */
+/** The text of later versions. Undefined if the text is the same. */
 type Rewording = (fault: Fault, answer: Answer, sent: SentRequest) => Words | undefined
 
 const reworded =
@@ -37,7 +37,7 @@ const tokenFault = (message: string): Partial<Fault> | undefined =>
   tokens[message] ??
   (parts.test(message) ? { message: message.replace(parts, '$1').replace('parts;', 'parts in JWT;') } : undefined)
 
-/** The service may also read a part of `not_null`, and then reports the error after it. */
+/** The service may also read a part of `not_null`, and then reports the error after that part. */
 function notTrilean(message: string, unexpected: string, sent: SentRequest): Words {
   const expected = 'isVal: (null, not_null, true, false, unknown)'
   const [, before = '', text = '', , column = ''] =
@@ -178,7 +178,7 @@ export const ofWording: readonly Rule[] = [
   },
 ]
 
-/** The arguments of a call, if they are texts. */
+/** The arguments of a call, if all of them are texts. */
 function argumentsOf({ query, headers, body = '' }: SentRequest): Readonly<Record<string, string>> {
   if (/form/.test(headers['Content-Type'] ?? '')) return Object.fromEntries(new URLSearchParams(body))
   const sent: Readonly<Record<string, unknown>> | readonly Readonly<Record<string, unknown>>[] =
