@@ -7,9 +7,14 @@ const proxies = trustedBlocks(['10.0.0.0/8', '127.0.0.1', 'fd00::/8', '2001:db8:
 describe('client address of a request', () => {
   test.each([
     ['the address of the socket', '203.0.113.7', undefined, '203.0.113.7'],
-    ['the address of the socket, if that is no trusted proxy', '203.0.113.7', '198.51.100.1', '203.0.113.7'],
+    ["the socket's address, if it is not a trusted proxy", '203.0.113.7', '198.51.100.1', '203.0.113.7'],
     ['the address that a trusted proxy wrote', '10.1.2.3', '198.51.100.1', '198.51.100.1'],
-    ['not an address that the client wrote before it', '10.1.2.3', '1.1.1.1, 198.51.100.1', '198.51.100.1'],
+    [
+      "not an address that the client wrote before the proxy's entry",
+      '10.1.2.3',
+      '1.1.1.1, 198.51.100.1',
+      '198.51.100.1',
+    ],
     ['the first address behind all trusted proxies', '10.1.2.3', '1.1.1.1, 198.51.100.1, 10.9.9.9', '198.51.100.1'],
     ['a trusted proxy that sends no header', '10.1.2.3', undefined, '10.1.2.3'],
     [
@@ -18,17 +23,17 @@ describe('client address of a request', () => {
       '198.51.100.1, nonsense',
       '10.1.2.3',
     ],
-    ['an IPv4 address of a socket for both kinds', '::ffff:127.0.0.1', '::ffff:198.51.100.1', '198.51.100.1'],
+    ['an IPv4 address of a socket, in IPv4 and IPv6 form', '::ffff:127.0.0.1', '::ffff:198.51.100.1', '198.51.100.1'],
     ['an IPv6 address behind a proxy', '10.1.2.3', '2001:db8::1', '2001:db8::1'],
     ['the address that an IPv6 proxy wrote', 'fd12::1', '2001:db8::1', '2001:db8::1'],
     ['the address that a proxy with one IPv6 address wrote', '2001:db8:0::7', '198.51.100.1, fd12::2', '198.51.100.1'],
-    ['an IPv6 address that is no trusted proxy', '2001:db8::8', '198.51.100.1', '2001:db8::8'],
+    ['an IPv6 address that is not a trusted proxy', '2001:db8::8', '198.51.100.1', '2001:db8::8'],
     ['empty on a Unix socket', undefined, '198.51.100.1', ''],
   ])('is %s', (_, peer, header, expected) => {
     expect(clientAddress(peer, header, proxies)).toBe(expected)
   })
 
-  test('is never taken from an untrusted peer', () => {
+  test('never comes from an untrusted peer', () => {
     fc.assert(
       fc.property(fc.string(), header => {
         expect(clientAddress('203.0.113.7', header, proxies)).toBe('203.0.113.7')

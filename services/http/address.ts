@@ -1,12 +1,12 @@
 /**
- * Client IP address of a request. Any client can send X-Forwarded-For, so it is read from right to left, and reading
- * stops at the first entry that no trusted proxy wrote.
+ * The client IP address of a request. Any client can send X-Forwarded-For. So this module reads the header from right
+ * to left, and stops at the first entry that no trusted proxy wrote.
  */
 import { BlockList, isIP } from 'node:net'
 
 const kindOf = (address: string) => (isIP(address) === 6 ? 'ipv6' : 'ipv4')
 
-/** Adds an IPv4 or IPv6 address or CIDR block; false if the text is neither. */
+/** Adds an IPv4 or IPv6 address or CIDR block. Returns false if the text is neither. */
 function addBlock(list: BlockList, text: string): boolean {
   const [address = '', prefix, ...others] = text.split('/')
   const kind = isIP(address)
@@ -36,7 +36,7 @@ function isTrusted(address: string, trusted: BlockList): boolean {
   return isIP(bare) !== 0 && trusted.check(bare, kindOf(bare))
 }
 
-/** `peer`: the other end of the connection. Reading stops at the first header entry that is not an address. */
+/** `peer`: the other end of the connection. Stops at the first header entry that is not an address. */
 export function clientAddress(peer: string | undefined, forwardedFor: string | undefined, trusted: BlockList): string {
   let address = plain(peer ?? '')
   if (forwardedFor === undefined) return address
@@ -50,8 +50,7 @@ export function clientAddress(peer: string | undefined, forwardedFor: string | u
 }
 
 /**
- * The key under which attempts are counted. IPv6 addresses are grouped by /64, since a client usually controls a full
- * /64.
+ * The key under which attempts are counted. Groups IPv6 addresses by /64, since a client usually controls a full /64.
  */
 export function networkOf(address: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)

@@ -8,14 +8,16 @@ import { createPageServer, type Page, plainText } from '../../server/pages.ts'
 type AdminFacts = {
   /** Whether the service accepts connections. */
   isLive(): boolean
-  /** Whether the schema cache is loaded, so that requests can be answered. */
+  /** Whether the schema cache is loaded, so that the service can answer requests. */
   isReady(): boolean
-  /** Whether an API request that used the database has succeeded. Undefined: no such page. */
+  /** Whether an API request that used the database has succeeded. Undefined: the page does not exist. */
   readonly hasAnswered?: (() => Promise<boolean>) | undefined
   metrics(): Promise<string>
-  /** The active configuration, without secrets. Undefined: no such page. */
+  /** The active configuration, without secrets. Undefined: the page does not exist. */
   readonly configuration: (() => string) | undefined
-  /** The schema cache as JSON, undefined while it is not loaded. Without this function there is no such page. */
+  /**
+   * The schema cache as JSON; undefined while it is not loaded. If this function is missing, the page does not exist.
+   */
   readonly schemaCache?: (() => Promise<string | undefined>) | undefined
 }
 

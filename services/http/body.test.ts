@@ -1,4 +1,4 @@
-/** When the body reader yields to the event loop, by the test's clock. */
+/** Tests when the body reader yields to the event loop, by the test's clock. */
 import { EventEmitter } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
@@ -26,7 +26,7 @@ function reading() {
     },
     isPaused: () => socket.paused,
   }
-  // How much of a request is inspected.
+  // How many bytes of a request the reader inspects.
   const request = Object.assign(new EventEmitter(), { headers: {}, socket }) as unknown as IncomingMessage
   const taken: number[] = []
   const into = { bufferedBytes: 0, push: (chunk: Buffer) => void taken.push(chunk.length) }
@@ -38,7 +38,7 @@ function reading() {
     reservation,
     disconnected: new AbortController().signal,
   })
-  /** Chunks of one byte, each of which takes `ms` to process. */
+  /** Chunks of one byte. Each chunk needs `ms` of processing. */
   const tiny = (count: number, ms: number) => {
     for (let chunk = 0; chunk < count; chunk++) {
       now += ms
@@ -48,23 +48,23 @@ function reading() {
   return { socket, request, taken, complete, tiny }
 }
 
-test('tiny chunks that take long yield before they are passed on', () => {
+test('tiny chunks that take long yield before the reader passes them on', () => {
   const { socket, tiny, taken } = reading()
   tiny(128, 0.01)
   expect(socket.paused).toBe(false)
   tiny(128, 0.01)
-  expect(socket.paused, '2 ms are over').toBe(true)
-  expect(taken, 'the first one alone').toEqual([1])
+  expect(socket.paused, '2 ms have passed').toBe(true)
+  expect(taken, 'only the first chunk').toEqual([1])
 })
 
-test('yields briefly after a short slice, and after a long slice for as long as the slice took', async () => {
+test('a short slice yields briefly, and a long slice yields for as long as the slice took', async () => {
   const { socket, tiny, complete, request, taken } = reading()
   tiny(256, 0.01)
   vi.advanceTimersToNextTimer()
   expect(socket.paused).toBe(false)
   tiny(256, 0.1)
   expect(socket.paused).toBe(true)
-  // A paused socket still delivers bytes that it has read. They count for the slice before the pause.
+  // A paused socket still delivers bytes that it has read. They belong to the slice before the pause.
   tiny(300, 0.1)
   vi.advanceTimersToNextTimer()
   expect(socket.paused).toBe(true)
@@ -72,7 +72,7 @@ test('yields briefly after a short slice, and after a long slice for as long as 
   expect(socket.paused).toBe(true)
   vi.advanceTimersByTime(10)
   expect(socket.paused).toBe(false)
-  // Time spent waiting for the client does not count.
+  // The reader does not count the time for which it waits for the client.
   now += 5_000
   tiny(256, 0.01)
   vi.advanceTimersToNextTimer()

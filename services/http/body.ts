@@ -1,7 +1,6 @@
 /**
- * Reads a request body as it arrives. A body that is too large, exceeds the memory budget or is refused by its reader
- * is refused as soon as this is known. Reading yields to other requests, and tiny chunks cost little more than their
- * bytes.
+ * Reads a request body as it arrives. Refuses a body as soon as it is too large, exceeds the memory budget or is
+ * refused by its reader. Reading yields to other requests, and tiny chunks cost little more than their bytes.
  */
 import type { IncomingMessage } from 'node:http'
 import type { Reservation } from './budget.ts'
@@ -11,20 +10,23 @@ import type { BodySink } from './message.ts'
 import { parseInSlices } from './slices.ts'
 
 /**
- * The reader yields after this many bytes, or after this time if the body arrives in many small chunks. The clock is
- * read once per this many chunks.
+ * The reader yields after this many bytes. If the body arrives in many small chunks, it yields after this time, and
+ * reads the clock once for this many chunks.
  */
 const turnBytes = 65_536
 const turnMs = 2
 const chunksBetweenChecks = 128
-/** After a slice that took longer, the pause is as long as the slice, since other requests need several slices. */
+/**
+ * After a slice that took longer than this, the pause is as long as the slice, since other requests need several
+ * slices.
+ */
 const longTurnMs = 4
-/** Chunks with fewer bytes are joined before they are processed: a chunk can have one byte. */
+/** The reader joins chunks with fewer bytes before it processes them, because a chunk can have one byte. */
 const smallChunkBytes = 1_024
 const coalescedBytes = 16_384
 
 /**
- * Passes on chunks of a body and joins small ones. The first chunk is passed on unchanged, since most bodies have one
+ * Passes on a body's chunks, and joins small ones. Passes on the first chunk unchanged, since most bodies have one
  * chunk.
  */
 class Coalescer {
@@ -87,7 +89,7 @@ export function readBody({ request, into, maximumBytes, reservation, disconnecte
         end(error)
       }
     }
-    // A body sent in chunks can yield thousands of chunks from one read.
+    // A chunked body can yield thousands of chunks from one read.
     let isSliced = false
     const slice = () => {
       isSliced = !isOver && !request.complete && parseInSlices(socket)
@@ -106,7 +108,7 @@ export function readBody({ request, into, maximumBytes, reservation, disconnecte
       if (took > longTurnMs) setTimeout(() => socket.resume(), took)
       else socket.resume()
     }
-    // Bytes already read from the socket are still delivered.
+    // The socket still delivers bytes that it has already read.
     const giveWay = () => socket.pause()
     let length = 0
     let chunks = 0
@@ -130,7 +132,7 @@ export function readBody({ request, into, maximumBytes, reservation, disconnecte
       attempt(() => coalescer.flush())
       end()
     })
-    // Any other early end of a body also closes its connection.
+    // A body that ends early in another way also closes its connection.
     request.on('error', () => {})
     disconnected.addEventListener('abort', () => end(disconnected.reason))
   })
@@ -141,9 +143,9 @@ export const bodyLength = ({ headers }: IncomingMessage): number | undefined =>
   headers['transfer-encoding'] === undefined ? Number(headers['content-length'] ?? 0) : undefined
 
 /**
- * Discards the rest of a body whose request was answered early. Otherwise the next request of the connection could not
- * be found, and a client that is still sending would lose the response when the connection closes. Above the discard
- * limit, the connection is closed. Without this, Node would read the rest without limit.
+ * Discards the rest of a body whose request was answered early. Otherwise the server could not find the connection's
+ * next request, and a client that still sends would lose the response when the connection closes. Above the discard
+ * limit, closes the connection: Node alone would read the rest without limit.
  */
 export function discardBody(request: IncomingMessage, maximumBytes: number): void {
   if (bodyLength(request) === 0 || request.readableEnded || request.destroyed) return

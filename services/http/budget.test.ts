@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { Budget, smallBodyBytes } from './budget.ts'
 
-test('reservations stay below the limit, and are released when all requests have ended', () => {
+test('reservations never exceed the limit, and are released when all requests have ended', () => {
   const limit = 10 * smallBodyBytes
   const bytes = fc.integer({ min: 0, max: 6 * smallBodyBytes })
   fc.assert(
@@ -20,14 +20,14 @@ test('reservations stay below the limit, and are released when all requests have
       })
       for (const reservation of reservations) reservation.release()
       expect(budget.reserved).toBe(0)
-      // No memory is reserved for bytes that arrive after a request has ended.
+      // Bytes that arrive after a request has ended reserve no memory.
       for (const reservation of reservations) expect(reservation.grow(limit)).toBe(false)
       expect(budget.reserved).toBe(0)
     }),
   )
 })
 
-test('a single body may exceed the limit, and then no other body fits', () => {
+test('a single body may exceed the limit, and then no other body is accepted', () => {
   const budget = new Budget(smallBodyBytes)
   const [alone, other] = [budget.reserve(), budget.reserve()]
   expect(alone.grow(9 * smallBodyBytes)).toBe(true)

@@ -1,10 +1,11 @@
 /**
- * Limits the bytes of bodies in memory: request bodies not yet answered and response bodies not yet fetched. Above the
- * limit, large bodies are refused. Small bodies are not counted and are always accepted. A single body is accepted even
- * if it is larger than the limit. Slow uploads are cancelled if another request needs the memory.
+ * Limits the bytes of bodies in memory: request bodies until they are answered, and response bodies until the client
+ * has read them. Above the limit, large bodies are refused. Small bodies are not counted and are always accepted. A
+ * single body is accepted even if it is larger than the limit. Slow uploads are cancelled if another request needs the
+ * memory.
  */
 
-/** An upload that takes longer can be cancelled for another request. */
+/** An upload that takes longer may be cancelled for another request. */
 const maximumWaitMs = 10_000
 
 /** A body with at most this many bytes is always accepted. */
@@ -14,7 +15,7 @@ export class Budget {
   readonly #limit: number
   readonly #now: () => number
   #reserved = 0
-  /** Oldest first. */
+  /** The uploads, oldest first. */
   readonly #coming = new Set<Coming>()
 
   constructor(limit: number, now: () => number = () => performance.now()) {
@@ -70,17 +71,17 @@ export class Budget {
 }
 
 export type Reservation = {
-  /** Grows the reservation to this many bytes in total; false if the budget is exhausted. */
+  /** Grows the reservation to this many bytes in total. Returns false if the budget is exhausted. */
   grow(bytes: number): boolean
   release(): void
   /**
-   * Registers an upload that may be cancelled if another request needs the memory. @returns a function to call when the
-   * upload ends
+   * Registers an upload that may be cancelled if another request needs the memory. @returns a function that the caller
+   * calls when the upload ends
    */
   coming(giveUp: () => void): () => void
 }
 
-/** A body that is still being read. */
+/** A body that the server still reads. */
 type Coming = {
   readonly reservation: Reservation
   readonly began: number

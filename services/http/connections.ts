@@ -1,18 +1,19 @@
 /**
- * Limits the connections of a server. At the limit, the connection that has been idle or incomplete for longest is
- * closed, so that clients that open thousands of connections do not block others. A connection whose request is being
- * answered is never closed.
+ * Limits a server's connections. At the limit, the server closes the connection that has been idle or incomplete for
+ * longest. So clients that open thousands of connections do not block other clients. The server never closes a
+ * connection whose request it is answering.
  */
 import { readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 
 const usualMost = 10_000
-/** File descriptors reserved for everything else. */
+/** File descriptors that are reserved for everything else. */
 const otherFiles = 256
 
 /**
- * The wanted number, or what the process's file descriptor limit allows. Node raises the soft limit to the hard limit.
+ * The requested limit, or what the process's file descriptor limit allows. Node raises the soft limit to the hard
+ * limit.
  */
 export function mostConnections(wanted = usualMost): number {
   try {
@@ -23,13 +24,13 @@ export function mostConnections(wanted = usualMost): number {
   }
 }
 
-/** The plain socket and its TLS socket map to the same entry. */
+/** The plain socket and its TLS socket have the same entry. */
 const nameOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress} ${remotePort}`
 
 export class Connections {
   readonly #most: number
   #open = 0
-  /** Connections without a complete request that waits for its response, longest idle first. */
+  /** Connections on which no complete request waits for its response. The longest idle connection is first. */
   readonly #unused = new Map<string, Socket>()
 
   constructor(server: Server, most: number) {
@@ -53,7 +54,7 @@ export class Connections {
     }
   }
 
-  /** A complete request has been received. */
+  /** The server has received a complete request. */
   use(socket: Socket): void {
     this.#unused.delete(nameOf(socket))
   }

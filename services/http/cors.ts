@@ -1,6 +1,6 @@
 /**
- * Cross-origin requests (WHATWG Fetch, section 3.2): which origins may send requests, and which response headers they
- * may read.
+ * Cross-origin requests (WHATWG Fetch, section 3.2): which origins may send requests, and which response headers their
+ * pages may read.
  */
 
 type HeaderList = [name: string, value: string][]
@@ -8,9 +8,9 @@ type HeaderList = [name: string, value: string][]
 export type CorsRules = {
   /** Undefined: any origin. */
   readonly origins: readonly string[] | undefined
-  /** Allowed methods, as the header lists them. */
+  /** The allowed methods, in the header's form. */
   readonly methods: string
-  /** Response headers that pages may read, as the header lists them. */
+  /** The response headers that pages may read, in the header's form. */
   readonly exposedHeaders: string
 }
 
@@ -23,8 +23,8 @@ function allowedOrigin(origin: string | undefined, origins: readonly string[] | 
 }
 
 /**
- * Headers of every response. An OPTIONS request that is not a preflight gets no CORS headers, because scripts in pages
- * do not read its response.
+ * The headers of every response. An OPTIONS request that is not a preflight gets no CORS headers, because scripts in
+ * pages do not read its response.
  */
 export function corsHeaders(
   { method, origin }: { readonly method: string; readonly origin: string | undefined },
@@ -37,7 +37,7 @@ export function corsHeaders(
     : [...allow, ['Access-Control-Expose-Headers', exposedHeaders]]
 }
 
-/** The response to a preflight request; undefined if the request is not one. */
+/** The response to a preflight request. Undefined if the request is not a preflight. */
 export function preflight(
   headers: Readonly<Record<string, string | undefined>>,
   { origins, methods }: CorsRules,

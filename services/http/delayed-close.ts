@@ -1,13 +1,13 @@
 /**
- * Closes connections whose client is still sending. Closing a socket with unread bytes resets it, and the client loses
- * the response: it sees a broken connection instead of a 413. So the server closes its own side first, then reads and
- * discards up to a limit of bytes and time.
+ * Closes connections whose client still sends. If a socket with unread bytes is closed, TCP resets it, and the client
+ * loses the response: it gets a connection error instead of a 413. So the server first closes its own side. Then it
+ * reads and discards bytes, up to a limit of bytes and time.
  */
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 
 const maximumDelayMs = 30_000
-/** A client that has sent nothing for this long has had time to read the response. */
+/** A client that has sent nothing for this long had time to read the response. */
 const silentMs = 1_000
 const checkIntervalMs = 100
 
@@ -15,7 +15,7 @@ const closing = new WeakSet<Socket>()
 
 export const isClosing = (socket: Socket): boolean => closing.has(socket)
 
-/** After all written bytes have been sent. */
+/** Called after all written bytes have been sent. */
 export function closeDelayed(socket: Socket, maximumBytes: number): void {
   if (closing.has(socket) || socket.destroyed) return
   closing.add(socket)
@@ -35,13 +35,13 @@ export function closeDelayed(socket: Socket, maximumBytes: number): void {
 }
 
 /**
- * For a request that is answered before its body has been received: if the response closes the connection, the client
- * can still read the response.
+ * For a request that is answered before its body was received. If the response closes the connection, the client can
+ * still read the response.
  */
 export function delayCloseAfter(request: IncomingMessage, maximumBytes: number): void {
   const { socket } = request
   if (request.complete) return
-  // Node's server calls this after the last response of a connection.
+  // Node's server calls this after a connection's last response.
   socket.destroySoon = () => {
     if (request.complete) socket.end(() => socket.destroy())
     else closeDelayed(socket, maximumBytes)

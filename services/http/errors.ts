@@ -1,11 +1,11 @@
 /**
- * Errors of the server itself. The service formats the response; the server closes the connection if its bytes cannot
- * be parsed any further.
+ * Errors of the server itself. The service formats the response. The server closes the connection if it cannot parse
+ * further bytes.
  */
 
 type HttpFault =
   | { readonly kind: 'body too large'; readonly maximumBytes: number }
-  /** The bodies and answers of other requests take all that may be held. */
+  /** The bodies of other requests and responses use all of the memory budget. */
   | { readonly kind: 'memory exhausted' }
 
 export class HttpError extends Error {

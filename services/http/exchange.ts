@@ -1,6 +1,6 @@
 /**
- * One request and its response: the handler receives the head and a readable body; its response is sent complete or as
- * a stream. Memory for both is reserved until the response has been fetched.
+ * One request and its response. The handler receives the head and a readable body. The server sends the handler's
+ * response complete or as a stream. It reserves memory for both until the client has read the response.
  */
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -19,13 +19,13 @@ import { type Backlog, boundSending, gather, hidesItsEnd, writeStream } from './
 
 /** Settings that may change while the server runs. */
 export type ResponseRules = {
-  /** undefined: the handler adds CORS headers itself. */
+  /** Undefined: the handler adds CORS headers itself. */
   readonly cors: CorsRules | undefined
   /** A request header that responses repeat. */
   readonly traceHeader: string | undefined
 }
 
-/** State shared by all exchanges of a server. */
+/** The state that all exchanges of a server share. */
 export type Shared = {
   readonly handle: Handler
   readonly renderError: (error: unknown) => HttpResponse
@@ -39,11 +39,11 @@ export type Shared = {
   readonly trustedProxies: BlockList
   readonly serverHeader: readonly [string, string]
   readonly isListening: () => boolean
-  /** undefined: nothing is counted. */
+  /** Undefined: nothing is counted. */
   readonly requests: RequestFigures | undefined
 }
 
-/** Each name once. Node joins or drops repeated headers, except Set-Cookie, which requests do not have. */
+/** Each name occurs once. Node joins or drops repeated headers, except Set-Cookie, which requests do not have. */
 const headersOf = ({ headers }: IncomingMessage): Headers =>
   'set-cookie' in headers ? { ...headers, 'set-cookie': headers['set-cookie']?.join(', ') } : (headers as Headers)
 
@@ -54,7 +54,7 @@ function headerLines(answer: HttpResponse, extra: HeaderList): string[] {
   return list
 }
 
-/** Copying a small body is faster than a second write. */
+/** Up to this size, copying a body is faster than a second write. */
 const oneWriteBytes = 8_192
 
 function send(response: ServerResponse, answer: HttpResponse, extra: HeaderList, isHead: boolean): void {
@@ -67,12 +67,12 @@ function send(response: ServerResponse, answer: HttpResponse, extra: HeaderList,
   if (statusText === undefined) response.writeHead(status, list)
   else response.writeHead(status, statusText, list)
   if (isEmpty || isHead || body === undefined) response.end()
-  // Head and body in one string are one write: Node appends the body to its own head.
+  // If head and body are one string, they are one write: Node appends the body to its own head.
   else if (typeof body !== 'string' && length <= oneWriteBytes) response.end(body.toString('latin1'), 'latin1')
   else response.end(body)
 }
 
-/** Headers of every response to a request, in addition to the response's own. */
+/** The headers of every response to a request, in addition to the response's own headers. */
 function commonHeaders(method: string, headers: Headers, { cors, traceHeader }: ResponseRules): HeaderList {
   const trace = traceHeader === undefined ? undefined : headers[traceHeader.toLowerCase()]
   return [
@@ -84,7 +84,7 @@ function commonHeaders(method: string, headers: Headers, { cors, traceHeader }: 
 const isEventStream = ({ headers }: HttpResponse): boolean =>
   headers.some(([name, value]) => name.toLowerCase() === 'content-type' && value.startsWith('text/event-stream'))
 
-/** The status counted for a request whose client disconnected before the response; the number is nginx's. */
+/** The status that is counted for a request whose client disconnected before the response. The number is nginx's. */
 const clientClosedRequest = 499
 
 /** Answers one request. */
@@ -105,7 +105,7 @@ type Parts = {
   readonly incoming: IncomingMessage
   readonly response: ServerResponse
   readonly headers: Headers
-  /** Headers in addition to the response's own. */
+  /** Headers in addition to the response's own headers. */
   readonly common: HeaderList
 }
 
@@ -118,7 +118,7 @@ class Exchange {
   readonly #disconnected = new AbortController()
   readonly #reservation: Reservation
   readonly #counted: Counted | undefined
-  /** Bytes of the body that the handler retains. */
+  /** How many bytes of the body the handler retains. */
   #bufferedBytes = 0
 
   constructor(shared: Shared, { incoming, response, headers, common }: Parts) {
@@ -186,7 +186,10 @@ class Exchange {
     connections.use(request.socket)
   }
 
-  /** Even if the server refuses a request, it must read the rest of the body to find where the next request starts. */
+  /**
+   * Even if the server refuses a request, it must read the rest of the body. Otherwise it does not find the next
+   * request.
+   */
   #endConnection(error: unknown): void {
     if (error instanceof HttpError) this.#response.shouldKeepAlive = false
   }
@@ -195,10 +198,10 @@ class Exchange {
     const response = this.#response
     const { method } = this.#head
     const { body = '', stream } = answer
-    // While the server stops, it answers only the requests that it has already received.
+    // While the server stops, it answers only requests that it has already received.
     if (!this.#shared.isListening()) response.shouldKeepAlive = false
-    // At this point a write is already committed, so its response must be sent. A read can be repeated, so it may still
-    // be refused.
+    // A write is already committed here, so the server must send its response. A read can be repeated, so the server
+    // may still refuse it.
     if (!this.#reservation.grow(this.#bufferedBytes + Buffer.byteLength(body)) && method === 'GET')
       throw new HttpError({ kind: 'memory exhausted' })
     if (stream === undefined || method === 'HEAD') send(response, answer, this.#common, method === 'HEAD')
@@ -208,7 +211,7 @@ class Exchange {
   async #stream(answer: HttpResponse, stream: NonNullable<HttpResponse['stream']>): Promise<void> {
     const response = this.#response
     const bufferedBytes = this.#bufferedBytes
-    // The length of a stream is unknown: it must fit in the budget, even if it is the only one.
+    // The length of a stream is unknown. The stream must fit in the budget, even if it is the only one.
     const reserve = (bytes: number) => bytes <= this.#shared.maximumBufferedBytes && this.#reservation.grow(bytes)
     if (answer.streamLength === undefined && hidesItsEnd(response)) {
       const giveUp = () => this.#disconnected.abort(new Error('not enough memory for the response'))

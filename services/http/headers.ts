@@ -1,11 +1,11 @@
-/** Header fields as HTTP carries them (RFC 9110 section 5). */
+/** Header fields in the form that HTTP transmits (RFC 9110, section 5). */
 
 /** Names with their values, in the order in which they are written. */
 export type HeaderList = readonly (readonly [name: string, value: string])[]
 
 export const isHeaderName = (name: string): boolean => /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)
 
-/** No line break, which would start another header, and no other character that HTTP forbids. */
+/** The value has no line break, which would start another header, and no other character that HTTP forbids. */
 export const isHeaderValue = (value: string): boolean => /^[\t\x20-\x7e\x80-\xff]*$/.test(value)
 
 /**

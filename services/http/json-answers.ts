@@ -1,10 +1,10 @@
-/** JSON responses, and errors as `{"error": ...}`, for services without an error format of their own. */
+/** JSON responses, and errors as `{"error": ...}`, for services that have no error format. */
 import { HttpError } from './errors.ts'
 import type { HeaderList } from './headers.ts'
 import { JsonBodyError } from './json-body.ts'
 import type { HttpResponse } from './message.ts'
 
-/** `value` is undefined or a JSON value. */
+/** `value`: undefined or a JSON value. */
 export const json = (status: number, value: unknown, headers: HeaderList = []): HttpResponse => ({
   status,
   headers: [['Content-Type', 'application/json'], ...headers],
@@ -22,7 +22,7 @@ const jsonBodyRefusals: Record<JsonBodyError['fault'], Refusal> = {
   'not JSON': { status: 400, error: 'the body is not valid JSON', headers: [] },
 }
 
-/** Returns undefined if the error is not about a request body. */
+/** Returns undefined if the error does not concern a request body. */
 export function bodyRefusal(error: unknown): Refusal | undefined {
   if (error instanceof JsonBodyError) return jsonBodyRefusals[error.fault]
   if (!(error instanceof HttpError)) return undefined

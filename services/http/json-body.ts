@@ -1,4 +1,4 @@
-/** Request bodies that must be JSON. */
+/** Reads request bodies that must be JSON. */
 import { isUtf8 } from 'node:buffer'
 import type { IncomingBody, RequestHead } from './message.ts'
 import { isContentType, readBody } from './read-body.ts'

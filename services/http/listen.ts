@@ -1,15 +1,19 @@
-/** Opens a server's listener and shuts the server down. */
+/** Opens a server's listener, and shuts the server down. */
 import cluster from 'node:cluster'
 import { chmodSync, rmSync } from 'node:fs'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** The path of a Unix socket with its mode, or a host and a port that other processes may share (`reusePort`). */
+/**
+ * The path of a Unix socket with its mode, or a host and a port. With `reusePort`, other processes may share the port.
+ */
 export type ListenAddress =
   | { readonly path: string; readonly mode: number }
   | { readonly host: string; readonly port: number; readonly reusePort?: boolean }
 
-/** PostgREST's short names: `*` and names with `*` accept both address families, `!` only the named one. */
+/**
+ * PostgREST's short names. `*` and names with `*` accept both address families. Names with `!` accept only one family.
+ */
 function hostOptions(host: string): { host: string; ipv6Only?: boolean } {
   switch (host) {
     case '*4':
@@ -26,12 +30,12 @@ function hostOptions(host: string): { host: string; ipv6Only?: boolean } {
 }
 
 /**
- * Listens and returns the address; port 0 selects a free port.
- * @throws what Node's server fails with, mainly EADDRINUSE; ENOTSUP if the system has no SO_REUSEPORT
+ * Listens and returns the address. Port 0 selects a free port.
+ * @throws Node's listen errors, mainly EADDRINUSE; ENOTSUP if the system has no SO_REUSEPORT
  */
 export async function listen(server: Server, at: ListenAddress): Promise<AddressInfo | string> {
-  // A socket file of an earlier run. A socket in use cannot be distinguished from it; PostgREST behaves the same.
-  // Workers share the socket that the first process binds.
+  // An earlier run may have left a socket file. It cannot be distinguished from a socket in use; PostgREST behaves the
+  // same. Workers share the socket that the first process binds.
   if ('path' in at && cluster.isPrimary) rmSync(at.path, { force: true })
   const options =
     'path' in at ? { path: at.path } : { ...hostOptions(at.host), port: at.port, reusePort: at.reusePort ?? false }
@@ -48,7 +52,7 @@ export async function listen(server: Server, at: ListenAddress): Promise<Address
   return address
 }
 
-/** Stops a server: idle connections are closed at once, the others after their response or at the timeout. */
+/** Stops a server. Closes idle connections at once, and other connections after their response or at the timeout. */
 export function closeServer(server: Server, graceMs: number): Promise<void> {
   return new Promise(resolve => {
     const timer = setTimeout(() => server.closeAllConnections(), graceMs)

@@ -1,9 +1,9 @@
 /**
- * The bytes of a body as they arrive, in pieces. Memory use is little more than the bytes themselves, however small the
- * chunks are, and adding never copies earlier bytes.
+ * The bytes of a body as they arrive, in pieces. They need little more memory than their length, however small the
+ * chunks are. Adding bytes never copies earlier bytes.
  */
 
-/** Smaller chunks are joined: a Buffer of its own costs some hundred bytes more. */
+/** Smaller chunks are joined, because a separate Buffer costs some hundred bytes more. */
 const ownPieceBytes = 16_384
 const slabBytes = 65_536
 
@@ -17,7 +17,7 @@ export class Pieces {
     return this.#length
   }
 
-  /** Takes ownership: the caller must not change the bytes. */
+  /** Takes ownership of the bytes: the caller must not change them. */
   add(bytes: Buffer): void {
     if (bytes.length === 0) return
     const isFirst = this.#length === 0
@@ -28,7 +28,7 @@ export class Pieces {
     } else this.#copy(bytes)
   }
 
-  /** Copies the bytes, which the caller keeps. The first piece of a body is small, as most bodies are. */
+  /** Copies the bytes, which the caller keeps. A body's first piece is small, because most bodies are small. */
   addCopy(bytes: Buffer): void {
     this.#length += bytes.length
     this.#copy(bytes)

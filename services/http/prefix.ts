@@ -1,10 +1,12 @@
-/** A proxy that strips a path prefix sends it in X-Forwarded-Prefix. Paths in responses start with it. */
+/**
+ * A proxy that strips a path prefix sends the prefix in X-Forwarded-Prefix. Paths in responses start with this prefix.
+ */
 import type { HttpResponse, RequestHead } from './message.ts'
 
 const prefixForm = /^(?:\/[A-Za-z0-9._~-]{1,100}){1,5}$/
 const located = new Set(['location', 'content-location'])
 
-/** Accepted from every client: the header only changes that client's own response. */
+/** Accepted from every client: the header changes only that client's own response. */
 export function withForwardedPrefix(response: HttpResponse, { headers }: Pick<RequestHead, 'headers'>): HttpResponse {
   const prefix = headers['x-forwarded-prefix']
   if (prefix === undefined || !prefixForm.test(prefix)) return response

@@ -1,5 +1,6 @@
 /**
- * Sends requests to a server on this machine, for a readiness command: a container's health check needs no HTTP client.
+ * Sends requests to a server on this machine, for a readiness command. So a container's health check needs no HTTP
+ * client.
  */
 import { type IncomingHttpHeaders, request as requestPlain } from 'node:http'
 import { request as requestTls } from 'node:https'
@@ -19,7 +20,7 @@ type ProbeAnswer = { readonly status: number; readonly headers: IncomingHttpHead
 const timeoutMs = 5_000
 const mostBytes = 1_048_576
 
-/** The host to connect to if the server listens on any address. */
+/** The host to which to connect if the server listens on any address. */
 export function reachable(host: string): string {
   switch (host) {
     case '*':
@@ -42,7 +43,7 @@ export const shownTarget = (target: ProbeTarget, path: string): string => {
   return `${target.isTls ? 'https' : 'http'}://${host}:${target.port}${path}`
 }
 
-/** The server runs on this machine: its certificate need not contain the requested address. */
+/** The server runs on this machine, so its certificate need not contain the requested address. */
 export const probeServer = (target: ProbeTarget, { path, method, headers, body }: ProbeRequest): Promise<ProbeAnswer> =>
   new Promise((resolve, reject) => {
     const signal = AbortSignal.timeout(timeoutMs)

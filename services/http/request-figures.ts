@@ -1,18 +1,21 @@
-/** Metrics of the requests that a server answers. Fixed size, whatever is requested. */
+/** Metrics of the requests that a server answers. Their size is fixed, whatever clients request. */
 import { durationBounds, durationName } from '../../server/samples.ts'
 
-/** One request that is counted. */
+/** One request that the metrics count. */
 export type Counted = {
-  /** The head of an event stream has been sent. Its end is not counted, since it says nothing about the server. */
+  /**
+   * The server has sent an event stream's head. The stream's end is not counted, since it says nothing about the
+   * server.
+   */
   begun(): void
-  /** The response has been sent, or the client has disconnected. Counts once. */
+  /** The server has sent the response, or the client has disconnected. Counts once. */
   ended(status: number): void
 }
 
 export class RequestFigures {
   readonly #uncounted: ReadonlySet<string>
   readonly #now: () => number
-  /** By the first digit of the status. */
+  /** By the first digit of the status code. */
   readonly #classes = [0, 0, 0, 0, 0, 0]
   readonly #durations: number[] = Array.from({ length: durationBounds.length + 1 }, () => 0)
   #inProgress = 0
@@ -23,7 +26,7 @@ export class RequestFigures {
     this.#now = now
   }
 
-  /** undefined: not counted. */
+  /** Undefined: the request is not counted. */
   begin(path: string): Counted | undefined {
     if (this.#uncounted.has(path)) return undefined
     const startedAt = this.#now()

@@ -1,20 +1,20 @@
 /**
- * The requests of one connection, one after another: RFC 9112 section 9.3.2 forbids running a request that writes in
- * parallel with another. A client that pipelines requests has one request running at a time and a limited queue. After
- * it disconnects, no further request is started.
+ * The requests of one connection, one after another. RFC 9112 (section 9.3.2) forbids running a request that writes in
+ * parallel with another request. If a client pipelines requests, one request runs at a time, and a limited number of
+ * requests waits. After the client disconnects, no further request starts.
  */
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** Requests of one connection that may wait for earlier ones. */
+/** How many requests of one connection may wait for earlier requests. */
 export const maximumWaiting = 64
 
 export class RequestQueue {
   readonly #waiting = new WeakMap<Socket, (() => void)[]>()
 
   /**
-   * Starts after all earlier requests of the connection have been answered. A connection with too many waiting requests
-   * is closed.
+   * Starts the request after all earlier requests of the connection have been answered. Closes a connection with too
+   * many waiting requests.
    */
   add(socket: Socket, response: ServerResponse, begin: () => void): void {
     const start = () => {

@@ -1,6 +1,6 @@
-/** Finds the route of a request by path and method. The service formats the response if there is no route. */
+/** Finds a request's route by path and method. If there is no route, the service formats the response. */
 
-/** Values of the path segments that a route names as `{name}`. */
+/** The values of path segments that a route names, such as `{name}`. */
 export type PathParameters = { readonly [name: string]: string }
 
 type Match<Route> =
@@ -10,7 +10,7 @@ type Match<Route> =
 
 type RouteKey = {
   readonly method: string
-  /** Like `/api/llm/chat`; a segment such as `{id}` matches any one segment. */
+  /** Such as `/api/llm/chat`. A segment such as `{id}` matches any one segment. */
   readonly path: string
 }
 

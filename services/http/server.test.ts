@@ -18,7 +18,7 @@ const answered = (headers: HttpResponse['headers'] = [], body: Buffer | string =
   body,
 })
 
-/** Reads a body as the service does. */
+/** Reads a body in the same way as a service. */
 async function bytesOf(body: IncomingBody, pieces = new Pieces()): Promise<Buffer> {
   await body.read({
     push: chunk => pieces.add(chunk),
@@ -30,7 +30,7 @@ async function bytesOf(body: IncomingBody, pieces = new Pieces()): Promise<Buffe
 }
 
 const statuses = { 'body too large': 413, 'memory exhausted': 503 }
-/** Error texts of this test only. */
+/** Error texts that only this test uses. */
 const renderError = (error: unknown): HttpResponse =>
   error instanceof HttpError
     ? { status: statuses[error.fault.kind], headers: [['Retry-After', '1']], body: error.fault.kind }
@@ -55,9 +55,9 @@ async function serve(handle: Handler, limits: Partial<HttpService> = {}): Promis
   return server
 }
 
-/** A client that never closes its side. */
+/** A client that never closes its side of the connection. */
 async function dial(server: Server): Promise<{ socket: Socket; received: () => string }> {
-  const { port } = server.address() as AddressInfo // The server listens on a port.
+  const { port } = server.address() as AddressInfo // The server listens on a TCP port.
   const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
   let text = ''
   socket.on('data', chunk => {
@@ -101,12 +101,12 @@ describe('the server', () => {
     await until(async () => (await connections(server)) === 0)
   })
 
-  test('closes the socket of a request that took too long', async () => {
+  test('closes the socket of a request that takes too long', async () => {
     const server = await serve(async () => answered())
     const taken = once(server, 'connection')
     const { socket, received } = await dial(server)
     socket.write('GET / HTTP/1.1\r\nHost: x\r\n')
-    // Node's error after its own head timeout.
+    // This error is Node's, after its own head timeout.
     const error = Object.assign(new Error('Request timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
     server.emit('clientError', error, (await taken)[0])
     await until(() => received().startsWith('HTTP/1.1 408 '))
@@ -129,7 +129,7 @@ describe('the server', () => {
     expect(received()).not.toContain(`${name}: ${value}`)
   })
 
-  test('keeps bodies within the memory limit, and still serves small ones', async () => {
+  test('keeps bodies within the memory limit, and still answers requests with small bodies', async () => {
     const bodies: Pieces[] = []
     const handle: Handler = async (_, body) => {
       const pieces = new Pieces()
@@ -140,7 +140,7 @@ describe('the server', () => {
     const first = await dial(server)
     first.socket.write(post(3 * megabyte))
     first.socket.write(Buffer.alloc(3 * megabyte - 1))
-    // The first body is reserved once the received part has been read.
+    // The server reserves memory for the first body once it has read the received part.
     await until(() => bodies[0]?.length === 3 * megabyte - 1)
     const second = await dial(server)
     second.socket.write(post(2 * megabyte))
@@ -187,12 +187,12 @@ describe('the server', () => {
     const late = await send(2 * megabyte, true)
     await until(() => late.received().endsWith(String(2 * megabyte)))
     expect(slow.received()).toMatch(/^HTTP\/1.1 503 /)
-    // No other request needs the memory of the other upload.
+    // No other request needs the memory of this upload.
     younger.socket.write('x')
     await until(() => younger.received().endsWith(String(megabyte / 2)))
   })
 
-  test('limits connections, and closes the oldest one that is not being answered', async () => {
+  test('limits connections, and closes the connection that has been idle for longest', async () => {
     let finish = () => {}
     const finished = new Promise<void>(resolve => {
       finish = resolve
@@ -213,7 +213,7 @@ describe('the server', () => {
       const client = await dial(server)
       client.socket.write(begun)
       idle.push(client)
-      // So that the server accepts them in this order.
+      // The test waits, so that the server accepts the connections in this order.
       await until(async () => (await connections(server)) === idle.length + 1)
     }
     const ended = () => idle.map(({ socket }) => socket.readableEnded)
@@ -244,7 +244,7 @@ describe('the server', () => {
     const known = await dial(server)
     known.socket.write(post(2 * megabyte).replace('Host', 'Authorization: x\r\nHost'))
     known.socket.write(Buffer.alloc(2 * megabyte - 1))
-    // Accepted as the only one: it is larger than the memory limit.
+    // The server accepts this body only if there is no other one, because it is larger than the memory limit.
     known.socket.write('x')
     await until(() => known.received().endsWith(String(2 * megabyte)))
     const [client] = unauthenticated
@@ -265,7 +265,7 @@ describe('the server', () => {
     })
   })
 
-  test('needs little more memory than the length of a body sent byte by byte', async () => {
+  test("needs little more memory than the body's length if a body arrives byte by byte", async () => {
     const server = await serve(async (_, body) => answered([], String((await bytesOf(body)).length)))
     const { socket, received } = await dial(server)
     const before = process.memoryUsage().rss
@@ -277,7 +277,7 @@ describe('the server', () => {
     expect(received()).toBe('')
     socket.write('0\r\n\r\n')
     await until(() => received().endsWith(`\r\n\r\n${some * Math.ceil(megabyte / 2 / some)}`))
-    // One Buffer for each byte would take some 200 MiB.
+    // One Buffer for each byte would need some 200 MiB.
     expect(process.memoryUsage().rss - before).toBeLessThan(100 * megabyte)
   })
 
@@ -292,9 +292,9 @@ describe('the server', () => {
   })
 
   test.each([
-    ['is too large', '/read', '413'],
-    ['is not read', '/unread', '401'],
-  ])('a body that %s is discarded until its client has the response, however it is sent', async (_, path, status) => {
+    ['that is too large', '/read', '413'],
+    ['that the handler does not read', '/unread', '401'],
+  ])('discards a body %s until its client has the response, however the client sends it', async (_, path, status) => {
     const handle: Handler = async (request, body) => {
       if (request.path === '/unread') return { status: 401, headers: [], body: 'no token' }
       return answered([], await bytesOf(body))
@@ -306,7 +306,7 @@ describe('the server', () => {
       const failed: unknown[] = []
       socket.on('error', error => failed.push(error))
       socket.write(`POST ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${framing}\r\n\r\n`)
-      // Like clients that read nothing until they have sent everything.
+      // Some clients read nothing until they have sent everything.
       socket.pause()
       for (let part = 0; part < 32; part++) {
         const piece = framing.startsWith('T')
@@ -322,7 +322,7 @@ describe('the server', () => {
     }
   })
 
-  test('formats exceptions of the service as the service does, and the connection remains usable', async () => {
+  test("formats an exception of the service in the service's format, and the connection remains usable", async () => {
     const server = await serve(async ({ path }) => {
       if (path === '/broken') throw new Error('no idea')
       return answered()
@@ -372,7 +372,7 @@ describe('the server', () => {
     expect(received().match(/^\/\d/gm)).toEqual(['/1', '/2', '/3'])
   })
 
-  test('disconnects a client that pipelines too many requests, and starts none of the rest', async () => {
+  test('disconnects a client that pipelines too many requests, and starts none of the waiting requests', async () => {
     let began = 0
     const aborted: boolean[] = []
     const server = await serve(async (_, __, signal) => {
@@ -406,7 +406,7 @@ describe('the server', () => {
     expect(received()).toContain(`\r\n\r\n${path} ${query}.`)
   })
 
-  test('closes a connection with its response while the server stops', async () => {
+  test('closes a connection after its response while the server stops', async () => {
     const first = Promise.withResolvers<HttpResponse>()
     const server = await serve(() => first.promise)
     const { socket, received } = await dial(server)
@@ -422,7 +422,7 @@ describe('the server', () => {
     await ended
   })
 
-  test('closes a connection on which HTTP/1.0 sent chunks (RFC 9112 section 6.1)', async () => {
+  test('closes a connection on which an HTTP/1.0 client sent chunks (RFC 9112 section 6.1)', async () => {
     const server = await serve(async (_, body) => answered([], String((await bytesOf(body)).length)))
     const { socket, received } = await dial(server)
     const head = 'POST / HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n'
@@ -431,7 +431,7 @@ describe('the server', () => {
     expect(received().match(/^HTTP/gm)).toHaveLength(1)
   })
 
-  test('notifies the reader of a body that the client is gone', async () => {
+  test('aborts the reader of a body when the client disconnects', async () => {
     const results: unknown[] = []
     const server = await serve(async (_, body, signal) => {
       await bytesOf(body).catch((error: unknown) => results.push(error, signal.aborted))
@@ -445,7 +445,7 @@ describe('the server', () => {
     expect(results).toEqual([new Error('the client is gone'), true])
   })
 
-  test('disconnects a client that fetches a response at less than 10 kB/s', async () => {
+  test('disconnects a client that reads a response at less than 10 kB/s', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     onTestFinished(() => {
       vi.useRealTimers()
@@ -457,10 +457,10 @@ describe('the server', () => {
     slow.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
     quick.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
     await once(slow.socket, 'readable')
-    // With no listener for that event, the socket would flow again.
+    // Without a listener for that event, the socket would read again.
     slow.socket.pause()
     await until(() => quick.received().length > bytes)
-    // The fast client finishes while no slow client is waiting.
+    // The fast client finishes while no slow client waits.
     await until(() => vi.getTimerCount() === 1)
     vi.advanceTimersByTime(60_000 + bytes / 10 - 1)
     expect(await connections(server)).toBe(2)
@@ -468,7 +468,7 @@ describe('the server', () => {
     await until(async () => (await connections(server)) === 1)
   })
 
-  test('refuses large responses beyond the memory limit while clients do not fetch', async () => {
+  test('refuses large responses above the memory limit while clients do not read', async () => {
     const server = await serve(async () => answered([], Buffer.alloc(30 * megabyte)), {
       maximumBufferedBytes: 50 * megabyte,
     })
@@ -477,7 +477,7 @@ describe('the server', () => {
     const get = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
     slow.socket.write(get)
     await once(slow.socket, 'readable')
-    // With no listener for that event, the socket would flow again.
+    // Without a listener for that event, the socket would read again.
     slow.socket.pause()
     next.socket.write(get)
     await until(() => next.received().startsWith('HTTP/1.1 503 '))

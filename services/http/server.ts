@@ -1,5 +1,5 @@
 /**
- * HTTP around a service: reads requests within limits, writes responses, and detects disconnected clients. The service
+ * HTTP around a service. Reads requests within limits, writes responses, and detects disconnected clients. The service
  * decides the responses, including errors. The server decides framing, memory and scheduling.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
@@ -18,41 +18,45 @@ import { RequestQueue } from './request-queue.ts'
 import { createTlsServer } from './tls.ts'
 
 export type HttpService = {
-  /** Value of the Server header. */
+  /** The value of the Server header. */
   readonly product: string
   readonly maximumBodyBytes: number
   readonly maximumHeaderBytes: number
-  /** For request and response bodies together. Default: 256 MiB or four bodies, whichever is larger. */
+  /** The limit for all request and response bodies together. Default: 256 MiB or four bodies, whichever is larger. */
   readonly maximumBufferedBytes?: number | undefined
   /**
-   * Maximum bytes discarded from an unread request body, and after the last response of a connection. Default: 256 MiB.
+   * How many bytes the server discards, at most, from an unread request body, and after a connection's last response.
+   * Default: 256 MiB.
    */
   readonly maximumDiscardedBytes?: number | undefined
-  /** At the limit, unused connections are closed. Default: 10,000, or the system's limit. */
+  /** At the limit, the server closes unused connections. Default: 10,000, or the system's limit. */
   readonly maximumConnections?: number | undefined
-  /** A client that fetches nothing of a stream for this long is disconnected. Default: three minutes. */
+  /** The server disconnects a client that reads nothing of a stream for this long. Default: three minutes. */
   readonly stalledMs?: number | undefined
-  /** undefined: plain HTTP. */
+  /** Undefined: plain HTTP. */
   readonly tls?: Certificate | undefined
-  /** Addresses and CIDR blocks of proxies whose X-Forwarded-For is trusted. Default: none. */
+  /** Addresses and CIDR blocks of proxies whose X-Forwarded-For the server trusts. Default: none. */
   readonly trustedProxies?: readonly string[]
   /** Counts requests. Default: no counting. */
   readonly requests?: RequestFigures | undefined
   readonly rules: () => ResponseRules
   readonly handle: Handler
-  /** Response if the handler rejects or the server itself refuses (HttpError). */
+  /** The response if the handler rejects, or if the server itself refuses the request (HttpError). */
   readonly renderError: (error: unknown) => HttpResponse
-  /** Response if no request could be parsed. Default: the status alone. */
+  /** The response if the server could not parse a request. Default: only the status. */
   readonly renderUnread?: (why: UnreadRequest) => HttpResponse
 }
 
-/** If HTTP/1.0 sends chunks, a proxy may see another end of the request than this server (RFC 9112 section 6.1). */
+/**
+ * If an HTTP/1.0 client sends chunks, a proxy and this server may see different ends of the request (RFC 9112, section
+ * 6.1).
+ */
 const isAmbiguous = ({ httpVersion, headers }: IncomingMessage): boolean =>
   httpVersion === '1.0' && headers['transfer-encoding'] !== undefined
 
-/** Maximum bytes that wait in all streams of a server, in addition to a small allowance for each. */
+/** How many bytes may wait in all streams of a server, in addition to a small allowance for each stream. */
 const maximumBacklogBytes = 67_108_864
-/** A client's progress is only visible when the system's socket buffers drain. */
+/** A client's progress is visible only when the system's socket buffers drain. */
 const usualStalledMs = 180_000
 
 const unreadOf: Record<string, UnreadRequest> = {
@@ -62,14 +66,14 @@ const unreadOf: Record<string, UnreadRequest> = {
 const unreadStatus: Record<UnreadRequest, number> = { malformed: 400, 'head too large': 431, 'too slow': 408 }
 const bareRefusal = (why: UnreadRequest): HttpResponse => ({ status: unreadStatus[why], headers: [], body: '' })
 
-/** If Node created no response object. */
+/** Used if Node created no response object. */
 function finalResponse({ status, headers, body = '' }: HttpResponse, product: string): string {
   const lines = headers.filter(([name, value]) => !isFraming(name, value)).map(([name, value]) => `${name}: ${value}`)
   const head = [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, ...lines, `Server: ${product}`, 'Connection: close']
   return `${head.join('\r\n')}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
 }
 
-/** Makes the server; it does not listen yet. */
+/** Creates the server. The server does not listen yet. */
 export function makeServer(service: HttpService): Server {
   const { product, maximumBodyBytes, maximumBufferedBytes = Math.max(268_435_456, 4 * maximumBodyBytes) } = service
   // Most clients read nothing until they have sent everything.

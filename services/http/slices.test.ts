@@ -21,7 +21,7 @@ async function serve(handle: (request: IncomingMessage, response: ServerResponse
     server.close()
     server.closeAllConnections()
   })
-  const socket = connect((server.address() as AddressInfo).port, '127.0.0.1') // The server listens on a port.
+  const socket = connect((server.address() as AddressInfo).port, '127.0.0.1') // The server listens on a TCP port.
   socket.on('error', () => {})
   await once(socket, 'connect')
   return socket
@@ -30,7 +30,7 @@ async function serve(handle: (request: IncomingMessage, response: ServerResponse
 const head = 'POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n'
 const tiny = (count: number) => '1\r\nx\r\n'.repeat(count)
 
-test('few tiny chunks are parsed before other connections are served', async () => {
+test('the server parses few tiny chunks before it serves other connections', async () => {
   // Every slice takes longer than its target.
   let now = 0
   vi.spyOn(performance, 'now').mockImplementation(() => (now += 3))
@@ -52,12 +52,12 @@ test('few tiny chunks are parsed before other connections are served', async () 
   socket.write(`${tiny(100_000)}0\r\n\r\n`)
   const [answer] = await once(socket, 'data')
   expect(String(answer)).toMatch(/100000 came/)
-  // Six bytes each, one kilobyte at a time.
+  // Each chunk has six bytes. One kilobyte is sent at a time.
   expect(Math.max(...perTurn.values())).toBeLessThan(200)
   expect(perTurn.size).toBeGreaterThan(500)
 })
 
-test('requests of one connection are still answered, and its end is detected', async () => {
+test("requests of one connection are still answered, and the server detects the connection's end", async () => {
   const closed = Promise.withResolvers<void>()
   const socket = await serve((request, response) => {
     request.socket.setMaxListeners(0).once('close', closed.resolve)
@@ -89,7 +89,7 @@ test('a client that sends requests without reading responses is disconnected', a
     request.on('end', () => response.end('x'.repeat(1_000_000)))
   })
   socket.write(head)
-  // After one response the connection is parsed in slices.
+  // After one response, the connection is parsed in slices.
   socket.write('0\r\n\r\n')
   await once(socket, 'data')
   socket.pause()
@@ -97,7 +97,7 @@ test('a client that sends requests without reading responses is disconnected', a
   await closed.promise
 })
 
-test('a connection that is read in another way is unchanged', async () => {
+test('a connection that other code reads is unchanged', async () => {
   const socket = await serve((request, response) => response.end(String(request.method)))
   socket.write(head)
   await once(socket, 'data')

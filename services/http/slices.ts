@@ -1,13 +1,13 @@
 /**
- * Parses the bytes of a connection in slices. Node parses all that it has read from a socket at once, up to 64 KiB: ten
- * thousand one-byte chunks block the thread for 60 ms. With slices, other connections are served after each slice, a
- * slice takes a few ms however small the chunks are, and reading pauses while slices remain.
+ * Parses the bytes of a connection in slices. Node parses all bytes that it has read from a socket at once, up to 64
+ * KiB. Ten thousand one-byte chunks block the thread for 60 ms. With slices, the server serves other connections after
+ * each slice. A slice takes a few ms, however small the chunks are, and reading pauses while slices remain.
  */
 import type { Socket } from 'node:net'
 
 const leastBytes = 1_024
 const mostBytes = 65_536
-/** A slice that took too long makes the next ones smaller; one that took much less makes them larger. */
+/** A slice that took too long makes the next slices smaller. A slice that took much less time makes them larger. */
 const longMs = 2
 const shortMs = 0.5
 
@@ -15,7 +15,7 @@ type Parse = (this: Socket, bytes: Buffer) => void
 
 const sliced = new WeakSet<Socket>()
 
-/** Starts slicing. A connection that is not in the state of Node's HTTP server is unchanged. */
+/** Starts slicing. Does not change a connection that is not in the state of Node's HTTP server. */
 export function parseInSlices(socket: Socket): boolean {
   if (sliced.has(socket)) return true
   const [parse, ...others] = socket.listeners('data') as Parse[]
@@ -25,7 +25,7 @@ export function parseInSlices(socket: Socket): boolean {
   let isDue = false
   const parseNext = () => {
     isDue = false
-    // If nothing is left to read, the parser is notified of the end of the connection, if it has ended.
+    // If nothing is left to read and the connection has ended, notifies the parser of the end.
     const slice: Buffer | null = socket.read(Math.min(sliceBytes, socket.readableLength) || undefined)
     if (slice === null || socket.destroyed) return
     const began = performance.now()
@@ -47,8 +47,8 @@ export function parseInSlices(socket: Socket): boolean {
     setImmediate(parseNext)
   }
   socket.off('data', parse)
-  // With this listener only parseNext reads from the socket; resuming it elsewhere, as Node's request does, has no
-  // effect.
+  // With this listener, only parseNext reads from the socket. Other code, such as Node's request, cannot resume the
+  // socket.
   socket.on('readable', parseSoon)
   return true
 }

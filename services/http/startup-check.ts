@@ -1,11 +1,11 @@
 /**
- * A check for startup probes: each request runs it until it succeeds once, and requests at the same time share one run.
- * A run repeats a failed check for a moment, so that a server is ready as soon as its database, and not at the next
- * probe.
+ * A check for startup probes. Each request runs the check until it has succeeded once. Concurrent requests share one
+ * run. A run repeats a failed check for a moment, so that the server is ready as soon as its database is, and not only
+ * at the next probe.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** With the longest check, less than the ten seconds of a probe. */
+/** Together with the longest check, this is less than a probe's ten seconds. */
 const repeatedForMs = 2_000
 const pauseMs = 250
 
@@ -14,7 +14,7 @@ export class StartupCheck {
   #isReady = false
   #running: Promise<string | undefined> | undefined
 
-  /** `check`: resolves to why the server is not ready, or to undefined. */
+  /** `check`: resolves to the reason why the server is not ready, or to undefined. */
   constructor(check: () => Promise<string | undefined>) {
     this.#check = check
   }
@@ -23,7 +23,7 @@ export class StartupCheck {
     return this.#isReady
   }
 
-  /** @returns why the server is not ready; undefined: it is */
+  /** @returns why the server is not ready; undefined if it is ready */
   async run(): Promise<string | undefined> {
     if (this.#isReady) return undefined
     this.#running ??= this.#runOnce().finally(() => {

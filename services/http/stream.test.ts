@@ -34,7 +34,7 @@ async function serve(
     server.close()
     server.closeAllConnections()
   })
-  return { server, port: (server.address() as AddressInfo).port } // The server listens on a port.
+  return { server, port: (server.address() as AddressInfo).port } // The server listens on a TCP port.
 }
 
 async function fetchFrom(port: number): Promise<IncomingMessage> {
@@ -84,7 +84,7 @@ test('the head arrives before the first write', async () => {
   response.destroy()
 })
 
-test('a writer is notified when its client disconnects', async () => {
+test("a writer's signal is aborted when its client disconnects", async () => {
   let isAborted = false
   const { port } = await serve(async (_, signal) => {
     await new Promise(resolve => signal.addEventListener('abort', resolve))
@@ -132,7 +132,7 @@ describe('a response to HTTP/1.0 over a Unix socket', () => {
     expect(text).toMatch(/^HTTP\/1.1 200 OK\r\n[\s\S]*Content-Length: 8\r\n[\s\S]*\r\n\r\none\ntwo\n$/)
   })
 
-  test('is an error if its writer fails or the memory budget is exhausted', async () => {
+  test('is an error if its writer fails or if the memory budget is exhausted', async () => {
     const failed = await receive(async out => {
       out.write('half')
       throw new Error('no more')
@@ -166,7 +166,7 @@ test('an HTTP/1.0 client that is disconnected can detect the truncation', async 
   expect(error.code).toBe('ECONNRESET')
 })
 
-test('a writer gets no more than the limit, even if it is the only one', async () => {
+test('a writer gets at most the limit, even if it is the only writer', async () => {
   let isAllowed: boolean[] = []
   const { port } = await serve(
     async (out, signal) => {
@@ -181,7 +181,7 @@ test('a writer gets no more than the limit, even if it is the only one', async (
   expect(isAllowed).toEqual([true, false])
 })
 
-test('a writer of small pieces gets one step for each while the waiting bytes fit', async () => {
+test('a writer of small pieces reserves one step for many pieces while the waiting bytes fit', async () => {
   const chunk = 'x'.repeat(16_384)
   const chunks = 600
   let allowed = 0
@@ -197,7 +197,7 @@ test('a writer of small pieces gets one step for each while the waiting bytes fi
   expect(await lengthOf(response)).toBe(chunk.length * chunks)
 })
 
-test('a writer that waits is slowed down by a slow client, and delivers everything', async () => {
+test('a slow client slows down a writer that waits, and receives everything', async () => {
   const chunk = 'x'.repeat(65_536)
   const chunks = 200
   let written = 0
@@ -211,7 +211,7 @@ test('a writer that waits is slowed down by a slow client, and delivers everythi
   expect(await lengthOf(response)).toBe(chunk.length * chunks)
 })
 
-test('a client that fetches nothing from a writer that does not wait is disconnected', async () => {
+test('a client that reads nothing is disconnected if the writer does not wait', async () => {
   let isAborted = false
   const { port } = await serve(async (out, signal) => {
     while (!signal.aborted) {
@@ -227,12 +227,12 @@ test('a client that fetches nothing from a writer that does not wait is disconne
   await until(() => isAborted)
 })
 
-test('a client that fetches nothing for a while is disconnected, however little it is sent; a client that reads is not', async () => {
+test('a client that reads nothing for a while is disconnected, however little the writer sends; a client that reads is not disconnected', async () => {
   let written = 0
   let isAborted = 0
   const { port } = await serve(
     async (out, signal) => {
-      // More than the socket buffers, and less than the limit of waiting bytes.
+      // More than the socket buffers contain, and less than the limit of waiting bytes.
       for (; written < 16_000_000 && !signal.aborted; written += 100_000) {
         if (!out.write('x'.repeat(100_000)))
           await Promise.race([out.drained(), new Promise(resolve => setTimeout(resolve, 20))])

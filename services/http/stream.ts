@@ -1,20 +1,20 @@
 /**
- * Streamed responses. Memory for slow clients is limited, per client and in total, and the writer is notified. A client
- * that stops reading is disconnected. If the writer fails, the response is aborted so that no client treats it as
- * complete.
+ * Streamed responses. Memory for slow clients is limited, for each client and in total, and the writer knows when it
+ * must wait. The server disconnects a client that stops reading. If the writer fails, the server aborts the response,
+ * so that no client treats it as complete.
  */
 import type { ServerResponse } from 'node:http'
 import type { Budget, Reservation } from './budget.ts'
 import { HttpError } from './errors.ts'
 import type { AnswerStream } from './message.ts'
 
-/** A client with more unfetched bytes than this is disconnected at the next write. */
+/** If more bytes than this wait for a client, the server disconnects the client at the next write. */
 const maximumPendingBytes = 1_048_576
 
 /** A client slower than 10 kB/s could otherwise delay the response without limit. */
 const longestFetchMs = (bytes: number): number => 60_000 + bytes / 10
 
-/** A response sent in one piece must be fetched in time. */
+/** A client must read a response that is sent in one piece within this time. */
 export function boundSending(response: ServerResponse, bytes: number): void {
   const timer = setTimeout(() => abortResponse(response), longestFetchMs(bytes))
   response.on('close', () => clearTimeout(timer))
@@ -23,13 +23,13 @@ export function boundSending(response: ServerResponse, bytes: number): void {
 const isTcp = ({ socket }: ServerResponse): boolean => socket?.remoteAddress !== undefined && !('encrypted' in socket)
 
 /**
- * Whether the stream's end is only marked by the end of the connection, on a socket where a normal and an aborted close
- * look the same.
+ * Whether only the connection's end marks the stream's end, on a socket where a normal and an aborted close look the
+ * same.
  */
 export const hidesItsEnd = (response: ServerResponse): boolean =>
   !response.useChunkedEncodingByDefault && response.socket?.remoteAddress === undefined
 
-/** If only the end of the connection ends the response, an abort must be visible as one. */
+/** If only the connection's end marks the response's end, clients must be able to detect an abort. */
 function abortResponse(response: ServerResponse): void {
   if (!response.useChunkedEncodingByDefault && isTcp(response)) response.socket?.resetAndDestroy()
   response.destroy()
@@ -39,8 +39,8 @@ function abortResponse(response: ServerResponse): void {
 type Reserve = (bytes: number) => boolean
 
 /**
- * Collects all that a stream writes. If it exceeds the reserved memory and the budget is exhausted, `giveUp` must end
- * the stream.
+ * Collects all bytes that a stream writes. If the bytes exceed the reserved memory and the budget is exhausted,
+ * `giveUp` must end the stream.
  * @throws what the stream throws; HttpError if the budget is exhausted
  */
 export async function gather(
@@ -72,14 +72,14 @@ export async function gather(
   return Buffer.concat(pieces)
 }
 
-/** Bytes that wait in streams for slow clients: their budget, and how long a client may fetch nothing. */
+/** Bytes of streams that wait for slow clients: their budget, and for how long a client may read nothing. */
 export type Backlog = { readonly budget: Budget; readonly stalledMs: number }
 
-/** Detects whether a client still fetches a stream whose writer does not wait for it. */
+/** Detects whether a client still reads a stream whose writer does not wait for the client. */
 class Fetching {
   readonly #response: ServerResponse
   readonly #backlog: Backlog
-  /** undefined: no bytes wait. */
+  /** Undefined: no bytes wait. */
   #reservation: Reservation | undefined
   #written = 0
   #fetched = 0
@@ -124,9 +124,7 @@ class Fetching {
   }
 }
 
-/**
- * Writes to a response whose head has been written, and ends it. Calls `reserve` for memory beyond `bufferedBytes`.
- */
+/** Writes to a response whose head has been written, and ends it. Calls `reserve` for memory above `bufferedBytes`. */
 export async function writeStream(
   response: ServerResponse,
   stream: (out: AnswerStream) => Promise<void>,
@@ -166,7 +164,8 @@ export async function writeStream(
       return isQuick
     },
     allow(bytes) {
-      // Unused bytes of a step count for the next: a writer of small pieces requests a step for each.
+      // Unused bytes of a step count for the next request, because a writer of small pieces requests a step for each
+      // piece.
       const waits = response.writableLength + bytes
       if (waits <= allowed) return true
       if (!reserve(bufferedBytes + waits)) return false

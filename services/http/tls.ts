@@ -10,23 +10,23 @@ export function createTlsServer(
   options: ServerOptions,
   receive: (request: IncomingMessage, response: ServerResponse) => void,
 ): Server {
-  // Imported only when used: it takes some MiB.
+  // Imported only if it is used, because it needs some MiB.
   const { createServer } = process.getBuiltinModule('node:https')
   const server = createServer({ ...options, ...contextOf(certificate), ALPNProtocols: ['http/1.1'] }, receive)
   server.on('tlsClientError', (_, socket) => socket.destroy())
-  // Node's types differ, but the API used here is the same (Node manual, https.Server).
+  // Node's types differ, but the API is the same (Node manual, https.Server).
   return server as Server & typeof server
 }
 
 type Following = {
   readonly files: CertificateFiles
-  /** The certificate is already in use. */
+  /** The server already uses the certificate. */
   readonly current: Certificate
   readonly intervalMs?: number | undefined
   readonly logger: Logger
 }
 
-/** Loads a renewed certificate; open connections remain. */
+/** Loads a renewed certificate. Open connections continue. */
 export function followTls(server: Server, following: Following): { stop(): void } {
   const { Server: TlsServer } = process.getBuiltinModule('node:tls')
   return followCertificate({

@@ -1,6 +1,6 @@
 /**
- * A request from one replica to another, sealed as a whole. A process that listens at the address of a stopped replica
- * cannot read it, answer it or replay it.
+ * A request from one replica to another, sealed as a whole. A process at a stopped replica's address can neither read,
+ * answer nor replay it.
  */
 import { createCipheriv, createDecipheriv, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { RequestHead } from '../message.ts'
@@ -10,10 +10,10 @@ type Enclosed = { readonly head: RequestHead; readonly body: Buffer }
 type Written = RequestHead & { readonly to: string; readonly sentAt: number }
 
 const [nonceBytes, tagBytes, lengthBytes] = [12, 16, 4]
-/** Maximum age of an envelope, including the clock difference of two machines. */
+/** The maximum age of an envelope, including the clock difference of two machines. */
 const lifetimeMs = 60_000
 const mostRemembered = 100_000
-/** Bytes that sealing adds to a body, including the request head. */
+/** How many bytes sealing adds to a body, including the request head. */
 export const envelopeBytes = 131_072
 
 export class Envelopes {
@@ -21,7 +21,7 @@ export class Envelopes {
   readonly #proofKey: Buffer
   readonly #self: Process
   readonly #now: () => number
-  /** Nonces with the time until which they are remembered, oldest first. */
+  /** The nonces, with the time until which they are kept, oldest first. */
   readonly #seen = new Map<string, number>()
 
   constructor(secret: string, service: string, self: Process, now: () => number = Date.now) {
@@ -50,8 +50,8 @@ export class Envelopes {
   }
 
   /**
-   * @returns the content, once, with the proof that the sender expects; undefined if the envelope is not for this
-   * process
+   * @returns the content, only once, with the proof that the sender expects; undefined if the envelope is not for this
+   *   process
    */
   open(bytes: Buffer): (Enclosed & { readonly proof: string }) | undefined {
     if (bytes.length < nonceBytes + lengthBytes + tagBytes) return undefined
@@ -59,7 +59,7 @@ export class Envelopes {
     const content = this.#decrypt(bytes, nonce)
     if (content === undefined) return undefined
     const end = lengthBytes + content.readUInt32BE(0)
-    // Sealed by a replica.
+    // A replica has sealed this text.
     const { to, sentAt, ...head } = JSON.parse(content.subarray(lengthBytes, end).toString()) as Written
     if (to !== this.#self.instance || Math.abs(this.#now() - sentAt) > lifetimeMs) return undefined
     return this.#isNew(nonce.toString('base64url'))

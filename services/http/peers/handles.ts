@@ -1,15 +1,15 @@
 /**
- * Handles of state in one process's memory, such as a session. Each handle contains the sealed address of the owning
- * process, so that another replica can forward a request to it. Only replicas can create or read the address: a client
- * cannot direct a server to an address of its choice.
+ * Handles of state in one process's memory, such as a session. Each handle contains the sealed address of the process
+ * that has the state. So another replica can forward a request to that process. Only replicas can create or read the
+ * address: a client cannot direct a server to an address of its choice.
  */
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto'
 import type { PeerSettings } from './types.ts'
 
-/** A process: its address, and an id that differs from earlier processes at that address. */
+/** A process: its address, and an id that differs from the ids of earlier processes at that address. */
 export type Process = { readonly host: string; readonly port: number; readonly instance: string }
 
-/** `owner`: undefined if this process is the owner, or no replica is. */
+/** `owner`: undefined if this process or no replica is the owner. */
 export type HandleContent = { readonly inner: string; readonly owner: Process | undefined }
 
 /** A separator that no seal contains. */
@@ -30,7 +30,7 @@ export class Handles {
     this.#key = keyFor(secret, service, 'handles')
   }
 
-  /** Deterministic for each name, so that clients can compare handles. */
+  /** Returns the same handle for the same state, so that clients can compare handles. */
   mint(kind: string, inner: string): string {
     const { host, port, instance } = this.self
     const payload = JSON.stringify([host, port, instance])
@@ -51,14 +51,14 @@ export class Handles {
   #open(kind: string, inner: string, seal: string): Process | undefined {
     if (seal.length > longestSeal) return undefined
     const bytes = Buffer.from(seal, 'base64url')
-    // The base64url decoder accepts several spellings of the same bytes. Only the canonical one is valid.
+    // The base64url decoder accepts several spellings of the same bytes. Only the canonical spelling is valid.
     if (bytes.length < nonceBytes + tagBytes || bytes.toString('base64url') !== seal) return undefined
     const options = { authTagLength: tagBytes }
     const decipher = createDecipheriv('aes-256-gcm', this.#key, bytes.subarray(0, nonceBytes), options)
     decipher.setAAD(Buffer.from(`${kind}\0${inner}`)).setAuthTag(bytes.subarray(-tagBytes))
     try {
       const payload = Buffer.concat([decipher.update(bytes.subarray(nonceBytes, -tagBytes)), decipher.final()])
-      // Sealed by a replica.
+      // A replica has sealed this text.
       const [host, port, instance] = JSON.parse(payload.toString()) as [string, number, string]
       return { host, port, instance }
     } catch {

@@ -1,6 +1,6 @@
 /**
  * Forwards requests between replicas. A request for state in another process's memory is forwarded to that process, at
- * most once. Streams are passed through as they arrive, and a client that disconnects also ends the forwarded request.
+ * most once. Streams are passed on as they arrive. A client that disconnects also ends the forwarded request.
  */
 import { Agent, type IncomingMessage, request as requestHttp } from 'node:http'
 import type { HttpResponse, IncomingBody, RequestHead } from '../message.ts'
@@ -9,15 +9,15 @@ import { Envelopes, envelopeBytes } from './envelope.ts'
 import { type HandleContent, Handles, type Process } from './handles.ts'
 import type { PeerSettings } from './types.ts'
 
-/** The path for forwarded requests. The replica that the client is connected to counts the request. */
+/** The path for forwarded requests. Only the replica to which the client is connected counts the request. */
 export const peerPath = '/.espalier/peer'
 const proofHeader = 'x-espalier-peer'
 const connectMs = 2_000
-/** Maximum number of concurrent forwarded requests. */
+/** The maximum number of concurrent forwarded requests. */
 const mostForwarded = 5_000
 /**
- * Headers of the other replica's response that are passed to the client; the server that the client is connected to
- * adds the others.
+ * Headers of the other replica's response that the client receives. The server to which the client is connected adds
+ * all other headers.
  */
 const passedOn = [
   ...['content-type', 'cache-control', 'x-accel-buffering', 'mcp-session-id', 'www-authenticate', 'retry-after'],
@@ -27,7 +27,7 @@ const passedOn = [
 type ForwardedRequest = { readonly head: RequestHead; readonly body: Buffer; readonly signal: AbortSignal }
 type Answer = (head: RequestHead, body: IncomingBody) => Promise<HttpResponse>
 
-/** The process is running but closed the connection before it answered. */
+/** The process runs, but closed the connection before it answered. */
 export class PeerFailure extends Error {
   constructor(cause: unknown) {
     super('another replica ended before it answered', { cause })
@@ -62,7 +62,7 @@ export class Peers {
     return this.#handles.read(kind, handle)
   }
 
-  /** @returns whether the request arrived from another replica, so that this process must answer it itself */
+  /** @returns whether the request came from another replica, so that this process must answer it itself */
   isForwarded(head: RequestHead): boolean {
     return this.#forwarded.has(head)
   }
@@ -134,7 +134,8 @@ export class Peers {
       })
       request.once('response', resolve)
       request.on('error', error => {
-        // The peer closed an idle connection. A request that it received is not accepted a second time.
+        // The peer closed an idle connection. If it has received the request, it does not accept the request a second
+        // time.
         if (request.reusedSocket && !isAgain && !signal.aborted) return resolve(this.#send(to, bytes, signal, true))
         reject(isConnected ? error : new NotConnected(error))
       })
@@ -144,7 +145,7 @@ export class Peers {
   }
 }
 
-/** No process listens there. */
+/** No process listens at the address. */
 class NotConnected extends Error {
   constructor(cause: unknown) {
     super('the replica has stopped', { cause })
@@ -173,5 +174,5 @@ function answerOf(response: IncomingMessage): HttpResponse {
   }
 }
 
-/** Bytes that a server's body limit must add for envelopes from replicas. */
+/** How many bytes a server must add to its body limit for envelopes from replicas. */
 export { envelopeBytes }

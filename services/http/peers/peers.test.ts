@@ -1,6 +1,6 @@
 /**
  * Attacks on the traffic between replicas: forged, modified and replayed handles and envelopes, impostors at a
- * replica's address, loops and headers.
+ * replica's address, loops, and headers.
  */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -28,7 +28,7 @@ const head: RequestHead = {
 const signal = new AbortController().signal
 const utf8 = (text: string) => Buffer.from(text)
 
-test('a handle is deterministic, and is readable only by replicas with the secret and for its own kind', () => {
+test('a handle is deterministic, and only replicas with the secret can read it, for one kind of state', () => {
   const [own, replica] = [new Handles({ address, secret }, 'a'), new Handles({ address, secret }, 'a')]
   fc.assert(
     fc.property(fc.string(), inner => {
@@ -76,7 +76,7 @@ test('only valid handles name an owner', () => {
   )
 })
 
-test('an envelope opens once, unmodified, in time, and only in the process it is for', () => {
+test('an envelope opens once, unmodified, in time, and only in the process to which it was sent', () => {
   let now = 1_000_000
   const self = { ...address, instance: 'one' }
   const clock = () => now
@@ -104,7 +104,7 @@ test('an envelope opens once, unmodified, in time, and only in the process it is
   expect(own.open(bytes)).toBeUndefined()
 })
 
-/** A server that returns the request it received, and forwards requests for state of another process. */
+/** A server that returns the request that it received, and forwards requests for state of another process. */
 async function serve() {
   const port = await freePort()
   const peers = new Peers({ address: { host: '127.0.0.1', port }, secret }, 'a')
@@ -181,7 +181,8 @@ test('a request reaches its owner unmodified, and the client receives only the a
 
 test('a forwarded request is not forwarded again', async () => {
   const [one, two] = [await serve(), await serve()]
-  // The request is for a session of a third process. The process that receives it must answer it, not forward it again.
+  // The request is for a session of a third process. The process that receives the request must answer it, and must not
+  // forward it again.
   const headers = { 'mcp-session-id': two.peers.mint('session', 'x') }
   const { owner } = two.peers.read('session', one.peers.mint('session', 'y'))
   if (owner === undefined) throw new Error('there is none')

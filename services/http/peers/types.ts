@@ -1,7 +1,7 @@
-/** How replicas of a server reach one another. */
+/** How a server's replicas reach each other. */
 export type PeerSettings = {
   /** The address at which other replicas reach this one. */
   readonly address: { readonly host: string; readonly port: number }
-  /** The same secret in all replicas, used for nothing else. */
+  /** The secret that all replicas share and use for nothing else. */
   readonly secret: string
 }
