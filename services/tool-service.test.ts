@@ -1,4 +1,4 @@
-/** The shared modules do not depend on a service: a second service uses them with its own keys, errors and names. */
+/** The shared modules do not depend on a service. A second service uses them with its own keys, errors and names. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
@@ -39,7 +39,7 @@ afterAll(async () => {
   await postgres?.stop()
 })
 
-/** Each call on a new connection, so that every worker receives some. */
+/** Each call uses a new connection, so that every worker receives some calls. */
 async function call(path: string, claims: Record<string, unknown> | undefined, body = ''): Promise<Answer> {
   const token = claims && (await new SignJWT(claims).setProtectedHeader({ alg: 'HS256' }).sign(Buffer.from(secret)))
   const headers: Record<string, string> = token === undefined ? {} : { Authorization: `Bearer ${token}` }
@@ -47,7 +47,7 @@ async function call(path: string, claims: Record<string, unknown> | undefined, b
 }
 const statusAndMessage = ({ status, text }: Answer) => [status, JSON.parse(text).error?.message]
 
-test("a token is verified, Postgres is queried as its role, and all errors have the service's format", async () => {
+test("the service verifies a token, queries Postgres as the token's role, and formats all errors itself", async () => {
   const answer = await call('/query', { role: 'reader' }, 'SELECT current_user, 6 * 7')
   expect([answer.status, answer.headers.server, answer.text]).toEqual([200, 'tool/1', '[["reader","42"]]'])
   expect(statusAndMessage(await call('/query', undefined))).toEqual([403, 'who are you?'])
@@ -60,7 +60,7 @@ test("a token is verified, Postgres is queried as its role, and all errors have 
   expect((await call('/query', { role: 'reader' }, 'SELECT 1')).text).toBe('[["1"]]')
 })
 
-test('its workers aggregate metrics, show the configuration without its secret, and reload the schema', async () => {
+test('the workers aggregate metrics, show the configuration without its secret, and reload the schema', async () => {
   await until(async () => (await sendRequest(adminPort, '/metrics')).text.includes('tool_calls_total 6\n'))
   expect((await sendRequest(adminPort, '/config')).text).toContain('workers = 2\nsecret = "********"\n')
   expect((await call('/tables', { role: 'reader' })).text).toBe('["notes"]')

@@ -87,7 +87,7 @@ test("libpq's environment variables supply what the connection string omits", ()
 test.each([
   ['postgresql://h', 'prefer'],
   ['postgresql://h?sslmode=require', 'require'],
-  // For compatibility, according to libpq's documentation.
+  // libpq's documentation allows this for compatibility.
   ['postgresql://h?sslmode=require&sslrootcert=/ca', 'verify-ca'],
   ['postgresql://h?sslrootcert=/ca', 'prefer'],
   ['postgresql://h?sslrootcert=system', 'verify-full'],
@@ -114,7 +114,7 @@ test.each<[string, RegExp, Record<string, string>?]>([
   ['host=a,b,c port=1,2', /one port, or one for each host/],
   ['host=a,b hostaddr=127.0.0.1', /one hostaddr for each host/],
   ['postgresql://h?connect_timeout=abc', /whole number as connect_timeout/],
-])('%s is refused, and its values are not repeated', (text, rule, environment = {}) => {
+])('%s is refused, and the error does not repeat its values', (text, rule, environment = {}) => {
   const refused = () => connectionAddress(text, environment)
   expect(refused).toThrow(AddressError)
   expect(refused).toThrow(rule)

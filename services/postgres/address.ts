@@ -1,16 +1,16 @@
 /**
- * The address of Postgres from a connection string and libpq's environment variables (Postgres manual sections 32.1 and
- * 32.15). Parameters that affect security or routing and are not supported are refused, never ignored: a client that
- * requires protection gets it or an error.
+ * The address of Postgres, from a connection string and libpq's environment variables (Postgres manual, sections 32.1
+ * and 32.15). Refuses parameters that affect security or routing and are not supported, and never ignores them. So a
+ * client that requires protection gets the protection or an error.
  */
 import { homedir, userInfo } from 'node:os'
 import { join } from 'node:path'
 import { readConnectionText } from '../configuration/connection-text.ts'
 
 export type Host = {
-  /** The name that its certificate must contain; a path is the directory of a Unix socket. */
+  /** The name that the server's certificate must contain. A path is the directory of a Unix socket. */
   readonly name: string
-  /** The target: the name, or `hostaddr` if it is given. */
+  /** The address to which to connect: the name, or `hostaddr` if it is given. */
   readonly address: string
   readonly port: number
 }
@@ -25,10 +25,10 @@ type Choice<Name extends keyof typeof choices> = (typeof choices)[Name][number]
 export type SslMode = Choice<'sslmode'>
 export type SessionAttributes = Choice<'target_session_attrs'>
 
-/** TLS parameters; certificates and keys are PEM files. */
+/** TLS parameters. Certificates and keys are PEM files. */
 type TlsSettings = {
   readonly mode: SslMode
-  /** Trusted authorities; undefined: Node's default. */
+  /** The trusted authorities. Undefined: Node's default. */
   readonly rootFile: string | undefined
   readonly certificateFile: string | undefined
   readonly keyFile: string | undefined
@@ -37,17 +37,17 @@ type TlsSettings = {
 }
 
 export type Address = {
-  /** Tried in this order. */
+  /** The hosts are tried in this order. */
   readonly hosts: readonly Host[]
   readonly user: string
   readonly database: string
-  /** May be several, one a line, newest first. */
+  /** Can contain several passwords, one on each line, newest first. */
   readonly password: string | undefined
-  /** Read if there is no password. */
+  /** The file that is read if there is no password. */
   readonly passwordFile: string
   readonly applicationName: string
   readonly options: string | undefined
-  /** For each host. */
+  /** The timeout for each host. */
   readonly connectTimeoutMs: number
   readonly tls: TlsSettings
   readonly channelBinding: Choice<'channel_binding'>
@@ -55,8 +55,8 @@ export type Address = {
 }
 
 /**
- * The connection string or environment contains an invalid or unsupported parameter; the message never contains its
- * value.
+ * The connection string or the environment contains an invalid or unsupported parameter. The message never contains the
+ * parameter's value.
  */
 export class AddressError extends Error {
   constructor(rule: string) {
@@ -65,7 +65,7 @@ export class AddressError extends Error {
   }
 }
 
-/** Supported keywords, with their environment variables. */
+/** The supported keywords, with their environment variables. */
 const variables: Record<string, string | undefined> = {
   host: 'PGHOST',
   hostaddr: 'PGHOSTADDR',
@@ -88,12 +88,12 @@ const variables: Record<string, string | undefined> = {
   target_session_attrs: 'PGTARGETSESSIONATTRS',
 }
 const ignoredKeywords = /^(keepalives(_idle|_interval|_count)?|tcp_user_timeout|client_encoding|sslcompression|sslsni)$/
-/** Variables that would change libpq's server or the trust in it. */
+/** Variables that would change libpq's server or whether libpq trusts it. */
 const refusedVariables = ['PGSERVICE', 'PGREQUIREAUTH', 'PGREQUIREPEER', 'PGSSLCRL', 'PGSSLCRLDIR', 'PGGSSENCMODE']
 
 const defaultConnectTimeoutMs = 10_000
 
-/** Keywords that affect neither the server nor the session, whatever their value. */
+/** Keywords that affect neither the server nor the session, whatever their value is. */
 export const isIgnoredKeyword = (name: string): boolean => ignoredKeywords.test(name)
 
 type Environment = Record<string, string | undefined>
@@ -113,7 +113,7 @@ export function connectionAddress(text: string, environment: Environment = proce
   return addressOf(name => parameters.get(name) ?? (environment[variables[name] ?? ''] || undefined))
 }
 
-/** The address of keywords alone, without environment variables. @throws AddressError */
+/** The address from keywords alone, without environment variables. @throws AddressError */
 export const keywordAddress = (keywords: ReadonlyMap<string, string>): Address => addressOf(name => keywords.get(name))
 
 type Get = (name: string) => string | undefined
@@ -151,7 +151,7 @@ function integerOf(get: Get, name: string, most: number): number {
   return Number(value)
 }
 
-/** Lists of the same length; a single port is used for all hosts. */
+/** Lists of the same length. A single port is used for all hosts. */
 function hostsOf(get: Get): Host[] {
   const list = (name: string): string[] => get(name)?.split(',') ?? []
   const [names, addresses, ports] = [list('host'), list('hostaddr'), list('port')]
@@ -169,7 +169,10 @@ function hostsOf(get: Get): Host[] {
   })
 }
 
-/** Like libpq: with a file of authorities `require` verifies them, and `system` is only allowed with `verify-full`. */
+/**
+ * Like libpq: if there is a file of authorities, `require` verifies certificates. `system` is allowed only with
+ * `verify-full`.
+ */
 function tlsOf(get: Get): TlsSettings {
   const root = get('sslrootcert')
   const isPublic = root === 'system'

@@ -1,4 +1,7 @@
-/** Statements before and after a statement that limit its time and make sure that it leaves nothing behind. Pure. */
+/**
+ * The statements before and after a statement. They limit the statement's time, and ensure that the statement leaves
+ * nothing behind. Pure.
+ */
 import type { Row, Step } from './run.ts'
 
 export type TimeLimits = { readonly statementTimeoutMs: number }
@@ -12,14 +15,14 @@ export const beginnings = {
   write: 'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE',
 } as const satisfies Record<TransactionKind, string>
 
-/** A session that waits for a lock delays others. */
+/** A session that waits for a lock delays other sessions. */
 const maximumLockWaitMs = 10_000
-/** Between the statements of a call, Postgres only waits for this server. */
+/** Between a call's statements, Postgres waits only for this server. */
 const maximumIdleMs = 10_000
 
 /**
- * Sets timeouts and standard_conforming_strings, as this server's parser assumes. If a role or database had it off, a
- * backslash would end a string for one of the two only, and could hide a call from the check.
+ * Sets timeouts and standard_conforming_strings, which this server's parser assumes. If a role or database switched it
+ * off, a backslash would end a string for only one of Postgres and the parser. That could hide a call from the check.
  */
 const settingsText = `SELECT pg_catalog.set_config('statement_timeout', $1, true), pg_catalog.set_config('lock_timeout', $2, true),
   pg_catalog.set_config('idle_in_transaction_session_timeout', $3, true),
@@ -34,9 +37,9 @@ export function beginSteps(kind: TransactionKind, { statementTimeoutMs }: TimeLi
 }
 
 /**
- * A rolled back transaction leaves only session-level advisory locks: a function may take one, however it is declared.
- * The result is the transaction's duration in seconds by Postgres's clock: this server would mostly measure how long a
- * response waits to be read.
+ * A rolled back transaction leaves only session-level advisory locks, because any function can take one. Returns the
+ * transaction's duration in seconds by Postgres's clock: this server would mostly measure how long a response waits
+ * until it is read.
  */
 const unlockText = `SELECT pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) pg_catalog.transaction_timestamp())
   FROM pg_catalog.pg_advisory_unlock_all()`
@@ -47,8 +50,8 @@ export const endOfRead: readonly Step[] = [
 ]
 
 /**
- * Milliseconds, from the result of the first step of `endOfRead`; undefined if it did not run. Postgres's clock may
- * have been set back.
+ * Milliseconds, from the result of the first step of `endOfRead`. Undefined if that step did not run. Postgres's clock
+ * may have been set back.
  */
 export function tookMsOf(rows: readonly Row[] | undefined): number | undefined {
   const cell = rows?.[0]?.[0]

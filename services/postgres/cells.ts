@@ -1,4 +1,6 @@
-/** Reads rows of this program's own statements by column name. A missing column is a bug and throws. */
+/**
+ * Reads the rows of this program's own statements by column name. Throws if a column is missing, because that is a bug.
+ */
 
 /** A statement of this program. */
 export type OwnStatement = { readonly text: string; readonly values?: readonly (string | number | boolean | null)[] }
@@ -11,7 +13,7 @@ export type NamedRows = {
 
 export type Cells = {
   text(name: string): string
-  /** undefined: NULL. */
+  /** Undefined: NULL. */
   maybe(name: string): string | undefined
   number(name: string): number
   flag(name: string): boolean

@@ -1,6 +1,6 @@
 /**
- * `channel_binding=require` (Postgres manual section 32.1.2): nothing derived from the password is sent until the
- * server offers to prove that it is the end of this TLS connection, and the login only succeeds with that proof.
+ * `channel_binding=require` (Postgres manual, section 32.1.2). The client sends nothing derived from the password until
+ * the server offers to prove that it is the end of this TLS connection. The login succeeds only with that proof.
  */
 import type pg from 'pg'
 
@@ -13,14 +13,14 @@ export class RequiredBinding {
   #isOffered = false
   #isProven = false
 
-  /** Call before connecting. */
+  /** The caller calls this before it connects. */
   watch(client: pg.Client): void {
-    // Depends on pg's internals: the version is pinned, and tested.
+    // Depends on pg's internals. The version is pinned, and a test covers this.
     const { connection } = client as unknown as Insides
     connection.prependListener('authenticationSASL', ({ mechanisms = [] }) => {
       this.#isOffered = mechanisms.includes('SCRAM-SHA-256-PLUS')
     })
-    // The client itself verifies the proof, and fails if it is wrong.
+    // The client itself verifies the proof, and fails if the proof is wrong.
     connection.prependListener('authenticationSASLFinal', () => {
       this.#isProven = this.#isOffered
     })

@@ -1,4 +1,4 @@
-/** The result of each sslmode, password and host: with a Postgres with TLS, one without, and malicious servers. */
+/** Tests each sslmode, password and host, with a Postgres with TLS, a Postgres without TLS, and malicious servers. */
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
@@ -75,7 +75,7 @@ afterAll(async () => {
   if (directory) rmSync(directory, { recursive: true })
 })
 
-/** The server's view of the connection. */
+/** What the server knows about the connection. */
 async function made(text: string, environment: Record<string, string> = {}): Promise<string> {
   const client = await connect(connectionAddress(text, { PGDATABASE: 'postgres', ...environment }))
   try {
@@ -85,12 +85,12 @@ async function made(text: string, environment: Record<string, string> = {}): Pro
     await client.end()
   }
 }
-/** As keywords, so that a name can be used for 127.0.0.1. */
+/** Writes keywords, so that a name can be used for 127.0.0.1. */
 const at = (postgres: TestPostgres, rest: string, host = 'db.test') =>
   `host=${host} hostaddr=127.0.0.1 port=${postgres.port} ${rest}`
 const root = () => `sslrootcert=${file('ca.crt')}`
 
-test('of several passwords, one a line, the first that Postgres accepts is used', async () => {
+test('the first of several passwords, one a line, that Postgres accepts is used', async () => {
   const right = encodeURIComponent(password)
   const text = (passwords: string) => `postgresql://by_scram:${passwords}@127.0.0.1:${secure.port}`
   expect(await made(text(`newer%0A${right}`))).toBe('TLS')
@@ -103,10 +103,13 @@ describe('sslmode', () => {
   const outcomes = {
     'server with TLS': ['plain', 'plain', 'TLS', 'TLS', 'TLS', 'TLS'],
     'server without': ['plain', 'plain', 'plain', 'refused', 'refused', 'refused'],
-    'role that must use TLS': ['refused', 'TLS', 'TLS', 'TLS', 'TLS', 'TLS'],
-    'role that must not': ['plain', 'plain', 'plain', 'refused', 'refused', 'refused'],
+    'a role that must use TLS': ['refused', 'TLS', 'TLS', 'TLS', 'TLS', 'TLS'],
+    'a role that must not use TLS': ['plain', 'plain', 'plain', 'refused', 'refused', 'refused'],
   }
-  const users = { 'role that must use TLS': 'tls_only', 'role that must not': 'plain_only' } as Record<string, string>
+  const users = { 'a role that must use TLS': 'tls_only', 'a role that must not use TLS': 'plain_only' } as Record<
+    string,
+    string
+  >
 
   for (const [name, expected] of Object.entries(outcomes)) {
     test.each(all.map((mode, index) => [mode, expected[index]]))(`with a ${name}: %s is %s`, async (mode, outcome) => {
@@ -116,7 +119,7 @@ describe('sslmode', () => {
     })
   }
 
-  test('is prefer by default, and may be set in the environment', async () => {
+  test('is prefer by default, and can be set in the environment', async () => {
     expect(await made(`postgresql://postgres@127.0.0.1:${secure.port}`)).toBe('TLS')
     expect(await made(`postgresql://postgres@127.0.0.1:${plain.port}`)).toBe('plain')
     const required = made(`postgresql://postgres@127.0.0.1:${plain.port}`, { PGSSLMODE: 'require' })
@@ -141,14 +144,14 @@ describe('sslmode', () => {
     await expect(made(text)).rejects.toThrow(reason)
   })
 
-  test('verify-full trusts public authorities by default, and so no private one', async () => {
+  test('verify-full trusts public authorities by default, so it trusts no private authority', async () => {
     for (const more of ['', 'sslrootcert=system']) {
       await expect(made(at(secure, `user=postgres sslmode=verify-full ${more}`))).rejects.toThrow(/certificate/)
     }
     expect(await made(at(secure, `user=postgres sslmode=verify-full ${root()}`, '127.0.0.1'))).toBe('TLS')
   })
 
-  test.each(['require', 'prefer', 'verify-ca'])('%s with authorities verifies them', async mode => {
+  test.each(['require', 'prefer', 'verify-ca'])('%s verifies the certificate if there are authorities', async mode => {
     const text = at(secure, `user=postgres sslmode=${mode} sslrootcert=${file('other-ca.crt')}`)
     await expect(made(text)).rejects.toThrow(/certificate/)
   })
@@ -158,7 +161,7 @@ describe('sslmode', () => {
     await expect(made(text)).rejects.toThrow(/^sslrootcert names a file that cannot be read: ENOENT/)
   })
 
-  test('does not matter for a Unix socket', async () => {
+  test('is ignored for a Unix socket', async () => {
     const text = `postgresql://postgres@/?host=${encodeURIComponent(file('socket'))}&port=${secure.port}&sslmode=require`
     expect(await made(text)).toBe('plain')
   })
@@ -171,13 +174,13 @@ describe('a client certificate', () => {
       `user=by_certificate sslmode=verify-full ${root()} sslcert=${file(`${name}.crt`)} sslkey=${file(`${name}.key`)}`,
     )
 
-  test('logs in if it is from the right authority', async () => {
+  test('logs in if the right authority signed it', async () => {
     expect(await made(certified('client'))).toBe('TLS')
     await expect(made(certified('stranger'))).rejects.toThrow(/unknown ca|certificate/i)
     await expect(made(at(secure, 'user=by_certificate sslmode=require'))).rejects.toThrow(/valid client certificate/)
   })
 
-  test('that is missing is reported although prefer has also tried without TLS', async () => {
+  test('that is missing is reported, although prefer has also tried without TLS', async () => {
     await expect(made(at(secure, 'user=by_certificate'))).rejects.toThrow(/valid client certificate.*no encryption/)
   })
 })
@@ -186,7 +189,7 @@ describe('a password', () => {
   const environment = { PGHOST: '127.0.0.1', PGUSER: 'by_scram' }
   const here = () => ({ ...environment, PGPORT: String(secure.port) })
 
-  test('may be in the URI, in PGPASSWORD or in a file', async () => {
+  test('can be in the URI, in PGPASSWORD or in a file', async () => {
     writeFileSync(file('pass'), `127.0.0.1:*:postgres:by_scram:${password.replace(/[\\:]/g, '\\$&')}\n`, {
       mode: 0o600,
     })
@@ -197,7 +200,7 @@ describe('a password', () => {
     expect(await made(`postgresql://?passfile=${encodeURIComponent(file('pass'))}`, here())).toBe('TLS')
   })
 
-  test('that is wrong or missing is reported, but its value is not', async () => {
+  test('that is wrong or missing is reported without its value', async () => {
     const wrong = made(`postgresql://by_scram:Wrong1@127.0.0.1:${secure.port}`)
     await expect(wrong).rejects.toMatchObject({ sqlState: '28P01', message: expect.not.stringContaining('Wrong1') })
     const missing = made('postgresql://', { ...here(), PGPASSFILE: file('none') })
@@ -223,7 +226,7 @@ describe('channel_binding=require', () => {
 })
 
 describe('a malicious server', () => {
-  /** Answers a request for TLS with one byte; returns what it then receives, and sends the reply. */
+  /** Answers a TLS request with one byte. Returns the bytes that arrive next, and sends the reply. */
   async function liar(answer: 'S' | 'N', authentication?: Buffer): Promise<{ port: number; received: () => Buffer }> {
     let received = Buffer.alloc(0)
     const secrets = createSecureContext({ cert: server.cert, key: server.key })
@@ -243,7 +246,7 @@ describe('a malicious server', () => {
     }).listen(0, '127.0.0.1')
     await new Promise(resolve => listener.once('listening', resolve))
     onTestFinished(() => void listener.close())
-    const { port } = listener.address() as AddressInfo // The address of a TCP server.
+    const { port } = listener.address() as AddressInfo // The server listens on a TCP address.
     return { port, received: () => received }
   }
   const text = (port: number, more: string) =>
@@ -284,7 +287,7 @@ describe('several hosts', () => {
     await expect(made(hosts(closed, '127.0.0.1:2'))).rejects.toThrow(/127\.0\.0\.1:1: .*; 127\.0\.0\.1:2: /)
   })
 
-  test('stop at the first that refuses the login', async () => {
+  test('are not tried after a host that refuses the login', async () => {
     const list = hosts(`127.0.0.1:${plain.port}`, `127.0.0.1:${secure.port}`)
     await expect(made(list)).rejects.toMatchObject({ sqlState: '28000' })
   })
@@ -297,7 +300,7 @@ describe('several hosts', () => {
     }).listen(0, '127.0.0.1')
     await new Promise(resolve => silent.once('listening', resolve))
     onTestFinished(() => void silent.close())
-    const { port } = silent.address() as AddressInfo // The address of a TCP server.
+    const { port } = silent.address() as AddressInfo // The server listens on a TCP address.
     const more = 'target_session_attrs=primary&connect_timeout=1'
     const list = `postgresql://postgres@127.0.0.1:${port},127.0.0.1:${plain.port}`
     expect(await made(`${list}?${more}&sslmode=disable`)).toBe('plain')
@@ -316,7 +319,7 @@ describe('several hosts', () => {
   })
 })
 
-test('a query is cancelled over verified TLS', async () => {
+test('the service cancels a query over verified TLS', async () => {
   const connection = await Connection.open(
     connectionAddress(at(secure, `user=postgres dbname=postgres sslmode=verify-full ${root()}`)),
     () => 0,
@@ -331,7 +334,7 @@ test('a query is cancelled over verified TLS', async () => {
   await expect(sleeping).rejects.toMatchObject({ sqlState: '57014' })
 })
 
-test('an expired certificate is refused if it is verified', async () => {
+test('verification refuses an expired certificate', async () => {
   writeFileSync(file('server.crt'), expired.cert)
   writeFileSync(file('server.key'), expired.key)
   await secure.run('SELECT pg_reload_conf()')
@@ -346,7 +349,7 @@ test('an expired certificate is refused if it is verified', async () => {
   expect(await made(at(secure, 'user=postgres sslmode=require'))).toBe('TLS')
 })
 
-test('prefer-standby uses a standby at any position in the list, and any server if there is none', async () => {
+test('prefer-standby uses a standby at any position in the list, and any server if there is no standby', async () => {
   const text = `postgresql://postgres@127.0.0.1:${secure.port},127.0.0.1:${plain.port}?target_session_attrs=prefer-standby`
   expect(await made(text)).toBe('TLS')
   await plain.crash()

@@ -1,7 +1,6 @@
 /**
- * Connects to Postgres: tries hosts in order, with TLS and without, as the address specifies. Returns `pg`'s connected
- * client. Only the modes `allow` and `prefer` talk to a server without TLS, except through a Unix socket, which cannot
- * be eavesdropped.
+ * Connects to Postgres. Tries the hosts in order, with or without TLS, as the address specifies. Returns `pg`'s
+ * connected client. Over a network, only the modes `allow` and `prefer` talk to a server without TLS.
  */
 import { readFileSync } from 'node:fs'
 import { isIP, type Socket } from 'node:net'
@@ -13,7 +12,7 @@ import { ConnectionFailure } from './errors.ts'
 import { readPasswordFile } from './passfile.ts'
 
 /**
- * The caller closes it and handles its errors.
+ * The caller closes the client and handles its errors.
  * @throws ConnectionFailure
  */
 export async function connect(address: Address): Promise<pg.Client> {
@@ -26,7 +25,7 @@ export async function connect(address: Address): Promise<pg.Client> {
   return await connectToFirst({ ...address, sessionAttributes: 'any' })
 }
 
-/** A client that one host refuses is not tried at the others; a server that is starting up counts as unreachable. */
+/** If one host refuses the login, the other hosts are not tried. A server that starts counts as unreachable. */
 const isRefusal = ({ sqlState }: ConnectionFailure): boolean => sqlState !== undefined && sqlState !== '57P03'
 
 async function connectToFirst(address: Address): Promise<pg.Client> {
@@ -58,7 +57,7 @@ export async function withClient<T>(address: Address, work: (client: pg.Client) 
   }
 }
 
-/** Whether to use TLS, and what to try if that is refused. */
+/** Whether to use TLS, and what to try if the server refuses that. */
 const encryptions: Record<SslMode, readonly [boolean, boolean?]> = {
   disable: [false],
   allow: [false, true],
@@ -68,7 +67,7 @@ const encryptions: Record<SslMode, readonly [boolean, boolean?]> = {
   'verify-full': [true],
 }
 
-/** Several passwords are tried in order: during a rotation, Postgres accepts either of two. */
+/** Tries several passwords in order: during a rotation, Postgres accepts one of two. */
 async function connectTo(address: Address, host: Host): Promise<pg.Client> {
   const passwords = address.password?.split('\n').filter(one => one !== '') ?? []
   for (const password of passwords.slice(0, -1)) {
@@ -103,8 +102,8 @@ const isSocket = ({ address }: Host): boolean => address.startsWith('/')
 /** `pg`'s error for a server without TLS. */
 const noTls = 'The server does not support SSL connections'
 /**
- * Whether a server may accept this client with the other TLS choice: it has no TLS, or pg_hba.conf has no line for this
- * one (28000).
+ * Whether a server may accept this client with the other TLS choice: the server has no TLS, or its pg_hba.conf has no
+ * line for this choice (28000).
  */
 const refusesEncryption = ({ message, sqlState }: ConnectionFailure): boolean =>
   sqlState === '28000' || message === noTls
@@ -137,7 +136,7 @@ async function attempt(address: Address, host: Host, isEncrypted: boolean): Prom
     await inTime(checkSession(client, address.sessionAttributes), address.connectTimeoutMs)
     return client
   } catch (error) {
-    // A server that does not respond does not end the connection either.
+    // A server that does not respond does not end the connection, either.
     if (error instanceof Late) (client as (pg.Client & Insides) | undefined)?.connection.stream.destroy()
     client?.end().catch(() => {})
     throw failureOf(error)
@@ -154,12 +153,12 @@ function passwordFor({ password, passwordFile, user, database }: Address, { name
   return found
 }
 
-/** Files are read for each connection, so that renewed certificates are used. */
+/** The files are read for each connection, so that renewed certificates are used. */
 function tlsOptions({ tls }: Address, { name }: Host): ConnectionOptions {
   const { mode, rootFile, certificateFile, keyFile, keyPassword, leastVersion } = tls
   return {
     host: name,
-    // RFC 6066 section 3: names only.
+    // RFC 6066, section 3, allows only names.
     ...(isIP(name) === 0 ? { servername: name } : {}),
     minVersion: leastVersion,
     rejectUnauthorized: mode === 'verify-full' || rootFile !== undefined,
@@ -187,7 +186,7 @@ class Late extends Error {}
 async function inTime(work: Promise<void>, ms: number): Promise<void> {
   const { promise, reject } = Promise.withResolvers<never>()
   const timer = setTimeout(() => reject(new Late(`did not report which kind of server it is within ${ms} ms`)), ms)
-  // After the timeout no caller handles this failure.
+  // After the timeout, no caller handles this failure.
   work.catch(() => {})
   try {
     await Promise.race([work, promise])
@@ -209,10 +208,10 @@ async function checkSession(client: pg.Client, wanted: SessionAttributes): Promi
   if (!found[wanted]) throw new Error(`the session is not ${wanted}, which target_session_attrs requires`)
 }
 
-/** Converts errors of Node, `pg` and Postgres to one type; their messages contain no secrets. */
+/** Converts errors of Node, `pg` and Postgres to one type. Their messages contain no secrets. */
 function failureOf(error: unknown): ConnectionFailure {
   if (error instanceof ConnectionFailure) return error
-  const { message, code } = error as Error & { code?: unknown } // Errors thrown here are from Node, pg, or this module.
+  const { message, code } = error as Error & { code?: unknown } // Errors that are thrown here come from Node, pg, or this module.
   const isSqlState = typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code)
   return new ConnectionFailure(message || String(code), isSqlState ? code : undefined, error)
 }

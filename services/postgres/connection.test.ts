@@ -1,6 +1,6 @@
 /**
- * Isolation on a connection: between runs, and between its prepared statements and those of functions. Against a real
- * Postgres.
+ * Isolation on a connection, against a real Postgres: between runs, and between the connection's prepared statements
+ * and those of functions.
  */
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
@@ -48,13 +48,13 @@ describe('a connection', () => {
     await expect(connection.run([failing], true)).rejects.toThrow()
     for (let round = 0; round < 400; round++) {
       await connection.run([step(`SELECT ${round}`)], true)
-      // The first statement is cached; the second would replace another, and is never reached.
+      // The first statement is cached. The second would replace another one, but the run does not reach it.
       await expect(connection.run([failing, step(`SELECT -${round}`)], true)).rejects.toThrow()
     }
     expect(Number(await cell(connection, false, preparedCount))).toBeLessThanOrEqual(300)
   })
 
-  test('prepares a statement once that appears twice in a run', async () => {
+  test('prepares a statement only once if a run contains it twice', async () => {
     const connection = await open()
     const same = step('SELECT 1')
     await connection.run([same, same], true)
@@ -102,7 +102,7 @@ describe('a connection', () => {
     },
   )
 
-  test('is closed if a function has taken one of its statement names', async () => {
+  test('is closed if a function has used one of its statement names', async () => {
     const connection = await open()
     await connection.run([step('SELECT 1')], true)
     const next = (await cell(connection, false, preparedName)).replace(/1$/, '2')

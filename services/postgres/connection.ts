@@ -1,7 +1,7 @@
 /**
- * One connection to Postgres. `pg` opens it (TLS, authentication); afterwards this module handles the bytes. A
- * request's statements are sent together with one Sync, and the result contains the cells as undecoded bytes. Short
- * runs of several requests can be pipelined.
+ * One connection to Postgres. `pg` opens it (TLS, authentication). Afterwards this module handles the bytes. It sends a
+ * request's statements together with one Sync, and the result contains the cells as undecoded bytes. It can pipeline
+ * short runs of several requests.
  */
 import type { Socket } from 'node:net'
 import type pg from 'pg'
@@ -19,12 +19,12 @@ import type { TextRows } from './text-rows.ts'
 /** The part of `pg`'s client that its types do not declare. */
 type Insides = Backend & { connection: { stream: Socket } }
 
-/** Message type of ReadyForQuery. */
+/** The message type of ReadyForQuery. */
 const readyForQuery = 0x5a
 const checkIntervalMs = 10
 /** A cancel request that arrives before its query is lost. */
 const cancelAgainMs = 500
-/** Row limit of a run that shares the connection: larger results need a connection of their own. */
+/** The row limit of a run that shares the connection. Larger results need a connection of their own. */
 export const maximumSharedBytes = 262_144
 export class Connection {
   readonly openedAt: number
@@ -34,27 +34,27 @@ export class Connection {
   readonly #prepared = new PreparedStatements()
   #isLost = false
   readonly #onEnd: (connection: Connection) => void
-  /** Runs in progress: the first is running, and those behind it share the connection. */
+  /** The runs in progress. The first run is running, and the runs behind it share the connection. */
   readonly #queue: Run[] = []
-  /** Shared runs to send together at the end of this turn. */
+  /** Shared runs that are sent together at the end of this turn. */
   readonly #unsent: Buffer[] = []
   #watch: NodeJS.Timeout | undefined
-  /** A cancel request is in progress; it would also cancel any later run. */
+  /** A cancel request is in progress. It would also cancel any later run. */
   #isAbandoned = false
   #sharedRuns: SharedRuns | undefined
   #ended: Error | undefined
-  /** Rows returned or written by each statement of the last run, by command tag. */
+  /** How many rows each statement of the last run returned or wrote, by its command tag. */
   affected: readonly number[] = []
-  /** Columns of each described statement of the last run. */
+  /** The columns of each described statement of the last run. */
   fields: readonly (readonly Field[])[] = []
   #texts: readonly TextRows[] = []
-  /** Whether the last run was ended, with the connection, because its rows were too large. */
+  /** Whether the last run and the connection were ended because the run's rows were too large. */
   isTruncated = false
-  /** From the last ReadyForQuery: idle, in a transaction, or in a failed transaction. */
+  /** The state in the last ReadyForQuery: idle, in a transaction, or in a failed transaction. */
   transaction: 'idle' | 'open' | 'failed' = 'idle'
 
   private constructor(client: pg.Client, now: number, onEnd: (connection: Connection) => void) {
-    // The only dependency on pg's internals: the version is pinned, and tested.
+    // This is the only dependency on pg's internals. The version is pinned, and a test covers this.
     this.#insides = client as unknown as Insides
     this.#socket = this.#insides.connection.stream
     this.openedAt = now
@@ -85,7 +85,10 @@ export class Connection {
     return new Connection(await connect(address), now(), onEnd)
   }
 
-  /** Text rows of each statement of the last run. They are moved to the caller: an idle connection retains none. */
+  /**
+   * The rows of each statement of the last run whose rows are text. The caller takes them over, so that an idle
+   * connection retains none.
+   */
   takeTexts(): readonly TextRows[] {
     const texts = this.#texts
     this.#texts = []
@@ -96,7 +99,7 @@ export class Connection {
     return this.#queue.length === 0 && this.transaction === 'idle' && !this.#isUnusable
   }
 
-  /** No further run may start here. */
+  /** No further run may start on this connection. */
   get #isUnusable(): boolean {
     return this.#ended !== undefined || this.#isLost || this.#isAbandoned
   }
@@ -105,12 +108,12 @@ export class Connection {
     return this.#queue[0]
   }
 
-  /** Of the step whose rows are arriving. */
+  /** The sink of the step whose rows arrive now. */
   get #sink(): RowSink | undefined {
     return this.#running?.sink
   }
 
-  /** Stops reading until `resume`: Postgres waits when the socket buffers are full. */
+  /** Stops reading until `resume`. Postgres waits when the socket buffers are full. */
   pause(): void {
     this.#socket.pause()
   }
@@ -120,10 +123,10 @@ export class Connection {
   }
 
   /**
-   * Runs statements in order in one round trip: as one transaction, unless they begin and end one themselves.
-   * `prepared` caches them. If the rows exceed `maximumBytes`, the result contains the rows before, with `isTruncated`, and
-   * the connection is closed: uncommitted changes are never committed.
-   * @throws DatabaseError of the first statement that fails; later ones do not run; ConnectionFailure
+   * Runs statements in order in one round trip: as one transaction, unless they begin and end a transaction themselves.
+   * `prepared`: caches them. If the rows exceed `maximumBytes`, the result contains the earlier rows and `isTruncated`,
+   * and the connection is closed. So uncommitted changes are never committed.
+   * @throws DatabaseError of the first statement that fails; later statements do not run; ConnectionFailure
    */
   run(steps: readonly Step[], prepared: boolean, maximumBytes = Number.POSITIVE_INFINITY): Promise<Rows> {
     if (this.#queue.length > 0) return Promise.reject(new Error('a connection runs one request at a time'))
@@ -131,16 +134,16 @@ export class Connection {
   }
 
   /**
-   * Whether a run of this expected duration may be queued behind the runs that share the connection; if a caller waits
-   * for exclusive use, only for a while.
+   * Whether a run of this expected duration may wait behind the runs that share the connection. If a caller waits for
+   * exclusive use, runs may join only for a while.
    */
   acceptsShared(expectedMs: number, isWaitedFor: boolean): boolean {
     return !this.#isUnusable && (this.#sharedRuns?.accepts(expectedMs, this.#queue, isWaitedFor) ?? false)
   }
 
   /**
-   * Starts sharing: several runs are queued, and are evicted if one before them takes longer than `slowMs` or leaves a
-   * transaction open. `onFree` is called once all have ended or the connection is closed.
+   * Starts sharing. Several runs are queued. If a run takes longer than `slowMs` or leaves a transaction open, the runs
+   * behind it are evicted. `onFree` is called once all runs have ended or the connection is closed.
    */
   share(onFree: () => void, slowMs: number): void {
     this.#sharedRuns = new SharedRuns(onFree, slowMs)
@@ -149,8 +152,8 @@ export class Connection {
   /**
    * Runs statements like `run`, behind other runs that share the connection. If the signal is aborted, throws its
    * reason, and cancels the query if no other run waits behind it.
-   * @throws Evicted if the run should be repeated elsewhere: an earlier run took long or closed the connection, or
-   * its rows are large
+   * @throws Evicted if the run should be repeated on another connection: an earlier run took long or closed the
+   *   connection, or this run's rows are large
    */
   async runShared(steps: readonly Step[], prepared: boolean, expectedMs: number, signal: AbortSignal): Promise<Taken> {
     if (signal.aborted) {
@@ -182,7 +185,7 @@ export class Connection {
     try {
       this.#write(steps, prepared, changes)
     } catch (error) {
-      // A partly sent request must be completed before the next one.
+      // A partly sent request must be completed before the next request.
       this.#writer.take()
       this.#prepared.end(changes)
       if (this.#queue.length === 0) this.#freed()
@@ -196,9 +199,7 @@ export class Connection {
     return run.taken
   }
 
-  /**
-   * All runs of one turn are sent in one write: the write, and waking Postgres, are most of the cost of a short run.
-   */
+  /** All runs of one turn are sent in one write. The write and waking Postgres are most of the cost of a short run. */
   #sendLater(pieces: readonly Buffer[]): void {
     if (this.#unsent.length === 0) setImmediate(() => this.#send(this.#unsent.splice(0)))
     for (const piece of pieces) {
@@ -210,7 +211,7 @@ export class Connection {
     if (this.#queue.length > 1) this.#watch ??= setTimeout(() => this.#checkFirst(), checkIntervalMs)
   }
 
-  /** No run may wait long behind another. */
+  /** No run may wait long behind another run. */
   #checkFirst(): void {
     this.#watch = undefined
     const [first, ...behind] = this.#queue
@@ -222,7 +223,8 @@ export class Connection {
   }
 
   /**
-   * They still run when their queue position is reached: sent messages cannot be withdrawn, and short reads do no harm.
+   * Evicted runs still run when Postgres reaches them, because sent messages cannot be withdrawn. They do no harm,
+   * because they are short reads.
    */
   #displace(behind: readonly Run[]): void {
     if (this.#sharedRuns !== undefined) this.#sharedRuns.isOver = true
@@ -281,13 +283,13 @@ export class Connection {
     this.#queue.shift()
     this.affected = running.affected
     this.fields = running.fields
-    // A shared run has its rows in its result: an idle connection retains none.
+    // A shared run has its rows in its result, so that an idle connection retains none.
     this.#texts = running.expectedMs === undefined ? running.texts : []
     const [next] = this.#queue
     if (next !== undefined) next.since = now
     this.#isLost ||= running.hasLostStatement
     running.finish(now)
-    // In a failed transaction no later run can execute until a rollback.
+    // In a failed transaction, no later run can execute until a rollback.
     if (this.transaction !== 'idle' && this.#sharedRuns !== undefined) this.#displace(this.#queue)
     if (this.#isAbandoned) this.close()
     else if (next === undefined) this.#freed()
@@ -334,7 +336,7 @@ export class Connection {
     cancel(this.#insides)
   }
 
-  /** Closes gracefully if idle. */
+  /** Closes gracefully if the connection is idle. */
   close(): void {
     if (this.#ended !== undefined) return
     if (this.#queue.length === 0) this.#socket.write(Buffer.from([0x58, 0, 0, 0, 4]))

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { Durations } from './durations.ts'
 
-test('a statement is short after a fast run, until it is slow for long', () => {
+test('a statement is short after a fast run, until it has been slow for long', () => {
   const durations = new Durations()
   expect(durations.ofShort('a')).toBeUndefined()
   durations.record('a', 3, 100)

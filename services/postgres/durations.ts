@@ -1,5 +1,5 @@
 /**
- * Measured durations of statements with small results. They decide only whether a statement may share a connection,
+ * Measured durations of statements with small results. They decide only whether a statement may share a connection, and
  * never its result.
  */
 import { SieveCache } from '../cache/sieve.ts'
@@ -7,16 +7,18 @@ import { SieveCache } from '../cache/sieve.ts'
 const maximumEntries = 2_000
 /** Longer statements are not recorded. */
 const longestText = 4_000
-/** Larger results, or longer runs, need a connection of their own. */
+/** Statements with larger results or longer runs need a connection of their own. */
 const smallBytes = 65_536
 const shortMs = 0.25
-/** Faster runs count at once, slower runs gradually: they may only have waited for a CPU. */
+/**
+ * The recorded duration follows faster runs at once, and slower runs gradually, because a slow run may only have waited for a CPU.
+ */
 const slowing = 0.005
 
 export class Durations {
   readonly #seen = new SieveCache<number>(maximumEntries)
 
-  /** In milliseconds; undefined if it is not known to be short. */
+  /** The duration in milliseconds. Undefined if the statement is not known to be short. */
   ofShort(text: string): number | undefined {
     const expected = text.length <= longestText ? this.#seen.get(text) : undefined
     return expected === undefined || expected > shortMs ? undefined : expected

@@ -1,8 +1,11 @@
 /** Errors between a service and Postgres. */
 
-/** No connection: it could not be opened, or it was closed while in use. */
+/** There is no connection: it could not be opened, or it was closed while in use. */
 export class ConnectionFailure extends Error {
-  /** SQLSTATE, if Postgres refused the connection, or would have because no password is set. */
+  /**
+   * The SQLSTATE, if Postgres refused the connection. Also set if no password is configured, because Postgres would
+   * refuse then.
+   */
   readonly sqlState: string | undefined
 
   constructor(message: string, sqlState?: string, cause?: unknown) {
@@ -21,8 +24,8 @@ export class AcquisitionTimeout extends Error {
 }
 
 /**
- * A run behind others on a shared connection should be repeated on its own connection. It may have run, so only
- * repeatable runs share a connection.
+ * The caller should repeat a run behind other runs of a shared connection on its own connection. The run may already
+ * have run, so only repeatable runs share a connection.
  */
 export class Evicted extends Error {
   constructor() {

@@ -1,7 +1,7 @@
 /**
- * Tables that a service creates in Postgres for its own records. They are created before the first statement, and again
- * if they disappear, for example after a restore from a backup without them. Several processes may create them
- * concurrently.
+ * Tables that a service creates in Postgres for its own records. The service creates them before its first statement,
+ * and again if they disappear: for example after a restore from a backup that does not contain them. Several processes
+ * may create them concurrently.
  */
 import { DatabaseError } from '../../wire/errors.ts'
 import { type Address, connectionAddress } from './address.ts'
@@ -10,11 +10,11 @@ import type { Row, Step } from './run.ts'
 import { transact } from './transact.ts'
 
 const statementMs = 10_000
-/** Postgres's own statement timeout. A connection without a response for longer is closed. */
+/** The statement timeout in Postgres. A connection without a response for longer than this is closed. */
 const silenceMs = 5_000
 const limits = { acquisitionTimeoutMs: 5_000, maximumLifetimeMs: 1_800_000, maximumIdleMs: 30_000 }
 const undefinedTable = '42P01'
-/** An arbitrary lock number, used only for creating tables. */
+/** An arbitrary lock number that is used only for creating tables. */
 const creationLock = 'SELECT pg_advisory_xact_lock(7305814)'
 
 export type OwnStatementOf = { readonly text: string; readonly values: readonly (string | number)[] }
@@ -23,8 +23,8 @@ type Result = { readonly rows: readonly Row[]; readonly affected: number }
 type Beside = { readonly password?: string | undefined; readonly sslrootcert?: string | undefined }
 
 /**
- * The address from a URL and the settings next to it. Passwords next to it replace the URL's. Environment variables of
- * Postgres are ignored, since they are for other databases.
+ * The address from a URL and the settings next to it. A password in these settings replaces the URL's password.
+ * Environment variables of Postgres are ignored, since they are for other databases.
  * @throws AddressError
  */
 export function ownAddress(url: string, { password, sslrootcert }: Beside): Address {
@@ -36,7 +36,7 @@ type OwnTablesSettings = {
   readonly address: Address
   readonly applicationName: string
   readonly definitions: readonly string[]
-  /** Maximum number of connections. */
+  /** The maximum number of connections. */
   readonly size: number
 }
 
@@ -65,7 +65,10 @@ export class OwnTables {
     return this.#created
   }
 
-  /** Runs statements in one transaction. @returns the result of the last one @throws what `Pool.acquire` throws; DatabaseError */
+  /**
+   * Runs statements in one transaction. @returns the result of the last statement @throws what `Pool.acquire` throws;
+   * DatabaseError
+   */
   async run(...statements: readonly OwnStatementOf[]): Promise<Result> {
     const steps = statements.map(stepOf)
     await this.create()

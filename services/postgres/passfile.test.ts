@@ -22,7 +22,7 @@ test('the first matching line has the password', () => {
   expect(passwordIn('*:*:*:*:', wanted)).toBeUndefined()
 })
 
-test('a file that other users may read is refused, and a missing file has no password', () => {
+test('a file that other users can read is refused, and a missing file has no password', () => {
   const directory = mkdtempSync(join(tmpdir(), 'espalier-passfile-'))
   onTestFinished(() => rmSync(directory, { recursive: true }))
   const [open, own] = [join(directory, 'open'), join(directory, 'own')]

@@ -1,13 +1,13 @@
 /**
- * Password files like libpq's (Postgres manual section 32.16): lines of host:port:database:user:password, of which the
- * first match counts.
+ * Password files like libpq's (Postgres manual, section 32.16). A line is host:port:database:user:password, and the
+ * first matching line is used.
  */
 import { readFileSync, statSync } from 'node:fs'
 import type { Address, Host } from './address.ts'
 
 type Wanted = Pick<Host, 'name' | 'port'> & Pick<Address, 'database' | 'user'>
 
-/** Finds the password in the text of such a file; `*` matches everything, a backslash escapes the next character. */
+/** Finds the password in the text of such a file. `*` matches everything. A backslash escapes the next character. */
 export function passwordIn(text: string, { name, port, database, user }: Wanted): string | undefined {
   const host = name.startsWith('/') ? ['localhost', name] : [name]
   const wanted = [host, [String(port)], [database], [user]]
@@ -23,8 +23,8 @@ export function passwordIn(text: string, { name, port, database, user }: Wanted)
 const plain = (field: string): string => field.replace(/\\(.)/g, '$1')
 
 /**
- * The password in a file for this host; undefined if the file does not exist.
- * @throws Error if other users may read it; libpq ignores such a file too
+ * The password for this host in a file. Undefined if the file does not exist.
+ * @throws Error if other users may read the file; libpq ignores such a file, too
  */
 export function readPasswordFile(path: string, wanted: Wanted): string | undefined {
   const found = statSync(path, { throwIfNoEntry: false })

@@ -77,7 +77,7 @@ describe('the pool', () => {
     await expect(pool.acquire()).rejects.toBeInstanceOf(AcquisitionTimeout)
   })
 
-  test('replaces an old connection, and one left in a transaction', async () => {
+  test('replaces an old connection, and a connection that was left in a transaction', async () => {
     const pool = open({ size: 1, maximumLifetimeMs: 1_000 })
     const first = await pool.acquire()
     const was = await pid(first)
@@ -102,7 +102,7 @@ describe('the pool', () => {
     time += 1_000
     await expect.poll(() => pool.figures).toMatchObject({ open: 2, idle: 2 })
     time += 5_000
-    // Connections that are too old are replaced.
+    // The pool replaces connections that are too old.
     await expect
       .poll(async () => {
         const now = await Promise.all([pool.acquire(), pool.acquire()])
@@ -116,7 +116,7 @@ describe('the pool', () => {
     await expect.poll(() => pool.figures.open).toBe(0)
   })
 
-  test('opens its minimum once Postgres can be reached, and fails no request for it', async () => {
+  test('opens its minimum once it can reach Postgres, and fails no request because of that', async () => {
     const address = connectionAddress(`postgresql://postgres@127.0.0.1:${await freePort()}/postgres`)
     const pool = open({ address, checkMs: 20 })
     pool.keep(2)
@@ -217,7 +217,7 @@ describe('a connection', () => {
     const connection = await take()
     const sleeping = connection.run([{ text: 'SELECT pg_sleep(60)', values: [] }], true)
     const cancelled = expect(sleeping).rejects.toMatchObject({ sqlState: '57014' })
-    // The query may not have begun yet: an early cancel request has no effect.
+    // The query may not have begun yet. An early cancel request has no effect.
     const again = setInterval(() => connection.cancel(), 50)
     await cancelled
     clearInterval(again)

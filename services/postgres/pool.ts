@@ -1,5 +1,6 @@
 /**
- * The connections of one worker: limited in number, opened on demand, assigned to the request that has waited longest.
+ * The connections of one worker. Their number is limited, and they are opened on demand. A free connection goes to the
+ * request that has waited longest.
  */
 import type { Address } from './address.ts'
 import { Connection } from './connection.ts'
@@ -11,22 +12,22 @@ export type PoolSettings = {
   readonly size: number
   /** How long a request waits for a connection. */
   readonly acquisitionTimeoutMs: number
-  /** Maximum age of a connection. */
+  /** The maximum age of a connection. */
   readonly maximumLifetimeMs: number
-  /** Maximum idle time of a connection. */
+  /** The maximum idle time of a connection. */
   readonly maximumIdleMs: number
-  /** How often idle connections are checked and the minimum is opened; default 30 s. */
+  /** How often the pool checks idle connections and opens the minimum. Default: 30 s. */
   readonly checkMs?: number
-  /** If a run takes longer, the runs behind it on its connection are evicted; default 20. */
+  /** If a run takes longer than this, the runs behind it on its connection are evicted. Default: 20. */
   readonly slowMs?: number
-  /** How long a cancelled run may continue before its connection is closed; default 10 s. */
+  /** How long a cancelled run may continue before its connection is closed. Default: 10 s. */
   readonly silenceMs?: number
 }
 
 /** A network that drops all packets reports no error for hours. */
 const usualSilenceMs = 10_000
 
-/** Threshold of shared connections. */
+/** The default of `slowMs`. */
 const usualSlowMs = 20
 /** How long sharing pauses after a run was evicted. */
 const aloneMs = 1_000
@@ -42,16 +43,16 @@ export type PoolFigures = { size: number; open: number; idle: number; waiting: n
 export class Pool {
   readonly #settings: PoolSettings
   readonly #now: () => number
-  /** The most recently used one is used next, so that surplus connections become idle for long. */
+  /** The most recently used connection is used next, so that surplus connections become idle for long. */
   readonly #idle: Idle[] = []
   readonly #waiters: Waiter[] = []
   readonly #open = new Set<Connection>()
   readonly #sweep: NodeJS.Timeout
-  /** The last shared connection. */
+  /** The connection that was shared last. */
   #shared: Connection | undefined
   #aloneUntil = Number.NEGATIVE_INFINITY
   #opening = 0
-  /** Connections kept open while unused. */
+  /** How many connections stay open while they are unused. */
   #minimum = 0
   #timeouts = 0
   #isClosed = false
@@ -76,11 +77,11 @@ export class Pool {
   }
 
   /**
-   * Returns an idle connection; call `release` afterwards.
+   * Returns an idle connection. The caller calls `release` afterwards.
    * @throws AcquisitionTimeout, ConnectionFailure
    */
   acquire(): Promise<Connection> {
-    // No further connections are opened.
+    // The pool opens no further connections.
     if (this.#isClosed) return Promise.reject(new AcquisitionTimeout())
     for (let idle = this.#idle.pop(); idle !== undefined; idle = this.#idle.pop()) {
       if (idle.connection.isUsable && !this.#isOld(idle.connection)) return Promise.resolve(idle.connection)
@@ -99,7 +100,8 @@ export class Pool {
   }
 
   /**
-   * Takes a connection back, for the next waiting request or as idle. One with an open transaction or run is closed.
+   * Takes a connection back, for the next waiting request or as idle. Closes a connection with an open transaction or
+   * run.
    */
   release(connection: Connection): void {
     if (!connection.isUsable || this.#isClosed || this.#isOld(connection)) {
@@ -112,9 +114,10 @@ export class Pool {
   }
 
   /**
-   * Runs a short, repeatable run on a connection that may be shared. `expectedMs`: its expected duration in Postgres.
-   * @throws what `acquire` throws, DatabaseError, ConnectionFailure; Evicted if it should run on its own connection;
-   * the signal's reason
+   * Runs a short, repeatable run on a connection that other runs may share. `expectedMs`: the run's expected duration
+   * in Postgres.
+   * @throws what `acquire` throws, DatabaseError, ConnectionFailure; Evicted if the run should be repeated on its own
+   *   connection; the signal's reason
    */
   async runShared(steps: readonly Step[], prepared: boolean, expectedMs: number, signal: AbortSignal): Promise<Taken> {
     if (performance.now() < this.#aloneUntil) throw new Evicted()
@@ -138,9 +141,7 @@ export class Pool {
     return connection.runShared(steps, prepared, expectedMs, signal)
   }
 
-  /**
-   * Closes a connection that does not stop in time, and all idle ones: if the network is silent, they are affected too.
-   */
+  /** Closes a connection that does not stop in time, and all idle connections: a silent network affects these, too. */
   giveUpLater(connection: Connection): NodeJS.Timeout {
     return setTimeout(() => {
       for (const idle of this.#idle.splice(0)) this.#drop(idle.connection)
@@ -148,13 +149,13 @@ export class Pool {
     }, this.#settings.silenceMs ?? usualSilenceMs)
   }
 
-  /** Sets the minimum of open connections, limited by the size. A failed one is retried at the next check. */
+  /** Sets the minimum of open connections, at most the pool's size. If opening fails, the next check retries. */
   keep(minimum: number): void {
     this.#minimum = Math.min(minimum, this.#settings.size)
     this.#openSpares()
   }
 
-  /** Refuses waiting requests and closes idle connections; those in use are closed when they are released. */
+  /** Refuses waiting requests and closes idle connections. Connections in use are closed when they are released. */
   close(): void {
     this.#isClosed = true
     clearInterval(this.#sweep)
@@ -199,7 +200,7 @@ export class Pool {
     }
   }
 
-  /** Opens connections for waiting requests, within the size. */
+  /** Opens connections for waiting requests, within the pool's size. */
   #openMore(): void {
     while (
       this.#opening < this.#waiters.length &&
@@ -211,7 +212,7 @@ export class Pool {
     }
   }
 
-  /** `isSpare`: no request waits for it. */
+  /** `isSpare`: no request waits for the connection. */
   async #openOne(isSpare = false): Promise<void> {
     try {
       const connection = await Connection.open(this.#settings.address, this.#now, ended => this.#ended(ended))
@@ -220,14 +221,14 @@ export class Pool {
       this.release(connection)
     } catch (error) {
       this.#opening--
-      // Postgres has no free connection slots: the open connections serve all waiting requests in order.
+      // Postgres has no free connection slots. The open connections serve all waiting requests in order.
       if (error instanceof ConnectionFailure && error.sqlState === '53300' && this.#open.size > 0) return
       if (isSpare) {
-        // A request that arrived meanwhile has counted on this one.
+        // A request that arrived meanwhile relies on this connection attempt.
         this.#openMore()
         return
       }
-      // The longest waiting request fails; the attempts of the others continue.
+      // The longest waiting request fails. Connection attempts for other requests continue.
       this.#nextWaiter()?.reject(error instanceof Error ? error : new Error(String(error)))
       this.#openMore()
     }

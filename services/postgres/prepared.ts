@@ -1,23 +1,23 @@
 /**
- * The prepared statements of one connection. Their number and length are limited, names are never reused, and unused
+ * The prepared statements of one connection. Their number and length are limited, and names are never reused. Unused
  * statements are closed, even if an error skipped the close.
  */
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { MessageWriter } from '../../wire/messages.ts'
 
-/** Prepared statements on a connection. */
+/** The maximum prepared statements on a connection. */
 const maximumPrepared = 300
-/** Their total text in characters: Postgres needs about fifty times the length of a statement. */
+/** The maximum total text in characters. Postgres needs about fifty times the length of a statement. */
 const maximumPreparedText = 524_288
 
-/** Parse and Close messages of a run that Postgres has not confirmed. */
+/** The Parse and Close messages of a run that Postgres has not confirmed. */
 export type Changes = { readonly preparing: { text: string; name: string }[]; readonly closing: string[] }
 
 export class PreparedStatements {
-  /** Names that the next run closes. */
+  /** The names that the next run closes. */
   readonly #surplus: string[] = []
-  /** Names by text. */
+  /** The names by text. */
   readonly #known = new LRUCache<string, string>({
     max: maximumPrepared,
     maxSize: maximumPreparedText,
@@ -25,7 +25,7 @@ export class PreparedStatements {
     sizeCalculation: (_, text) => text.length + 1,
     dispose: name => this.#surplus.push(name),
   })
-  /** A pooler may share a session among clients: a name that one prepares must be unique among all. */
+  /** A pooler may share a session among clients, so a prepared name must be unique among all clients. */
   readonly #prefix = `s${randomBytes(8).toString('hex')}_`
   #names = 0
 
@@ -36,7 +36,7 @@ export class PreparedStatements {
     return { preparing: [], closing }
   }
 
-  /** The name to bind. Prepares the statement if it is unknown. */
+  /** Returns the name to bind. Prepares the statement if it is unknown. */
   use(text: string, isCached: boolean, writer: MessageWriter, { preparing }: Changes): string {
     const canBeCached = isCached && text.length < maximumPreparedText
     const known = canBeCached ? this.#known.get(text) : undefined
@@ -47,7 +47,7 @@ export class PreparedStatements {
     return name
   }
 
-  /** ParseComplete. */
+  /** Postgres sent ParseComplete. */
   prepared({ preparing }: Changes): void {
     const made = preparing.shift()
     if (made === undefined || made.name === '') return
@@ -55,12 +55,12 @@ export class PreparedStatements {
     else this.#known.set(made.text, made.name)
   }
 
-  /** CloseComplete. */
+  /** Postgres sent CloseComplete. */
   closed({ closing }: Changes): void {
     closing.shift()
   }
 
-  /** Ends a run. The next one repeats the closes that were not confirmed. */
+  /** Ends a run. The next run repeats the closes that were not confirmed. */
   end({ closing }: Changes): void {
     this.#surplus.push(...closing)
   }

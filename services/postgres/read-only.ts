@@ -1,6 +1,6 @@
 /**
- * Runs statements of this program so that they change nothing: in one READ ONLY transaction on one snapshot, which is
- * never committed. `readOnly` is for the statements of a request, and limits their time and size. `withSnapshot` is for
+ * Runs this program's own statements so that they change nothing: in one READ ONLY transaction on one snapshot, which
+ * is never committed. `readOnly` is for a request's statements, and limits their time and size. `withSnapshot` is for
  * the service's own reads.
  */
 import type { Field } from '../../wire/messages.ts'
@@ -17,7 +17,7 @@ type OwnRows = {
   readonly rows: readonly (readonly (string | null)[])[]
 }
 
-/** Not prepared: a tag changes its text each time. */
+/** The statement is not prepared, because a tag changes its text each time. */
 const stepOf = ({ text, values = [] }: OwnStatement): Step => ({
   text,
   values: values.map(value => (value === null ? null : String(value))),
@@ -27,7 +27,7 @@ const stepOf = ({ text, values = [] }: OwnStatement): Step => ({
 })
 
 /**
- * Returns the rows of each statement, or undefined if they exceed `maximumBytes`: a part of them could be mistaken for
+ * Returns the rows of each statement. Undefined if the rows exceed `maximumBytes`: a caller could mistake a part for
  * the full result.
  * @throws DatabaseError, ConnectionFailure
  */
@@ -46,11 +46,12 @@ export async function readOnly(
   }))
 }
 
-/** Runs one statement with parameters; returns its rows, columns by name. */
+/** Runs one statement with parameters. Returns its rows, with columns by name. */
 export type SnapshotQuery = <Row>(text: string, values?: readonly unknown[]) => Promise<readonly Row[]>
 
 /**
- * Opens a connection, and passes `read` a query function for it. The `search_path` is empty, so that types are printed with their schemas.
+ * Opens a connection, and passes a query function to `read`. The `search_path` is empty, so that Postgres prints types
+ * with their schemas.
  * @throws ConnectionFailure, what `read` throws
  */
 export function withSnapshot<T>(address: Address, read: (query: SnapshotQuery) => Promise<T>): Promise<T> {
@@ -59,7 +60,7 @@ export function withSnapshot<T>(address: Address, read: (query: SnapshotQuery) =
     await client.query(`SET LOCAL search_path = ''`)
     return await read(async <Row>(text: string, values: readonly unknown[] = []) => {
       const { rows } = await client.query(text, [...values])
-      // The column types are known at the call.
+      // The caller knows the column types.
       return rows as Row[]
     })
   })

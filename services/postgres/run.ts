@@ -1,6 +1,6 @@
 /**
- * One run of statements on a connection: collects the result of each and completes the caller's promise exactly once.
- * Retains no more row bytes than the limit.
+ * One run of statements on a connection. Collects the result of each statement, and completes the caller's promise
+ * exactly once. Retains at most the limit of row bytes.
  */
 import type { DatabaseError } from '../../wire/errors.ts'
 import {
@@ -20,73 +20,76 @@ import { TextRows } from './text-rows.ts'
 export type Step = {
   readonly text: string
   readonly values: readonly Parameter[]
-  /** Formats of the result's columns; none: all text. */
+  /** The formats of the result's columns. None: all columns are text. */
   readonly formats?: readonly number[]
   /**
-   * Never prepared under a name. For statements that are not repeated, and for those that begin and end transactions: a
-   * function could deallocate a name and prepare another statement under it, which the next transaction on this
-   * connection would run.
+   * Never prepared under a name. Used for statements that are not repeated, and for statements that begin or end
+   * transactions. Otherwise a function could deallocate the name and prepare another statement under it, and the
+   * connection's next transaction would run that statement.
    */
   readonly isUnnamed?: true
   /** Returns the columns in `fields`. */
   readonly isDescribed?: true
-  /** Its rows are text, in `texts`, and not in the run's result. */
+  /** The rows are text, and are in `texts` instead of the run's result. */
   readonly isText?: true
-  /** Further rows are not produced. */
+  /** Postgres produces no further rows. */
   readonly maximumRows?: number
-  /** Receives its rows, or only large ones; they are not in the run's result. */
+  /** Receives the step's rows, or only large rows. The run's result does not contain these rows. */
   readonly sink?: RowSink
 }
 export type Row = readonly (Buffer | null)[]
-/** Rows of each step, in order. */
+/** The rows of each step, in order. */
 export type Rows = readonly (readonly Row[])[]
 
-/** The result of a run. The lists have one item for each step. */
+/** The result of a run. Each list has one item for each step. */
 export type Taken = {
   readonly rows: Rows
-  /** Rows returned or written by each statement, by command tag. */
+  /** How many rows each statement returned or wrote, by its command tag. */
   readonly affected: readonly number[]
-  /** Columns of the described steps. */
+  /** The columns of the described steps. */
   readonly fields: readonly (readonly Field[])[]
-  /** Text rows of the steps. */
+  /** The rows of the steps whose rows are text. */
   readonly texts: readonly TextRows[]
-  /** Milliseconds that Postgres needed; undefined for a run behind others, whose responses arrive with its own. */
+  /**
+   * The milliseconds that Postgres needed. Undefined for a run behind other runs, because all their responses arrive
+   * together.
+   */
   readonly tookMs: number | undefined
 }
 
 /** Errors and notices repeat values, and are never rows. */
 const largestOtherMessage = 1_048_576
 /**
- * A prepared statement is not the one expected under its name: a function has deallocated or prepared statements, or a
- * dependency has changed.
+ * A prepared statement differs from the expected one under its name: a function has deallocated or prepared statements,
+ * or a dependency has changed.
  */
 const lostStatements = new Set(['26000', '42P05', '08P01', '0A000'])
 
 type RunOptions = {
   readonly steps: readonly Step[]
   readonly prepared: PreparedStatements
-  /** Sent Parse and Close messages. */
+  /** The Parse and Close messages that were sent. */
   readonly changes: Changes
-  /** Bytes of rows. */
+  /** The bytes of rows. */
   readonly maximumBytes: number
-  /** In milliseconds, if known; undefined for a run with exclusive use of the connection. */
+  /** The expected duration in milliseconds, if known. Undefined for a run with exclusive use of the connection. */
   readonly expectedMs: number | undefined
-  /** Whether no run is in progress before it. */
+  /** Whether no earlier run is in progress. */
   readonly isFirst: boolean
 }
 
 export class Run {
   readonly taken: Promise<Taken>
   readonly expectedMs: number | undefined
-  /** Rows returned or written by each statement, by command tag. */
+  /** How many rows each statement returned or wrote, by its command tag. */
   readonly affected: number[] = []
   /** The columns of each described statement. */
   readonly fields: (readonly Field[])[] = []
   /** The rows of each statement whose rows are text. */
   readonly texts: TextRows[] = []
-  /** When it became the first run in progress. */
+  /** The time at which this became the first run in progress. */
   since = performance.now()
-  /** No caller waits for its result. */
+  /** No caller waits for the result. */
   isAbandoned = false
   #error: DatabaseError | undefined
   readonly #wasFirst: boolean
@@ -113,17 +116,17 @@ export class Run {
     this.#remainingBytes = maximumBytes
   }
 
-  /** Of the step whose rows are arriving. */
+  /** The sink of the step whose rows arrive now. */
   get sink(): RowSink | undefined {
     return this.#steps[this.#step]?.sink
   }
 
-  /** Whether it failed because of the connection's prepared statements, so that the connection must be closed. */
+  /** Whether the run failed because of the connection's prepared statements, so that the connection must be closed. */
   get hasLostStatement(): boolean {
     return this.#error !== undefined && lostStatements.has(this.#error.sqlState)
   }
 
-  /** Handles a message of Postgres; false if its rows exceed the limit. @throws ProtocolError */
+  /** Handles a message of Postgres. Returns false if the run's rows exceed the limit. @throws ProtocolError */
   take(type: number, buffer: Buffer, start: number, end: number): boolean {
     switch (type) {
       case 0x31: // 1, ParseComplete
@@ -150,7 +153,7 @@ export class Run {
   }
 
   /**
-   * Whether to assemble a partly received message; otherwise a row of a gigabyte would be in memory before its size is
+   * Whether to assemble a partly received message. Otherwise, a row of a gigabyte would be in memory before its size is
    * checked.
    */
   admits(bytes: number): boolean {
@@ -175,7 +178,7 @@ export class Run {
     return true
   }
 
-  /** Postgres has finished it. */
+  /** Postgres has finished the run. */
   finish(now: number): void {
     this.#prepared.end(this.#changes)
     const tookMs = this.#wasFirst ? now - this.since : undefined
@@ -196,17 +199,17 @@ export class Run {
   }
 
   /**
-   * The caller stops waiting: for this reason, or because the run is repeated elsewhere. Sent messages cannot be
-   * withdrawn.
+   * The caller stops waiting, for this reason or because the run is repeated on another connection. Sent messages
+   * cannot be withdrawn.
    */
   giveUp(reason: Error = new Evicted()): void {
     this.isAbandoned = true
     this.#reject(reason)
   }
 
-  /** Its connection is closed. */
+  /** The run's connection is closed. */
   lose(failure: Error): void {
-    // Postgres sends the reason before it closes the connection (57P01 and similar).
+    // Postgres sends the reason before it closes the connection (57P01 and similar codes).
     this.#reject(this.#error ?? failure)
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Short runs of several requests on one connection, against a real Postgres: each has its own result and error, and
- * none waits long behind another.
+ * Short runs of several requests share one connection, against a real Postgres. Each run has its own result and error,
+ * and no run waits long behind another run.
  */
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
@@ -22,7 +22,7 @@ const echo = (value: string) => step('SELECT $1::text', value)
 const sleep = (seconds: number) => step(`SELECT 'slept' FROM pg_sleep(${seconds})`)
 const cellOf = ({ rows }: Taken) => String(rows.at(-1)?.[0]?.[0])
 
-/** Long enough for a busy machine. */
+/** This is long enough for a busy machine. */
 const longMs = 20_000
 
 async function open(slowMs = longMs): Promise<{ connection: Connection; freed: () => number; ended: () => boolean }> {
@@ -43,7 +43,7 @@ const sleeping = `SELECT 1 FROM pg_stat_activity WHERE state = 'active' AND quer
 const running = async () => (await postgres.run(sleeping)).rowCount
 
 describe('a shared connection', () => {
-  test('gives each run its own rows and error, and is free once all have ended', async () => {
+  test('gives each run its own rows and error, and is free once all runs have ended', async () => {
     const { connection, freed } = await open()
     const all = ['1', '2', '0', '4', 'no number', '6'].map(value =>
       connection.runShared([echo('before'), step('SELECT 12 / $1::int', value)], true, 0.01, never),
@@ -77,7 +77,7 @@ describe('a shared connection', () => {
     expect(connection.acceptsShared(0, false)).toBe(false)
   })
 
-  test('evicts all others if the first run takes long, until that has ended', async () => {
+  test('evicts all other runs if the first run takes long, until that run has ended', async () => {
     const { connection, freed } = await open(20)
     const first = connection.runShared([sleep(0.4)], true, 0.01, never)
     const began = performance.now()
@@ -92,7 +92,7 @@ describe('a shared connection', () => {
     expect(String((await connection.run([echo('own')], true))[0]?.[0]?.[0])).toBe('own')
   })
 
-  test('continues for the others if one is abandoned', async () => {
+  test('continues for the other runs if one run is abandoned', async () => {
     const { connection } = await open()
     const leaving = new AbortController()
     const first = connection.runShared([echo('first')], true, 0.01, never)
@@ -104,7 +104,7 @@ describe('a shared connection', () => {
     expect(connection.isUsable).toBe(true)
   })
 
-  test.each([0, 2])('cancels abandoned runs, with %i behind it', async count => {
+  test.each([0, 2])('cancels abandoned runs, with %i runs behind them', async count => {
     const { connection, ended } = await open(20)
     const leaving = new AbortController()
     const first = connection.runShared([sleep(60)], true, 0.01, leaving.signal)
@@ -169,7 +169,7 @@ describe('a shared connection', () => {
     expect(freed()).toBe(1)
   })
 
-  test('sends nothing of a run that cannot be encoded, and everything of the others', async () => {
+  test('sends no message of a run that cannot be encoded, and all messages of the other runs', async () => {
     const { connection, freed } = await open()
     const tooMany: Step = { text: 'SELECT 1', values: new Array<string>(65_536).fill('') }
     const runs = [echo('first'), tooMany, echo('last')].map(one => connection.runShared([one], true, 0.01, never))
@@ -179,7 +179,7 @@ describe('a shared connection', () => {
     expect(freed()).toBe(1)
   })
 
-  test('is not given to another request before it is free', async () => {
+  test('serves no other request before it is free', async () => {
     const { connection } = await open()
     const shared = connection.runShared([echo('x')], true, 0.01, never)
     await expect(connection.run([echo('y')], true)).rejects.toThrow('one request at a time')
@@ -198,12 +198,12 @@ describe('a pool', () => {
     return pool
   }
 
-  test('shares one connection among concurrent runs, and takes it back', async () => {
+  test('shares one connection among concurrent runs, and reuses it afterwards', async () => {
     const pool = openPool(4)
     const pid = step('SELECT pg_backend_pid()')
     await pool.runShared([pid], true, 0.01, never)
     const pids = await Promise.all(Array.from({ length: 6 }, () => pool.runShared([pid], true, 0.01, never)))
-    // The first takes the idle connection; the others arrive while it waits for that.
+    // The first run gets the idle connection. The other runs arrive while the first run waits for the connection.
     expect(new Set(pids.map(cellOf)).size).toBeLessThan(6)
     expect(pool.figures).toMatchObject({ waiting: 0 })
     expect(pool.figures.idle).toBe(pool.figures.open)
@@ -246,7 +246,7 @@ describe('a pool', () => {
       .toBe('x')
   })
 
-  test('reports why it cannot connect', async () => {
+  test('reports why the pool cannot connect', async () => {
     const address = connectionAddress('postgresql://nobody@127.0.0.1:1/none')
     const pool = new Pool(
       { address, size: 1, acquisitionTimeoutMs: 300, maximumLifetimeMs: 60_000, maximumIdleMs: 60_000 },

@@ -1,17 +1,17 @@
 /** Decides which runs may join a shared connection. Pure, except for its start time. */
 
-/** Maximum number of runs in progress, and their maximum total expected duration. */
+/** The maximum number of runs in progress, and their maximum total expected duration. */
 const maximumRuns = 8
 const maximumTotalMs = 0.5
-/** How long they may delay a request for exclusive use. */
+/** How long shared runs may delay a request for exclusive use. */
 const maximumDelayMs = 5
 
 type Expected = { readonly expectedMs: number | undefined }
 
 export class SharedRuns {
-  /** Called once all runs that share it have ended. */
+  /** Called once all runs that share the connection have ended. */
   readonly onFree: () => void
-  /** Runs behind one that takes longer are evicted. */
+  /** Runs behind a run that takes longer than this are evicted. */
   readonly slowMs: number
   /** No further run may join. */
   isOver = false
@@ -23,8 +23,8 @@ export class SharedRuns {
   }
 
   /**
-   * Whether a run of this expected duration may join those in progress; if a request waits for exclusive use, only for
-   * a while.
+   * Whether a run of this expected duration may join the runs in progress. If a request waits for exclusive use, runs
+   * may join only for a while.
    */
   accepts(expectedMs: number, queue: readonly Expected[], isWaitedFor: boolean): boolean {
     if (this.isOver || queue.length >= maximumRuns) return false

@@ -1,13 +1,13 @@
 /**
- * Rows of one statement as Postgres sent them. They are decoded when they are read: a buffer and a string for each cell
- * would be most of the garbage to collect.
+ * The rows of one statement as Postgres sent them. They are decoded only when they are read: with a buffer and a string
+ * for each cell, these would be most of the garbage to collect.
  */
 import { dataRowText } from '../../wire/messages.ts'
 
 type TextRow = readonly (string | null)[]
 
 const [tab, newLine, backslash] = [0x09, 0x0a, 0x5c]
-/** Of `\N`. */
+/** The length of `\N`. */
 const letterOfNull = 0x4e
 
 /** Lines are assembled here, and copied to a string before other code runs. */
@@ -25,7 +25,7 @@ export class TextRows {
     return this.#buffers.length
   }
 
-  /** Bytes of all rows, as Postgres sent them. */
+  /** The bytes of all rows, as Postgres sent them. */
   get bytes(): number {
     return this.#ends.reduce((sum, end, row) => sum + end - (this.#starts[row] ?? end), 0)
   }
@@ -43,8 +43,8 @@ export class TextRows {
   }
 
   /**
-   * A line for each row: cells separated by tabs, NULL as `\N`. undefined if they exceed `maximumBytes`, if a value has
-   * more than `widest` bytes, or if one has a character that COPY's text format escapes.
+   * Returns a line for each row: cells separated by tabs, NULL as `\N`. Undefined if the lines exceed `maximumBytes`,
+   * if a value has more than `widest` bytes, or if a value has a character that COPY's text format escapes.
    */
   plainLines(from: number, to: number, widest: number, maximumBytes: number): string | undefined {
     const limit = Math.min(maximumBytes, scratch.length)
@@ -57,11 +57,11 @@ export class TextRows {
     return scratch.toString('utf8', 0, Math.max(0, length - 1))
   }
 
-  /** The end of the line that starts at `length`; -1 if it needs escapes. */
+  /** The end of the line that starts at `length`. -1 if the line needs escapes. */
   #line(row: number, from: number, widest: number, limit: number): number {
     const buffer = this.#buffers[row] ?? scratch
     let at = this.#starts[row] ?? 0
-    // Each cell has a length of four bytes, and needs one for the separator, or two more for NULL.
+    // Each cell has a length of four bytes. Its line needs one byte for the separator, or two more for NULL.
     if (from + (this.#ends[row] ?? 0) - at >= limit) return -1
     let length = from
     const cells = buffer.readInt16BE(at)

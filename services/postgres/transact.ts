@@ -1,18 +1,22 @@
 /**
- * Runs work for one client on a connection of the pool. If the client disconnects, its query is cancelled. No
- * transaction is visible to the next client. A connection whose server is silent is closed, and the pool opens another.
+ * Runs work for one client on a connection of the pool. If the client disconnects, the service cancels its query. The
+ * next client sees no open transaction. If a connection's server is silent, the connection is closed, and the pool
+ * opens another one.
  */
 import { DatabaseError } from '../../wire/errors.ts'
 import type { Connection } from './connection.ts'
 import type { Pool } from './pool.ts'
 import type { Step } from './run.ts'
 
-/** An early cancel request is lost, and a pooler may ignore one whose query waits. */
+/**
+ * How often cancel requests are repeated. An early cancel request is lost, and a pooler may ignore a cancel request
+ * whose query waits.
+ */
 const cancelAgainMs = 500
 
 const rollback: readonly Step[] = [{ text: 'ROLLBACK', values: [], isUnnamed: true }]
 
-/** Ends an open transaction with these steps; closes the connection if Postgres refuses one of them. */
+/** Ends an open transaction with these steps. Closes the connection if Postgres refuses a step. */
 export async function rollBack(connection: Connection, steps: readonly Step[]): Promise<void> {
   await connection.run(steps, true).catch((error: unknown) => {
     if (error instanceof DatabaseError) connection.close()
@@ -20,7 +24,7 @@ export async function rollBack(connection: Connection, steps: readonly Step[]): 
 }
 
 /**
- * Works on a connection of the pool, and releases it clean. An open transaction is ended by the steps of `ending`.
+ * Works on a connection of the pool, and releases it without an open transaction: the steps of `ending` end it.
  * @throws AcquisitionTimeout, ConnectionFailure, what the work throws, and the signal's reason
  */
 export async function transact<T>(
@@ -47,7 +51,7 @@ export async function transact<T>(
   } finally {
     signal.removeEventListener('abort', cancel)
     clearInterval(cancelling)
-    // The cancel request may still be in transit, and would cancel the next run here.
+    // The cancel request may still be in transit, and would cancel the next run on this connection.
     if (cancelling !== undefined) connection.close()
     else if (connection.transaction !== 'idle') {
       giveUpLater()
