@@ -1,4 +1,4 @@
-/** The schema cache of a database with all kinds of objects, read from each supported Postgres. */
+/** The schema cache of a database with all kinds of objects. The test reads it from each supported Postgres. */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Major, startPostgres, type TestPostgres } from '../testing/postgres.ts'
@@ -141,7 +141,7 @@ describe.each(majors)('of Postgres %s', major => {
   const table = (name: string, schema = 'api') => cache().tables.get(schema)?.get(name)
   const column = (name: string, of = 'projects') => table(of)?.columns.get(name)
   const routines = (name: string) => cache().routines.get('api')?.get(name) ?? []
-  /** The embeddings of a relation: kind and target, and for keys the columns. */
+  /** A relation's embeddings: kind and target, and the columns of a key. */
   const embedded = (source: string): string[] => {
     const described = (one: Relationship) => {
       if (one.kind === 'computed') return `${one.function.name}() ${one.toOne ? 'one' : 'many'} ${one.target.name}`
@@ -316,7 +316,7 @@ describe.each(majors)('of Postgres %s', major => {
     const handlers = [...cache().mediaHandlers].sort((a, b) =>
       a.mediaType < b.mediaType ? -1 : a.mediaType > b.mediaType ? 1 : a.aggregate ? -1 : 1,
     )
-    // An aggregate's state functions also return the type, but are not called by it.
+    // An aggregate's state functions also return the type, but they are not handlers.
     expect(handlers.filter(({ subject }) => subject?.name.endsWith('_step') !== true)).toEqual([
       { aggregate: undefined, subject: own('star'), mediaType: '*/*', type: own('*/*') },
       {

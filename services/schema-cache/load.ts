@@ -1,5 +1,5 @@
 /**
- * Reads the schema cache from a database, using relationships.ts and view-columns.ts. It works in slices and yields the
+ * Reads the schema cache from a database, with relationships.ts and view-columns.ts. Works in slices and yields the
  * event loop between them, so that a reload of ten thousand tables does not delay requests.
  */
 import type { Address } from '../postgres/address.ts'
@@ -28,7 +28,7 @@ import {
 } from './types.ts'
 import { type ColumnOrigin, columnOrigins } from './view-columns.ts'
 
-/** A schema to expose does not exist. */
+/** A schema that the configuration exposes does not exist. */
 export class MissingSchemas extends Error {
   constructor(names: readonly string[]) {
     super(`the database has no schema ${names.map(name => JSON.stringify(name)).join(', ')}`)
@@ -105,11 +105,11 @@ export function readSchemaCache(address: Address, scope: SchemaCacheScope): Prom
 }
 
 /**
- * Reads everything over one connection; `query` must run in one read-only transaction, with an empty search_path.
- * @throws MissingSchemas, as PostgREST does: with a misspelt schema every request would return 404.
+ * Reads everything over one connection. `query` must run in one read-only transaction, with an empty search_path.
+ * @throws MissingSchemas, as PostgREST does: with a misspelt schema every request would return 404
  */
 export async function loadSchemaCache(query: SnapshotQuery, scope: SchemaCacheScope): Promise<SchemaCache> {
-  // The row types follow from queries.ts; the catalogs are trusted to have their documented types.
+  // The row types follow from queries.ts. The catalogs have their documented types.
   const schemas = await query<{ name: string; description: string | null }>(schemasQuery, [scope.schemas])
   refuseMissing(
     scope.schemas,
@@ -159,7 +159,7 @@ async function readRelations(query: SnapshotQuery): Promise<RelationRows> {
   return { rows, foreignKeys, views: await query<{ oid: number; tree: string }>(viewsQuery) }
 }
 
-/** Input for the relationships. */
+/** The input for the relationships. */
 type Resolved = {
   readonly facts: ReadonlyMap<number, RelationFacts>
   readonly shown: Shown

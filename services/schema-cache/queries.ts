@@ -1,9 +1,10 @@
 /**
- * SQL queries of the catalogs. Each runs with an empty search_path, so that every name is qualified, and returns one
- * row per object with JSON for its parts: the driver then reads thousands of rows, not hundreds of thousands.
+ * SQL queries of the catalogs. Each query runs with an empty search_path, so that every name is qualified. It returns
+ * one row for each object, with JSON for the object's parts: so the driver reads thousands of rows instead of hundreds
+ * of thousands.
  */
 
-/** Each domain with its final base type, through domains over domains. */
+/** Each domain with its final base type, also if a domain is based on another domain. */
 const baseTypes = `recursive
   domain_chain as (
     select oid, typbasetype as base from pg_type where typtype = 'd'
@@ -17,9 +18,8 @@ const baseTypes = `recursive
 const userNamespaces = `namespace.nspname !~ '^pg_' and namespace.nspname <> 'information_schema'`
 
 /**
- * Relations with their columns and primary keys; each column is a list that load.ts reads as ColumnRow, since writing
- * the keys for a hundred thousand of them would take half of the time. Partitions are only accessible through their
- * table.
+ * Relations with their columns and primary keys. Each column is a list that load.ts reads as ColumnRow: writing the
+ * keys for a hundred thousand columns would take half of the time. Partitions are accessible only through their table.
  */
 export const relationsQuery = `with ${baseTypes},
   enums as (select enumtypid, json_agg(enumlabel order by enumsortorder) as labels from pg_enum group by enumtypid),
@@ -74,8 +74,8 @@ export const relationsQuery = `with ${baseTypes},
   order by namespace.nspname, relation.relname`
 
 /**
- * Foreign keys, each with whether its columns are unique on its own side. A partition's copy of its parent's key is
- * omitted.
+ * Foreign keys. Each has a flag whether its columns are unique on its own side. Omits a partition's copy of its
+ * parent's key.
  */
 export const foreignKeysQuery = `
   select key.conname as name, key.conrelid::bigint::float8 as source, key.confrelid::bigint::float8 as target,
@@ -89,7 +89,7 @@ export const foreignKeysQuery = `
   where key.contype = 'f' and key.conparentid = 0
   order by key.conrelid, key.conname`
 
-/** The parse trees of views: the only source for the origin of their columns. */
+/** The parse trees of views. They are the only source for the origin of view columns. */
 export const viewsQuery = `
   select relation.oid::bigint::float8 as oid, rule.ev_action::text as tree
   from pg_rewrite rule
@@ -98,8 +98,8 @@ export const viewsQuery = `
   where rule.rulename = '_RETURN' and relation.relkind in ('v', 'm') and ${userNamespaces}`
 
 /**
- * Functions of the schemas $1 that a request can call: all parameters named, or one unnamed for the full body. $2:
- * settings to carry over.
+ * Functions of the schemas $1 that a request can call: all parameters are named, or there is one unnamed parameter for
+ * the full body. $2: the names of settings to read.
  */
 export const routinesQuery = `with ${baseTypes},
   parameters as (
@@ -150,7 +150,7 @@ export const routinesQuery = `with ${baseTypes},
     and coalesce(parameters.callable, true)
   order by namespace.nspname, routine.proname, routine.pronargs, routine.oid`
 
-/** Functions from one row of a relation to rows of a relation: usable like foreign keys. */
+/** Functions from one row of a relation to rows of a relation. Requests can use them like foreign keys. */
 export const computedRelationshipsQuery = `
   select namespace.nspname as schema, routine.proname as name,
     source.oid::bigint::float8 as source, target.oid::bigint::float8 as target,

@@ -46,14 +46,14 @@ const described = (list: readonly Relationship[]): string[] =>
     })
     .sort()
 
-describe('of tables', () => {
+describe('relationships of tables', () => {
   test('a key gives both directions', () => {
     const all = found([relation(1, 'tasks', [1]), relation(2, 'projects', [1])], [key('k', 1, [2], 2, [1])])
     expect(described(all)).toEqual(['projects one-to-many tasks on k c1=c2', 'tasks many-to-one projects on k c2=c1'])
     expect(all[0]).toMatchObject({ self: false, sourceIsView: false, targetIsView: false })
   })
 
-  test('a unique key is one-to-one, and records the referenced side', () => {
+  test('a unique key is one-to-one, and the relationship records the referenced side', () => {
     const all = found([relation(1, 'details', [1]), relation(2, 'items', [1])], [key('k', 1, [1], 2, [1], true)])
     expect(all.map(one => one.kind === 'keys' && one.cardinality)).toEqual([
       { kind: 'one-to-one', constraint: 'k', columns: [['c1', 'c1']], referenced: false },
@@ -61,7 +61,7 @@ describe('of tables', () => {
     ])
   })
 
-  test('a key of several columns keeps their order, and one to its own table is marked', () => {
+  test('a key of several columns keeps their order, and a key to its own table is marked', () => {
     expect(described(found([relation(1, 'a', [1, 2])], [key('k', 1, [4, 3], 1, [1, 2])]))).toEqual([
       'a many-to-one a on k c4=c1+c3=c2',
       'a one-to-many a on k c1=c4+c2=c3',
@@ -79,9 +79,9 @@ describe('of tables', () => {
   })
 
   test.each([
-    ['outside of the primary key', [1, 3], [key('f', 1, [1], 2, [1]), key('a', 1, [2], 3, [1])]],
-    ['without a primary key', [], [key('f', 1, [1], 2, [1]), key('a', 1, [2], 3, [1])]],
-    ['one of which is unique', [1, 2], [key('f', 1, [1], 2, [1], true), key('a', 1, [2], 3, [1])]],
+    ['that are outside of the primary key', [1, 3], [key('f', 1, [1], 2, [1]), key('a', 1, [2], 3, [1])]],
+    ['of a table without a primary key', [], [key('f', 1, [1], 2, [1]), key('a', 1, [2], 3, [1])]],
+    ['of which one is unique', [1, 2], [key('f', 1, [1], 2, [1], true), key('a', 1, [2], 3, [1])]],
   ])('two keys %s are not', (_, primaryKey, keys) => {
     const all = found([relation(1, 'roles', primaryKey), relation(2, 'films', [1]), relation(3, 'actors', [1])], keys)
     expect(described(all).filter(one => one.includes('many-to-many'))).toEqual([])
@@ -105,7 +105,7 @@ describe('of tables', () => {
   })
 })
 
-describe('of views', () => {
+describe('relationships of views', () => {
   const relations = [
     ...[relation(1, 'tasks', [1]), relation(2, 'projects', [1])],
     ...[relation(11, 'tasks_view', [], true), relation(12, 'projects_view', [], true)],
@@ -178,7 +178,7 @@ describe('the primary key of a view', () => {
   )
   const of = (...origins: ColumnOrigin[]) => new Shown(new Map([[11, origins]])).primaryKey(11, facts)
 
-  test('is that of its table if it is complete, in the order of the key', () => {
+  test("is its table's primary key if the view has all its columns, in the key's order", () => {
     expect(of(origin(7, 1, 2), origin(8, 1, 1))).toEqual([8, 7])
     expect(of(origin(7, 1, 2))).toEqual([])
     expect(of()).toEqual([])
@@ -271,7 +271,7 @@ describe('any relations and keys', () => {
   })
 })
 
-test('a long chain of views is resolved in time', () => {
+test('a long chain of views is resolved in limited time', () => {
   const length = 300
   const columns = Array.from({ length: 8 }, (_, index) => index + 1)
   const views: Views = new Map(

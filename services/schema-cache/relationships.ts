@@ -1,7 +1,7 @@
 /**
- * Derives everything that can be embedded from foreign keys: those of tables, the same keys through views with their
- * columns, and many-to-many relationships from two keys of one table. Pure; works on object ids and attribute numbers,
- * and adds names only at the end.
+ * Derives everything that requests can embed from foreign keys: the keys of tables, the same keys through views that
+ * have their columns, and many-to-many relationships from two keys of one table. Pure. Works on object ids and
+ * attribute numbers, and adds names only at the end.
  */
 
 import type { Cardinality, ColumnPair, QualifiedName, Relationship } from './types.ts'
@@ -10,9 +10,9 @@ import type { ColumnOrigin } from './view-columns.ts'
 export type RelationFacts = QualifiedName & {
   oid: number
   isView: boolean
-  /** Names by attribute number. */
+  /** The names by attribute number. */
   columnNames: ReadonlyMap<number, string>
-  /** Attribute numbers. */
+  /** The attribute numbers. */
   primaryKey: readonly number[]
 }
 
@@ -25,13 +25,13 @@ export type ForeignKey = {
   isUnique: boolean
 }
 
-/** A relation with some columns of a table: the table itself, or a view; `columns` in the requested order. */
+/** A relation with some columns of a table: the table itself, or a view. `columns` is in the requested order. */
 type Showing = { relation: number; columns: number[] }
 
-/** Maximum variants of one key through one view; a view that repeats columns would multiply them. */
+/** The maximum variants of one key through one view. Without it, a view that repeats columns would multiply them. */
 const maximumWays = 16
 
-/** View columns by their table column, through views over views. */
+/** The view columns by their table column, also through views of views. */
 export function resolveOrigins(
   origins: ReadonlyMap<number, readonly ColumnOrigin[]>,
 ): Map<number, Map<string, number[]>> {
@@ -78,7 +78,7 @@ export class Shown {
     }
   }
 
-  /** The views with all these columns of a table, in each variant. */
+  /** The views that have all these columns of a table, in each variant. */
   views(table: number, columns: readonly number[]): Showing[] {
     const [first] = columns
     if (first === undefined) return []
@@ -89,7 +89,7 @@ export class Shown {
     })
   }
 
-  /** The columns of a view for a table's key, in the key's order; empty if some are missing. */
+  /** The columns of a view for a table's key, in the key's order. Empty if the view lacks a column. */
   primaryKey(view: number, relations: ReadonlyMap<number, RelationFacts>): number[] {
     const shown = this.#views.get(view)
     if (shown === undefined) return []
@@ -131,7 +131,7 @@ function between(source: Side, target: Side, cardinality: Cardinality): Relation
 
 const inverse = (list: readonly ColumnPair[]): ColumnPair[] => list.map(([source, target]) => [target, source])
 
-/** A foreign key from one relation with its columns to another with the referenced columns. */
+/** A foreign key: a relation with its columns, and another relation with the referenced columns. */
 type SeenKey = { constraint: ForeignKey; source: Side; target: Side }
 
 /** Both directions of one key. */
@@ -155,7 +155,7 @@ function directions({ constraint, source, target }: SeenKey): Relationship[] {
   ]
 }
 
-/** Two keys of one relation that are both part of its primary key make their targets many-to-many. */
+/** If two keys of one relation are both part of its primary key, their targets are many-to-many. */
 function throughJunctions(
   seen: readonly SeenKey[],
   primaryKeys: ReadonlyMap<number, readonly number[]>,
@@ -189,7 +189,7 @@ function throughJunctions(
   })
 }
 
-/** All relationships derived from foreign keys. */
+/** All relationships that follow from foreign keys. */
 export function keyRelationships(
   relations: ReadonlyMap<number, RelationFacts>,
   foreignKeys: readonly ForeignKey[],

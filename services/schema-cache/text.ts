@@ -26,7 +26,7 @@ class Writer {
   }
 }
 
-/** An object of a relation or function, by schema and name. */
+/** The relations or functions, by schema and name. */
 type Named = ReadonlyMap<string, ReadonlyMap<string, unknown>>
 
 export function schemaCacheText(cache: SchemaCache): Promise<string> {

@@ -1,6 +1,6 @@
 /**
- * The schema cache: tables, relationships, functions, conversions and media-type handlers of the database. It is read
- * once (load.ts), frozen, and replaced as a whole on a reload, so a request sees one state of it throughout.
+ * The schema cache: the database's tables, relationships, functions, conversions and media-type handlers. load.ts reads
+ * it once, and it is frozen. A reload replaces the whole cache, so a request uses one state of it from start to end.
  */
 
 export type QualifiedName = { readonly schema: string; readonly name: string }
@@ -9,13 +9,13 @@ export type Column = {
   readonly name: string
   readonly description: string | null
   readonly nullable: boolean
-  /** As Postgres writes it, with domains resolved: `character varying`, `integer`, `test.my_enum`. */
+  /** The type as Postgres writes it, with domains resolved: `character varying`, `integer`, `test.my_enum`. */
   readonly baseType: string
-  /** As declared, including domains. The target type of casts. */
+  /** The declared type, which may be a domain. Casts use it as their target. */
   readonly type: string
-  /** Maximum characters of a limited character type. */
+  /** The maximum characters of a limited character type. */
   readonly maximumLength: number | null
-  /** The default's expression, or the implied one of an identity column. */
+  /** The default's expression, or the implied default of an identity column. */
   readonly default: string | null
   readonly generated: boolean
   readonly enumValues: readonly string[]
@@ -28,21 +28,21 @@ export type Table = QualifiedName & {
   readonly insertable: boolean
   readonly updatable: boolean
   readonly deletable: boolean
-  /** For a view: the columns from its table's primary key, in the key's order. */
+  /** For a view: its columns that come from its table's primary key, in the key's order. */
   readonly primaryKey: readonly string[]
   readonly columns: ReadonlyMap<string, Column>
 }
 
-/** A column of one side and the equal column of the other. */
+/** A column of one side and the equal column of the other side. */
 export type ColumnPair = readonly [source: string, target: string]
 
 type Junction = {
   readonly table: QualifiedName
   readonly sourceConstraint: string
   readonly targetConstraint: string
-  /** Columns of the source with those of the junction. */
+  /** Columns of the source, each with the junction's column. */
   readonly sourceColumns: readonly ColumnPair[]
-  /** Columns of the target with those of the junction. */
+  /** Columns of the target, each with the junction's column. */
   readonly targetColumns: readonly ColumnPair[]
 }
 
@@ -58,7 +58,7 @@ export type Cardinality =
     }
   | { readonly kind: 'many-to-many'; readonly junction: Junction }
 
-/** The join of an embedding of `target` in `source`: foreign keys, or a function from a row to rows. */
+/** How an embedding of `target` in `source` joins: by foreign keys, or by a function from a row to rows. */
 export type Relationship =
   | {
       readonly kind: 'keys'
@@ -81,7 +81,7 @@ export type Relationship =
 export type Parameter = {
   readonly name: string
   readonly type: string
-  /** `type`, except that `character` and `bit` have no length: a cast to the bare name would truncate to one. */
+  /** Equals `type`, but `character` and `bit` have no length, because a cast to the bare name would truncate to one. */
   readonly castType: string
   readonly required: boolean
   readonly variadic: boolean
@@ -89,7 +89,7 @@ export type Parameter = {
 
 type ReturnType =
   | { readonly kind: 'scalar'; readonly type: QualifiedName }
-  /** `relation` is where its columns are known from; `isAlias` says that it is a domain over it. */
+  /** `relation`: the relation whose columns the type has. `isAlias`: the type is a domain over the relation's type. */
   | { readonly kind: 'composite'; readonly type: QualifiedName; readonly isAlias: boolean }
 
 export type Routine = QualifiedName & {
@@ -108,13 +108,13 @@ export type Routine = QualifiedName & {
 /** A cast between a domain and json or text that replaces the domain's own input and output. */
 export type Representation = { readonly source: string; readonly target: string; readonly function: QualifiedName }
 
-/** A function or aggregate whose result type is a domain named like a media type. */
+/** A function or aggregate. Its result type is a domain that has the name of a media type. */
 export type MediaHandler = {
-  /** The aggregate; undefined if a function's own result is the body. */
+  /** The aggregate. Undefined if a function's own result is the body. */
   readonly aggregate: QualifiedName | undefined
-  /** The relation or function it is for; undefined: any. */
+  /** The relation or function to which the handler applies. Undefined: any. */
   readonly subject: QualifiedName | undefined
-  /** Lower case; `*` + `/*` for any. */
+  /** In lower case. `*` + `/*`: any media type. */
   readonly mediaType: string
   /** The domain, as a type. */
   readonly type: QualifiedName
@@ -124,15 +124,15 @@ export type SchemaCache = {
   readonly tables: ReadonlyMap<string, ReadonlyMap<string, Table>>
   /** By source: schema, then name. */
   readonly relationships: ReadonlyMap<string, ReadonlyMap<string, readonly Relationship[]>>
-  /** By schema, then name; overloads in order of their parameters. */
+  /** By schema, then name. Overloads are in the order of their parameters. */
   readonly routines: ReadonlyMap<string, ReadonlyMap<string, readonly Routine[]>>
-  /** By the relation's schema, then name: the names of functions of that schema that compute a value from a row. */
+  /** By the relation's schema, then its name: the names of functions in that schema that compute a value from a row. */
   readonly computedColumns: ReadonlyMap<string, ReadonlyMap<string, readonly string[]>>
   /** By `representationKey(source, target)`. */
   readonly representations: ReadonlyMap<string, Representation>
   readonly mediaHandlers: readonly MediaHandler[]
   readonly timeZones: ReadonlySet<string>
-  /** Of each exposed schema. */
+  /** The comment of each exposed schema. */
   readonly schemaDescriptions: ReadonlyMap<string, string | null>
 }
 

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { cpuTimeOf } from '../testing/cpu-time.ts'
 import { columnOrigins } from './view-columns.ts'
 
-/** A name as Postgres writes it in a tree: characters that would end a token are escaped with a backslash. */
+/** A name as Postgres writes it in a tree: a backslash escapes characters that would end a token. */
 const token = (name: string) => name.replace(/[ \n\t(){}\\]/g, '\\$&')
 
 type Entry = { expression?: string; name?: string; number: number; table?: number; column?: number; junk?: boolean }
@@ -16,7 +16,7 @@ const tree = (entries: readonly Entry[], before = '', after = '') =>
 const subquery = `{SUBLINK :subselect ${tree([{ number: 7, table: 8, column: 9 }]).slice(1, -1)}}`
 
 describe('the origins of a view', () => {
-  test('are those of its columns that are plain copies', () => {
+  test('are the origins of columns that are plain copies', () => {
     const entries = [{ number: 1, table: 100, column: 3 }, { number: 2 }, { number: 3, table: 101, column: 1 }]
     expect(columnOrigins(tree(entries))).toEqual([
       { column: 1, relation: 100, relationColumn: 3 },
@@ -43,7 +43,7 @@ describe('the origins of a view', () => {
     expect(columnOrigins(tree(entries, before, after))).toEqual([{ column: 2, relation: 100, relationColumn: 2 }])
   })
 
-  test('are found whatever the names', () => {
+  test('are found, whatever the names are', () => {
     const name = fc.array(
       fc.constantFrom(
         '{',
@@ -98,7 +98,7 @@ test('an invalid tree gives only numeric origins, in limited time', () => {
   )
 })
 
-test('a view with very many columns is read in time', () => {
+test('a view with very many columns is read in limited time', () => {
   const entries = Array.from({ length: 1_600 }, (_, index) => ({
     ...{ number: index + 1, table: 1, column: index + 1, expression: `{CONST :constvalue ${'7 '.repeat(2_000)}}` },
   }))

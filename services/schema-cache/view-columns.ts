@@ -1,11 +1,11 @@
 /**
- * The origins of a view's columns. Only the parse tree of the view's rule has them: each entry of the outermost target
+ * The origins of a view's columns. Only the parse tree of the view's rule has them. Each entry of its outermost target
  * list names the relation and column that it copies (`resorigtbl`, `resorigcol`; 0 for an expression). Sources:
  * src/include/nodes/primnodes.h (TargetEntry), outfuncs.c (the text form: `{NODE :field value ...}`, names escaped with
  * a backslash).
  */
 
-/** An attribute of a view and the attribute that it copies. */
+/** A view's attribute, and the attribute that it copies. */
 export type ColumnOrigin = { column: number; relation: number; relationColumn: number }
 
 const end = (tree: string, from: number): number => {
@@ -19,7 +19,9 @@ const field = (tree: string, name: string, from: number, until: number): number 
     : Number.parseInt(tree.slice(at + name.length + 2, end(tree, at + name.length + 2)), 10)
 }
 
-/** The origins of a view's columns, from the text of its rule's action. A tree with an unknown structure has none. */
+/**
+ * The origins of a view's columns, from the text of its rule's action. A tree with an unknown structure has no origins.
+ */
 export function columnOrigins(tree: string): ColumnOrigin[] {
   const origins: ColumnOrigin[] = []
   let depth = 0
@@ -28,7 +30,7 @@ export function columnOrigins(tree: string): ColumnOrigin[] {
   let entry = 0
   for (let at = 0; at < tree.length; at++) {
     switch (tree.charCodeAt(at)) {
-      case 0x5c: // backslash: the next character is part of a name
+      case 0x5c: // A backslash: the next character is part of a name.
         at++
         break
       case 0x7b: // {
@@ -37,7 +39,7 @@ export function columnOrigins(tree: string): ColumnOrigin[] {
         break
       case 0x7d: // }
         if (inTargets && depth === 2) {
-          // The entry's own fields follow its expression, so the last field with each name is its own.
+          // The entry's own fields follow its expression, so the last field with each name is the entry's own.
           const own = tree.lastIndexOf(':resno ', at)
           if (own > entry) {
             const relation = field(tree, 'resorigtbl', own, at)
