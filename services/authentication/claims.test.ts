@@ -6,7 +6,7 @@ import { AuthenticationError } from './errors.ts'
 const now = 1_700_000_000
 const parse = (text: string) => parseClaims(Buffer.from(text))
 
-/** The error for the claims; for a claim that is not a number, with its name. */
+/** The error for the claims. If a claim is not a number, the error has the claim's name. */
 function refusal(run: () => unknown): string | undefined {
   try {
     run()
@@ -27,7 +27,7 @@ describe('parsing', () => {
     expect(refusal(() => parseClaims(Buffer.from('{"role":"\xff"}', 'latin1')))).toBe('not an object')
   })
 
-  test('claims may nest 64 deep and no deeper', () => {
+  test('claims may nest 64 deep, and not deeper', () => {
     const nested = (levels: number) => `{"a":${'['.repeat(levels)}${']'.repeat(levels)}}`
     expect(refusal(() => parse(nested(63)))).toBeUndefined()
     expect(refusal(() => parse(nested(64)))).toBe('not an object')

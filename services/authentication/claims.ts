@@ -1,6 +1,6 @@
 /**
- * Claims of a verified token: parsed exactly, and checked for time, with 30 seconds tolerance, and audience (RFC 7519
- * section 4.1). Verified claims are cached for many requests, so they are deeply frozen.
+ * Claims of a verified token. They are parsed exactly. Their times, with 30 seconds tolerance, and their audience are
+ * checked (RFC 7519, section 4.1). Verified claims are cached for many requests, so they are deeply frozen.
  */
 import { isRecord } from '../../values/record.ts'
 import { type ClaimsFault, claimsAtFault, type TimeClaim } from './errors.ts'
@@ -8,17 +8,17 @@ import { exactJson, parseExactly } from './exact-json.ts'
 
 export type Claims = Readonly<Record<string, unknown>>
 
-/** Allowed clock skew between issuer and this server, in seconds. */
+/** The allowed clock difference between the issuer and this server, in seconds. */
 const clockSkew = 30
-/** How deep claims may nest; Postgres also parses them as JSON, and its stack is limited. */
+/** How deep claims may nest. Postgres also parses them as JSON, and its stack is limited. */
 const deepest = 64
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /**
- * Reads the payload of a token. A number that a double cannot represent, such as a 64-bit identifier, is kept as raw
- * JSON, which JSON.stringify writes unchanged.
- * @throws AuthenticationError if it is not a JSON object in UTF-8, or nests deeper than 64.
+ * Reads a token's payload. A number that a double cannot represent, such as a 64-bit identifier, stays raw JSON, which
+ * JSON.stringify writes unchanged.
+ * @throws AuthenticationError if the payload is not a JSON object in UTF-8, or nests deeper than 64
  */
 export function parseClaims(payload: Uint8Array): Claims {
   const claims = parsePayload(payload)
@@ -31,7 +31,7 @@ function parsePayload(payload: Uint8Array): unknown {
   try {
     return parseExactly(utf8.decode(payload))
   } catch {
-    // Not UTF-8, not JSON, or so deep that the stack overflows.
+    // The payload is not UTF-8, not JSON, or so deep that the stack overflows.
     return undefined
   }
 }
@@ -45,7 +45,7 @@ function freeze(value: unknown, levels: number): void {
 
 /**
  * Checks claims at a time, in milliseconds since 1970.
- * @throws AuthenticationError for the first of exp, nbf, iat and aud that is invalid.
+ * @throws AuthenticationError for the first of exp, nbf, iat and aud that is invalid
  */
 export function checkClaims(claims: Claims, audience: string | undefined, milliseconds: number): void {
   const fault = timeFault(claims, Math.floor(milliseconds / 1000)) ?? audienceFault(claims, audience)
@@ -73,7 +73,7 @@ function faultOfTime(
   return isWrong(time) ? fault : undefined
 }
 
-/** Without `jwt-aud` any audience of any type is accepted. */
+/** Without `jwt-aud`, any audience of any type is accepted. */
 function audienceFault(claims: Claims, audience: string | undefined): ClaimsFault | undefined {
   const value = ownClaim(claims, 'aud')
   if (audience === undefined || value === undefined || value === null) return undefined
@@ -83,10 +83,10 @@ function audienceFault(claims: Claims, audience: string | undefined): ClaimsFaul
 }
 
 /**
- * The role name at the path in the claims; undefined if the path matches nothing. A value that is not text gives its
- * JSON, as in PostgREST; no real role has such a name, so the database refuses it.
+ * The role name at the path in the claims. Undefined if the path matches nothing. If the value is not text, returns its
+ * JSON, as PostgREST does; no real role has such a name, so the database refuses it.
  * @throws AuthenticationError for a text that Postgres does not accept as a role name: "none" would reset the session
- * to the authenticator.
+ *   to the authenticator
  */
 export function roleName(value: unknown): string | undefined {
   if (value === undefined) return undefined

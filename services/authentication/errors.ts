@@ -1,11 +1,11 @@
 /**
- * Reasons why a token is refused, as data: the service words the response. Contains no part of a token, a key or a
- * claim's value.
+ * Reasons why a token is refused, as data. The service writes the response's text. The data contain no part of a token,
+ * a key or a claim's value.
  */
 
 /**
- * A setting that makes token verification impossible. The message uses AuthenticatorSettings' name for it; the rule
- * continues a sentence that starts with the setting's name.
+ * A setting that makes token verification impossible. The message has the setting's name in AuthenticatorSettings. The
+ * rule continues a sentence that starts with this name.
  */
 export class SettingError extends Error {
   readonly rule: string
@@ -25,7 +25,7 @@ export type Undecodable =
   | { kind: 'no suitable key' }
   | { kind: 'not verified' }
 
-/** A claim with a time, in seconds since 1970 (RFC 7519 section 4.1). */
+/** A claim that is a time, in seconds since 1970 (RFC 7519, section 4.1). */
 export type TimeClaim = 'exp' | 'nbf' | 'iat'
 
 /** Why the claims of a correctly signed token are refused. */
@@ -40,7 +40,7 @@ export type ClaimsFault =
   | { kind: 'no role name' }
 
 export type Refusal =
-  /** A token was sent, but no secret is configured to verify it. The fault is the server's. */
+  /** The client sent a token, but no secret is configured to verify it. The fault is the server's. */
   { kind: 'no secret' } | { kind: 'undecodable'; reason: Undecodable } | { kind: 'claims'; fault: ClaimsFault }
 
 /** A token that does not authenticate its sender. */

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { parseExactly } from './exact-json.ts'
 
-/** Every character as an escape, or only those that must be escaped. */
+/** Writes every character as an escape, or only characters that must be escaped. */
 const escaped = (text: string): string =>
   text.replaceAll(/[^"\\{}[\],:\s]/g, character =>
     /[a-z0-9.+-]/i.test(character)
@@ -13,7 +13,7 @@ const escaped = (text: string): string =>
           .join(''),
   )
 
-test('reads what was written, however keys are escaped and whatever was parsed before', () => {
+test('reads the written value, however keys are escaped and whatever was parsed before', () => {
   const key = fc.oneof(
     fc.constantFrom('a', 'b', '\\', 'x\\', 'x\n', 'é', '__proto__', '1', '"'),
     fc.string({ maxLength: 4, unit: 'binary' }),
@@ -41,10 +41,10 @@ test.each(['{"a":1,}', '"\\x"', '{"\\":1}', '[1,,2]', '', '{"a"}', '"\\', '{"a":
   expect(() => parseExactly(text)).toThrow(SyntaxError)
 })
 
-test('the last value of a duplicate key counts', () => {
+test('the last value of a duplicate key is used', () => {
   expect(parseExactly('{"a":1,"\\u0061":2,"b":"\\n"}')).toEqual({ a: 2, b: '\n' })
 })
 
-test('numbers that a double cannot represent are kept', () => {
+test('numbers that a double cannot represent stay exact', () => {
   expect(JSON.stringify(parseExactly('{"\\u0061":[12345678901234567890,1.0]}'))).toBe('{"a":[12345678901234567890,1]}')
 })

@@ -1,13 +1,13 @@
 /**
- * Parses JSON exactly. V8 13.6's JSON.parse confuses a key written with an escape with another key that ends in a
- * backslash, if it parsed that one before in an object with the same keys. An attacker who gets an object parsed could
- * then make another user's claim appear under another name. A text with escapes is therefore assembled here from parts
- * that JSON.parse reads one by one; strings, numbers and literals are not affected.
+ * Parses JSON exactly. V8 13.6's JSON.parse has a bug: it confuses an escaped key with another key that ends in a
+ * backslash, if it parsed that key before in an object with the same keys. An attacker whose object is parsed could
+ * then make another user's claim appear under another name. So this module assembles a text with escapes from parts
+ * that JSON.parse reads one by one. The bug does not affect strings, numbers and literals.
  */
 
 /**
- * ECMAScript 2026's JSON.parse source text access: Node 24 has it, TypeScript's library does not. A number written as
- * raw JSON is an object that JSON.stringify writes unchanged.
+ * ECMAScript 2026's JSON.parse source text access. Node 24 has it, and TypeScript's library does not. A number as raw
+ * JSON is an object that JSON.stringify writes unchanged.
  */
 type ExactJson = {
   parse(text: string, reviver: (key: string, value: unknown, context: { source?: string }) => unknown): unknown
@@ -17,7 +17,7 @@ type ExactJson = {
 // A cast, because the runtime has functions that the types lack.
 export const exactJson = JSON as unknown as ExactJson
 
-/** Number of digits that a double always represents exactly. */
+/** How many digits a double always represents exactly. */
 const safeDigits = 15
 
 function exactNumber(value: unknown, source: string | undefined): unknown {
@@ -29,7 +29,7 @@ function exactNumber(value: unknown, source: string | undefined): unknown {
   return Number.isFinite(value) && digits.length <= safeDigits ? value : exactJson.rawJSON(source)
 }
 
-/** A string, a bracket, a colon or comma, or a number or literal. */
+/** A token: a string, a bracket, a colon or comma, or a number or literal. */
 const part = /[\t\n\r ]*("(?:[^"\\]|\\.)*"|[{}[\],:]|[^\t\n\r "{}[\],:]+)/y
 
 /** Tokenizes text that JSON.parse has accepted. */
@@ -74,7 +74,7 @@ class Parts {
 }
 
 /**
- * The value of a text. A number that a double cannot represent, such as a 64-bit identifier, is kept as raw JSON, which
+ * The value of a text. A number that a double cannot represent, such as a 64-bit identifier, stays raw JSON, which
  * JSON.stringify writes unchanged.
  * @throws SyntaxError if the text is not JSON; RangeError if it nests too deep
  */

@@ -4,7 +4,7 @@ import { limitFailedAttempts } from './failed-attempts.ts'
 
 const rule = { windowMs: 1_000, most: 3 }
 
-test('no address has more failures in any window than the rule allows, and it may have that many', () => {
+test('in any window, an address can have as many failures as the rule allows, and not more', () => {
   const step = fc.record({
     wait: fc.nat(400),
     address: fc.constantFrom('192.0.2.1', '192.0.2.2'),
@@ -31,7 +31,7 @@ test('no address has more failures in any window than the rule allows, and it ma
   )
 })
 
-test('attempts without a result yet count', () => {
+test('attempts that have no result yet count', () => {
   const failures = limitFailedAttempts(rule, () => 0)
   const kinds = Array.from({ length: 5 }, () => failures.begin('192.0.2.1').kind)
   expect(kinds).toEqual(['allowed', 'allowed', 'allowed', 'limited', 'limited'])

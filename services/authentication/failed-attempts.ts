@@ -1,24 +1,24 @@
 /**
- * Counts failed login attempts by network of the client address, or by another key. The limit a window holds for
- * concurrent attempts too; a successful attempt is not counted; memory is limited.
+ * Counts failed login attempts by the network of the client address, or by another key. The limit for a window includes
+ * concurrent attempts. A successful attempt is not counted. Memory is limited.
  */
 import { LRUCache } from 'lru-cache'
 import { networkOf } from '../http/address.ts'
 
 type Rule = { readonly windowMs: number; readonly most: number }
 
-/** An attempt that was allowed: it counts as failed until it succeeds. */
+/** An attempt that was allowed. It counts as failed until it succeeds. */
 type Attempt =
   | { readonly kind: 'allowed'; succeeded(): void }
   | { readonly kind: 'limited'; readonly retryAfterSeconds: number }
 
 export type FailedAttempts = {
   begin(address: string): Attempt
-  /** Forgets all failures of the key. */
+  /** Removes all failures of the key. */
   forget(address: string): void
 }
 
-/** Maximum attempts of all keys together; each key counts as some additional attempts. */
+/** The maximum attempts of all keys together. Each key counts as some additional attempts. */
 const mostAttempts = 1_000_000
 const sizeOfKey = 20
 
@@ -28,7 +28,7 @@ export function limitFailedAttempts(
   now: () => number,
   keyOf: (address: string) => string = networkOf,
 ): FailedAttempts {
-  /** Times of the attempts in the window, oldest first. */
+  /** The times of the attempts in the window, oldest first. */
   const byKey = new LRUCache<string, number[]>({
     maxSize: mostAttempts,
     sizeCalculation: attempts => sizeOfKey + attempts.length,

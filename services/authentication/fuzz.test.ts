@@ -4,7 +4,7 @@ import { AuthenticationError } from './errors.ts'
 import type { Authentication } from './index.ts'
 import { make, signAnything } from './testing/tokens.ts'
 
-test('every header gives an answer or an AuthenticationError, and no unsigned token gives a role', async () => {
+test('every header gives an Authentication or an AuthenticationError, and no unsigned token gives a role', async () => {
   const encoded = fc.oneof(
     fc.string().map(text => Buffer.from(text).toString('base64url')),
     fc.jsonValue().map(value => Buffer.from(JSON.stringify(value)).toString('base64url')),
@@ -38,7 +38,7 @@ test('every header gives an answer or an AuthenticationError, and no unsigned to
   )
 })
 
-test('signed claims of any kind give an answer or an AuthenticationError, and are returned unchanged', async () => {
+test('signed claims of any kind give an Authentication or an AuthenticationError, and are returned unchanged', async () => {
   const authenticator = make({ audience: 'ours', roleClaimKey: '.role' })
   const claim = fc.oneof(fc.jsonValue({ maxDepth: 3 }), fc.integer(), fc.string())
   const claims = fc.record(

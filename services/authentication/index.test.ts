@@ -21,14 +21,14 @@ const noSuitableKey = undecodable('no suitable key')
 const notVerified = undecodable('not verified')
 
 describe('without a token', () => {
-  test.each([undefined, '', 'Basic dTpw', 'Digest x'])('%j is anonymous, synchronously', header => {
+  test.each([undefined, '', 'Basic dTpw', 'Digest x'])('%j is anonymous, and the result is synchronous', header => {
     const anonymous = { role: undefined, claims: {}, authenticated: false }
     expect(make().authenticate(header)).toEqual(anonymous)
     expect(without().authenticate(header)).toEqual(anonymous)
   })
 })
 
-test("a token without a configured secret is the server's fault, and the client gets no challenge", async () => {
+test("without a configured secret, a token is the server's fault, and the client gets no challenge", async () => {
   const lacks = { kind: 'no secret' }
   expect(await refusal(without(), `Bearer ${await sign({ role: 'author' })}`)).toEqual(lacks)
   expect(await refusal(without(), 'Bearer')).toEqual(lacks)
@@ -50,7 +50,7 @@ describe('a passphrase', () => {
     })
   })
 
-  test('reads a claim by its own name, whatever another client had parsed before', async () => {
+  test("reads a claim by its own name, whatever another client's token contained before", async () => {
     const [authenticator, base64url] = [make(), (text: string) => Buffer.from(text).toString('base64url')]
     const duplicateKeyToken = `Bearer ${base64url('{"sub":"v","role":"author","pr\\\\u00":"x"}')}.${base64url('{}')}.AAAA`
     await refusal(authenticator, duplicateKeyToken)
@@ -60,7 +60,7 @@ describe('a passphrase', () => {
     expect(claims).toEqual({ sub: 'v', role: 'author', prénom: 'x' })
   })
 
-  test('a token without a role uses the anonymous role, with its claims', async () => {
+  test("without a role, a token uses the anonymous role, with the token's claims", async () => {
     expect(await make().authenticate(`Bearer ${await sign({ id: 1 })}`)).toEqual({
       role: undefined,
       claims: { id: 1 },
@@ -90,7 +90,7 @@ describe('a passphrase', () => {
     expect(await refusal(make(), `Bearer ${token}`)).toEqual(notVerified)
   })
 
-  test('claims that are not an object are refused, though signed', async () => {
+  test('claims that are not an object are refused, although they are signed', async () => {
     expect(await refusal(make(), `Bearer ${signAnything({ alg: 'HS256' }, '[]')}`)).toEqual(atFault('not an object'))
   })
 })
@@ -123,13 +123,13 @@ describe('asymmetric keys', () => {
       expect(await refusal(authenticator, `Bearer ${await sign({ role: 'admin' }, secret)}`)).toEqual(noSuitableKey)
   })
 
-  test('without a kid all keys are tried in order', async () => {
+  test('without a kid, all keys are tried in order', async () => {
     const token = await sign({ role: 'author' }, second.privateKey, { alg: 'RS256' })
     expect(await set(jwk(first), jwk(second)).authenticate(`Bearer ${token}`)).toMatchObject({ role: 'author' })
     expect(await refusal(set(jwk(first)), `Bearer ${token}`)).toEqual(notVerified)
   })
 
-  test('with a kid only the key with that id is tried', async () => {
+  test('with a kid, only the key with that id is tried', async () => {
     const token = await sign({ role: 'author' }, second.privateKey, { alg: 'RS256', kid: 'b' })
     const known = set({ ...jwk(first), kid: 'a' }, { ...jwk(second), kid: 'b' })
     expect(await known.authenticate(`Bearer ${token}`)).toMatchObject({ role: 'author' })
@@ -159,7 +159,7 @@ describe('claims', () => {
     expect(await refusal(make({ audience: 'ours' }), header)).toEqual(atFault('other audience'))
   })
 
-  test('the role is read from its path, and then "role" has no special meaning', async () => {
+  test('the role is read from its path, and then the claim "role" has no special meaning', async () => {
     const header = `Bearer ${await sign({ role: 'admin', realm: { roles: ['x', 'author'] } })}`
     expect(await make({ roleClaimKey: '.realm.roles[?(@ ^== "a")]' }).authenticate(header)).toMatchObject({
       role: 'author',
@@ -183,7 +183,7 @@ describe('the cache', () => {
     expect(() => authenticator.authenticate(expired)).toThrow('token refused: expired')
   })
 
-  test('with a capacity of 0 caches nothing', async () => {
+  test('caches nothing if its capacity is 0', async () => {
     const authenticator = make({ cacheMaxEntries: 0 })
     const header = `Bearer ${await sign({ role: 'author' })}`
     await authenticator.authenticate(header)
@@ -207,14 +207,14 @@ describe('the cache', () => {
     expect(events).toEqual(['lookup', 'lookup', 'hit', 'lookup', 'eviction'])
   })
 
-  test('does not cache refusals', async () => {
+  test('does not cache refused tokens', async () => {
     const authenticator = make()
     const header = `Bearer ${await sign({ role: 'author' }, randomBytes(32))}`
     expect(await refusal(authenticator, header)).toEqual(notVerified)
     expect(await refusal(authenticator, header)).toEqual(notVerified)
   })
 
-  test('returns claims that one request cannot change for the next', async () => {
+  test('returns claims that one request cannot change for the next request', async () => {
     const authenticator = make()
     const header = `Bearer ${await sign({ role: 'author', list: [{ a: 1 }] })}`
     const { claims } = await authenticator.authenticate(header)

@@ -1,6 +1,6 @@
 /**
- * Authenticates a request: verifies the bearer token of an `Authorization` header and finds its role. Every header
- * gives an Authentication or an AuthenticationError, and no role or claim is taken from a token that no configured key
+ * Authenticates a request: verifies the bearer token of an `Authorization` header, and finds the token's role. Every
+ * header gives an Authentication or an AuthenticationError. No role or claim comes from a token that no configured key
  * signed. A new secret requires a new authenticator, whose cache is empty.
  */
 import { hash } from 'node:crypto'
@@ -15,21 +15,21 @@ import { parseRolePath } from './role-path.ts'
 import { parseToken, type Token } from './token.ts'
 
 export type AuthenticatorSettings = {
-  /** A passphrase, a JSON Web Key or a key set; bytes if it was given in Base64. */
+  /** A passphrase, a JSON Web Key or a key set. Bytes if the configuration has it in Base64. */
   jwtSecret?: string | Uint8Array
   audience?: string
   /** A path expression such as `.role`. */
   roleClaimKey: string
   /** How many verified tokens are cached; 0: none. */
   cacheMaxEntries: number
-  /** Notified of cache hits, misses and evictions. */
+  /** Called for cache hits, misses and evictions. */
   onCache?: (event: CacheEvent) => void
 }
 
 export type CacheEvent = 'lookup' | 'hit' | 'eviction'
 
 export type Authentication = {
-  /** The role in the token; undefined: use the anonymous role. */
+  /** The role in the token. Undefined: the caller uses the anonymous role. */
   readonly role: string | undefined
   /** Frozen. Numbers that a double cannot represent are raw JSON, which JSON.stringify writes unchanged. */
   readonly claims: Claims
@@ -39,7 +39,7 @@ export type Authentication = {
 
 export type Authenticator = {
   /**
-   * Checks a header. Returns synchronously if there is no token, or its signature is cached.
+   * Checks a header. Returns synchronously if there is no token, or if the token's signature is cached.
    * @throws AuthenticationError, synchronously or as a rejection
    */
   authenticate(authorization: string | undefined): Authentication | Promise<Authentication>
@@ -48,7 +48,7 @@ export type Authenticator = {
 const anonymous: Authentication = Object.freeze({ role: undefined, claims: Object.freeze({}), authenticated: false })
 
 /**
- * Creates an authenticator; `now` is in milliseconds since 1970.
+ * Creates an authenticator. `now`: milliseconds since 1970.
  * @throws SettingError for `jwtSecret` or `roleClaimKey`
  */
 export function createAuthenticator(settings: AuthenticatorSettings, now: () => number): Authenticator {
@@ -60,7 +60,7 @@ export function createAuthenticator(settings: AuthenticatorSettings, now: () => 
 
   const verifyAndCheck = async (token: Token, fingerprint: string, suitable: readonly VerificationKey[]) => {
     const claims = parseClaims(await verify(token, suitable))
-    // Whether the claims are accepted changes with time; the signature stays valid.
+    // The signature stays valid, but time can make the claims invalid or valid.
     if (verified.set(fingerprint, claims)) onCache('eviction')
     return check(claims)
   }
@@ -70,7 +70,7 @@ export function createAuthenticator(settings: AuthenticatorSettings, now: () => 
       const text = bearerToken(authorization)
       if (text === undefined) return anonymous
       if (keys === undefined) throw new AuthenticationError({ kind: 'no secret' })
-      // Keys are hashes, so that a memory dump of the cache contains no usable tokens.
+      // The keys are hashes, so that a memory dump of the cache contains no usable tokens.
       const fingerprint = hash('sha256', text, 'base64')
       const known = verified.get(fingerprint)
       onCache('lookup')
@@ -86,13 +86,13 @@ export function createAuthenticator(settings: AuthenticatorSettings, now: () => 
   }
 }
 
-/** The payload, after a key that signed it has been found; keys are tried in order. */
+/** The payload, after a key that signed it has been found. Tries the keys in order. */
 async function verify(token: Token, keys: readonly VerificationKey[]): Promise<Uint8Array> {
   for (const key of keys) {
     try {
       return (await compactVerify(token.text, key.material, { algorithms: [token.algorithm] })).payload
     } catch {
-      // Whatever failed, this key did not verify the token; the next one may.
+      // Whatever failed, this key did not verify the token. The next key may verify it.
     }
   }
   throw undecodable({ kind: 'not verified' })

@@ -11,7 +11,7 @@ const claims = {
   realm: { roles: [{ name: 'a', level: 1 }, { name: 'b', level: 3 }, { name: 'c' }], wanted: 'b' },
 }
 
-// The examples of RFC 9535 (sections 2.3 and 2.5), for such claims.
+// The examples of RFC 9535 (sections 2.3 and 2.5), with claims of the same shape.
 test.each([
   ['$.role', 'author'],
   ["$['role']", 'author'],

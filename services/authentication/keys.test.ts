@@ -14,18 +14,18 @@ const algorithms = (key: unknown) => parse(key).map(({ algorithms }) => algorith
 const rsaAlgorithms = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512']
 
 describe('a passphrase', () => {
-  test('is for HS256 alone and has no id', () => {
+  test('is only for HS256 and has no id', () => {
     const text = 'reallyreallyreallyreallyverysafe'
     expect(parseSecret(text)).toEqual([{ id: undefined, algorithms: ['HS256'], material: Buffer.from(text) }])
     expect(parseSecret(Buffer.from(text))).toEqual(parseSecret(text))
   })
 
-  test('may be bytes that are not text', () => {
+  test('can be bytes that are not text', () => {
     const bytes = Buffer.alloc(32, 0xff)
     expect(parseSecret(bytes)[0]?.material).toEqual(bytes)
   })
 
-  test('may look like JSON that is not an object', () => {
+  test('can look like JSON that is not an object', () => {
     expect(parseSecret('1'.repeat(32))).toHaveLength(1)
     expect(parseSecret(`{${'x'.repeat(31)}`)).toHaveLength(1)
   })
@@ -86,7 +86,7 @@ describe('a JSON Web Key', () => {
 })
 
 describe('a key set', () => {
-  test('keeps its order and skips keys that cannot verify', () => {
+  test("keeps the set's order and skips keys that cannot verify", () => {
     const set = {
       keys: [{ ...octet, kid: 'a' }, { kty: 'unheard-of' }, { ...rsaPublic, use: 'enc' }, { ...rsaPublic, kid: 'b' }],
     }
@@ -118,7 +118,7 @@ test('a key is selected by its id and its algorithms', () => {
   expect(found('none')).toEqual([])
 })
 
-test('any secret gives keys or an error that names the setting without the secret', () => {
+test('any secret gives keys, or an error that names the setting and does not contain the secret', () => {
   const value = fc.string({ minLength: 12 })
   const member = fc.record(
     {

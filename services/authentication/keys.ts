@@ -1,8 +1,8 @@
 /**
- * Verification keys from a service's secret: an HMAC-SHA256 passphrase, a JSON Web Key or a set of them (RFC 7517, RFC
+ * Verification keys from a service's secret: an HMAC-SHA256 passphrase, a JSON Web Key or a key set (RFC 7517, RFC
  * 7518). Each key has its allowed algorithms, so a token cannot choose how a key is used: neither RSA's public key as
- * an HMAC secret nor "none". Errors contain the setting, the key's position in the set and the rule, never a part of a
- * key.
+ * an HMAC secret nor "none". Errors contain the setting, the key's position in the set and the rule, and never a part
+ * of a key.
  */
 import { createPublicKey, type KeyObject } from 'node:crypto'
 import { z } from 'zod'
@@ -10,9 +10,9 @@ import { isRecord } from '../../values/record.ts'
 import { SettingError } from './errors.ts'
 import type { Token } from './token.ts'
 
-/** Minimum passphrase length of PostgREST and minimum HMAC-SHA256 key (RFC 7518 section 3.2), in bytes. */
+/** PostgREST's minimum length of a passphrase, and the minimum HMAC-SHA256 key (RFC 7518, section 3.2), in bytes. */
 const leastSecret = 32
-/** RFC 7518 section 3.3, in bits. */
+/** RFC 7518, section 3.3, in bits. */
 const leastModulus = 2048
 
 const hmacAlgorithms = ['HS256', 'HS384', 'HS512']
@@ -27,7 +27,7 @@ const curveAlgorithms: Readonly<Record<string, readonly string[]>> = {
 export type VerificationKey = {
   readonly id: string | undefined
   readonly algorithms: readonly string[]
-  /** Bytes for HMAC, else a public key. */
+  /** Bytes for HMAC, or else a public key. */
   readonly material: Uint8Array | KeyObject
 }
 
@@ -48,7 +48,8 @@ const jsonWebKey = z.object({
 type JsonWebKey = z.infer<typeof jsonWebKey>
 
 /**
- * The keys that can verify a token, in the order of the set: those of its algorithm and, if it has a `kid`, of that id.
+ * The keys that can verify a token, in the set's order: the keys for its algorithm and, if the token has a `kid`, with
+ * that id.
  */
 export function suitableKeys(keys: readonly VerificationKey[], token: Token): VerificationKey[] {
   return keys.filter(
@@ -57,7 +58,7 @@ export function suitableKeys(keys: readonly VerificationKey[], token: Token): Ve
 }
 
 /**
- * Reads a secret, as text or as bytes decoded from Base64.
+ * Reads a secret: text, or bytes that were decoded from Base64.
  * @throws SettingError
  */
 export function parseSecret(secret: string | Uint8Array): VerificationKey[] {
@@ -74,7 +75,7 @@ function passphrase(secret: string | Uint8Array): VerificationKey {
   return { id: undefined, algorithms: ['HS256'], material: Buffer.from(secret) }
 }
 
-/** If a public key were used as a passphrase, anyone who knows it could sign tokens. */
+/** If a public key were used as a passphrase, anyone who knows the key could sign tokens. */
 function refuseMishaps(text: string): void {
   if (/-----BEGIN [A-Z ]*(KEY|CERTIFICATE)-----/.test(text))
     refuse('contains a key in PEM form; an asymmetric key must be a JSON Web Key')
@@ -89,7 +90,7 @@ function keyOfSingle(json: Record<string, unknown>): VerificationKey {
   )
 }
 
-/** Keys of a set for other uses or of an unknown kind are skipped (RFC 7517 section 5). */
+/** Skips keys of a set that have another use or an unknown kind (RFC 7517, section 5). */
 function keysOfSet(members: unknown): VerificationKey[] {
   if (!Array.isArray(members)) refuse('"keys" of the JSON Web Key set must be an array')
   const keys = members.flatMap((member, index) => readKey(member, `key ${index + 1} of the JSON Web Key set`) ?? [])
@@ -106,13 +107,13 @@ function readKey(json: unknown, name: string): VerificationKey | undefined {
   return { id: jwk.kid, algorithms, material: jwk.kty === 'oct' ? secretBytes(jwk, name) : publicKey(jwk, name) }
 }
 
-/** The name of the member only; its value may be secret. */
+/** Contains only the member's name, because its value may be secret. */
 function memberAtFault(error: z.ZodError): string {
   const member = error.issues[0]?.path[0]
   return member === undefined ? '' : ` at "${String(member)}"`
 }
 
-/** A private key is accepted too, since its public half verifies; its operation is "sign". */
+/** A private key is accepted, too, since its public half can verify. Its operation is "sign". */
 function isForSignatures(jwk: JsonWebKey): boolean {
   const operations = jwk.key_ops ?? ['verify']
   return (jwk.use ?? 'sig') === 'sig' && (operations.includes('verify') || operations.includes('sign'))
@@ -157,7 +158,7 @@ function importPublicKey(key: JsonWebKey, name: string): KeyObject {
   try {
     return createPublicKey({ key, format: 'jwk' })
   } catch {
-    // The message of crypto is omitted: it may quote its input.
+    // Omits crypto's message, because it may quote its input.
     return refuse(`${name} is not a valid ${key.kty} public key`)
   }
 }

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { hashPassword, isPassword, isPasswordHash } from './password.ts'
 import { quickHash } from './testing/passwords.ts'
 
-test('a password matches its own hash only, and two hashes of it differ', async () => {
+test('a password matches only its own hash, and two hashes of one password differ', async () => {
   const [one, two] = await Promise.all([hashPassword('correct horse'), quickHash('correct horse')])
   expect(one).toMatch(/^\$scrypt\$ln=14,r=8,p=5\$/)
   expect(one).not.toBe(await quickHash('correct horse'))
@@ -13,7 +13,7 @@ test('a password matches its own hash only, and two hashes of it differ', async 
   expect(await isPassword('', two)).toBe(false)
 })
 
-test('letters may be in composed or decomposed Unicode form', async () => {
+test("a password's letters can be in composed or decomposed Unicode form", async () => {
   expect(await isPassword('Zu\u0308rich-see', await quickHash('Z\u00fcrich-see'))).toBe(true)
 })
 
@@ -28,7 +28,7 @@ test("a hash made by an older bridge is accepted, with the password's original U
   for (const wrong of ['1023', '0', '1073741824']) expect(isPasswordHash(former.replace('1024', wrong))).toBe(false)
 })
 
-test("another user's password is refused, in the same time", async () => {
+test("another user's password is refused in the same time", async () => {
   const another = await quickHash('of another')
   expect(await isPassword('of another', undefined, another)).toBe(false)
   const took = async (...args: Parameters<typeof isPassword>) => {
@@ -70,7 +70,7 @@ test('many concurrent logins do not block the event loop', async () => {
   expect(longest).toBeLessThan((performance.now() - began) / 2)
 })
 
-test('too many concurrent logins are refused as busy', async () => {
+test('too many concurrent logins are refused, and the error is `busy`', async () => {
   const hash = await quickHash('some password')
   const all = await Promise.allSettled(Array.from({ length: 200 }, () => isPassword('wrong', hash)))
   const refused = all.filter(({ status }) => status === 'rejected')

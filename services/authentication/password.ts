@@ -1,6 +1,7 @@
 /**
- * Password hashing with scrypt, with the parameters in the hash, for users of the tool server and the bridge. Hashing
- * does not block requests: it runs on other threads, a few at a time, and is refused at once if too many wait.
+ * Password hashing with scrypt, for users of the tool server and the bridge. The hash contains its parameters. Hashing
+ * runs on other threads, so it does not block requests. Only a few hashes run at a time, and a check is refused at once
+ * if too many wait.
  */
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto'
 import { availableParallelism } from 'node:os'
@@ -15,15 +16,15 @@ export class PasswordsBusy extends Error {
 
 type Cost = { readonly logN: number; readonly r: number; readonly p: number }
 
-/** OWASP's recommendation, in the form that needs 16 MiB. */
+/** OWASP's recommendation: the variant that needs 16 MiB. */
 const usualCost: Cost = { logN: 14, r: 8, p: 5 }
-/** Maximum cost of a hash from a file: 256 MiB. */
+/** The maximum cost of a hash from a file: 256 MiB. */
 const mostMemory = 268_435_456
 const mostWork = 16
 const hashBytes = 32
 const saltBytes = 16
 
-/** Each uses one core for a while. */
+/** The maximum concurrent checks. Each check uses one core for a while. */
 const atOnce = Math.max(1, Math.min(2, availableParallelism() - 1))
 const mostWaiting = 100
 
@@ -42,7 +43,7 @@ type Hash = {
   readonly cost: Cost
   readonly salt: Buffer
   readonly hash: Buffer
-  /** Unicode has several spellings of the same letters; hashes use this one. */
+  /** Unicode has several spellings of the same letters. Hashes use this spelling. */
   readonly letters: 'NFC' | 'NFKC'
 }
 
@@ -78,7 +79,7 @@ async function queued<Result>(work: () => Promise<Result>): Promise<Result> {
     return await work()
   } finally {
     const next = waiting.shift()
-    // The next waiting call takes over the slot.
+    // The next waiting call takes the slot.
     if (next === undefined) running--
     else next()
   }
@@ -108,8 +109,8 @@ export async function hashPassword(password: string, cost: Cost = usualCost): Pr
 const dummyHash: Hash = { cost: usualCost, salt: randomBytes(saltBytes), hash: randomBytes(hashBytes), letters: 'NFC' }
 
 /**
- * Checks a password. `hash` undefined (the user does not exist): takes the same time and returns false. `another`: the
- * hash of an existing user, if hashes are not made with the parameters of this file.
+ * Checks a password. `hash`: undefined if the user does not exist; then the check takes the same time and returns
+ * false. `another`: the hash of an existing user, if hashes do not have the parameters of this file.
  * @throws PasswordsBusy
  */
 export async function isPassword(password: string, stored: string | undefined, another?: string): Promise<boolean> {

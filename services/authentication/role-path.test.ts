@@ -72,7 +72,7 @@ test.each([
   expect(() => parseRolePath(path)).toThrow(`at character ${position} of ${JSON.stringify(path)}`)
 })
 
-test('any text is a path or is refused with a position', () => {
+test('any text is a path, or is refused with a position', () => {
   const pieces = fc.constantFrom('.', 'role', '"a b"', '[', ']', '0', '[?(@ ', '==', '^', '"', ')]', ' ', '!=', 'é')
   const text = fc.oneof(
     fc.string(),

@@ -1,4 +1,4 @@
-/** The path expression of `roleClaimKey` as a setting: see values/role-path.ts. */
+/** The path expression of `roleClaimKey` as a setting. values/role-path.ts parses it. */
 import { parseRolePath as parse, type RolePath, RolePathError } from '../../values/role-path.ts'
 import { SettingError } from './errors.ts'
 

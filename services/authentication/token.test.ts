@@ -40,7 +40,7 @@ describe('the scheme', () => {
 })
 
 describe('the three parts', () => {
-  test('an empty token is reported as such', () => {
+  test('an empty token is reported as an empty token', () => {
     expect(refusal('')).toEqual(undecodable('empty'))
   })
 

@@ -1,5 +1,5 @@
 /** Hashes of passwords for tests. */
 import { hashPassword } from '../password.ts'
 
-/** Cheap hashes, so that tests can log in often. */
+/** Hashes with a low cost, so that tests can log in often. */
 export const quickHash = (password: string): Promise<string> => hashPassword(password, { logN: 4, r: 1, p: 1 })

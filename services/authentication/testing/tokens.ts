@@ -1,4 +1,4 @@
-/** Shared by the authentication tests: a signer, an authenticator with a manual clock, and refusals as text. */
+/** The authentication tests share a signer, an authenticator with a manual clock, and refusals as text. */
 import type { KeyObject } from 'node:crypto'
 import { createHmac } from 'node:crypto'
 import { SignJWT } from 'jose'
@@ -7,7 +7,7 @@ import { type Authenticator, type AuthenticatorSettings, createAuthenticator } f
 
 export const passphrase = 'reallyreallyreallyreallyverysafe'
 
-/** In seconds since 1970; the clock of every authenticator made here. */
+/** Seconds since 1970. Every authenticator that this file creates uses this clock. */
 export const clock = { seconds: 1_700_000_000 }
 
 export const make = (settings: Partial<AuthenticatorSettings> = {}) => without({ jwtSecret: passphrase, ...settings })
@@ -22,7 +22,7 @@ export const sign = (
   header: { alg: string; kid?: string } = { alg: 'HS256' },
 ) => new SignJWT(claims).setProtectedHeader(header).sign(key)
 
-/** Signs any header and payload with the passphrase, including those that no proper signer accepts. */
+/** Signs any header and payload with the passphrase, including those that no correct signer would sign. */
 export function signAnything(header: unknown, payload: string): string {
   const encode = (text: string) => Buffer.from(text).toString('base64url')
   const signed = `${encode(JSON.stringify(header))}.${encode(payload)}`
@@ -36,7 +36,7 @@ export async function refusal(authenticator: Authenticator, authorization: strin
     if (!(error instanceof AuthenticationError)) throw error
     return error.refusal
   }
-  throw new Error('was let in')
+  throw new Error('the authenticator accepted the token')
 }
 
 export const undecodable = (kind: Exclude<Undecodable['kind'], 'parts'>): Refusal => ({
