@@ -1,4 +1,4 @@
-/** The upper bound of a text's tokens, compared with real tokenizers. */
+/** Compares the upper bound of a text's tokens with real tokenizers. */
 import fc from 'fast-check'
 import { countTokens } from 'gpt-tokenizer'
 import { countTokens as countOlder } from 'gpt-tokenizer/encoding/cl100k_base'
@@ -50,7 +50,7 @@ describe('the estimate of tokens', () => {
       [400, ''],
     ] as const) {
       fc.assert(
-        // A single word may be an exception; a result has many.
+        // The bound may be too low for a single word, but a result has many words.
         fc.property(fc.array(word(most), { minLength: 40, maxLength: 60 }), words => {
           const text = words.join(separator)
           expect(atMostTokens(text)).toBeGreaterThanOrEqual(countTokens(text))
@@ -61,7 +61,7 @@ describe('the estimate of tokens', () => {
   })
 
   test.each(['Ee', 'Qd77', 'ZyZZ', 'zzqzqqz', 'gkO', 'uuwwuuuw', 'oohhhoho'])(
-    'is never too low for %s repeated: a text may consist of one unusual piece',
+    'is never too low for %s repeated, because a text may consist of one unusual piece',
     piece => {
       for (const separator of ['', ' ', '\n']) {
         const text = Array.from({ length: 12 }, () => piece).join(separator)

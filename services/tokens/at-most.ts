@@ -1,15 +1,15 @@
 /**
- * Upper bound of a text's tokens. The client's tokenizer is unknown, so the estimate is high: twice the tokens of
- * English, and a little more than random letters, Base64, digits and scripts without spaces need.
+ * The upper bound of a text's tokens. The client's tokenizer is unknown, so the estimate is high: twice the tokens of
+ * English. It is a little more than random letters, Base64, digits and scripts without spaces need.
  */
 
 /** A single space belongs to the next word, but not to a digit. */
 const piece = /[a-z]+|[A-Z][a-z]*|\d+| (?=\d)| +|[^\x20-\x7e]|./gsu
-/** A possible word: with vowels, without letters that are rare in words, and without repeated groups of letters. */
+/** A possible word: it has vowels, no letters that are rare in words, and no repeated groups of letters. */
 const wordLike = /^[A-Za-z]?[bcdfghklmnprstvwy]{0,2}(?:[aeiouy]{1,2}[bcdfghklmnprstvwy]{1,3})*[aeiouy]{0,2}$/
 
 /**
- * The maximum letters of a word, and too many `y`: since `y` may be a vowel or not, a text of many would take too long
+ * The maximum letters of a word, and of `y` in it. `y` may be a vowel or not, so a text with many would take too long
  * to match.
  */
 const longestWord = 64
@@ -21,11 +21,12 @@ const isWordLike = (text: string): boolean =>
   (text.length < 4 || new Set(text).size * 2 > text.length)
 
 /**
- * Rarely fewer tokens than letters: `Qd`, `zqzz`. A text can consist only of such pieces, without others to compensate.
+ * Pieces that rarely have fewer tokens than letters: `Qd`, `zqzz`. A text can consist only of such pieces, without
+ * other pieces that compensate.
  */
 const isOdd = (text: string): boolean => /^[A-Z].$/.test(text) || !/[aeiou]/i.test(text)
 
-/** For non-ASCII text; unlisted characters may need a token for each byte. */
+/** For non-ASCII text. Unlisted characters may need one token for each byte. */
 const scripts: readonly (readonly [from: number, to: number, tokens: number])[] = [
   [0xa0, 0x6ff, 1.4],
   [0x3040, 0x30ff, 2],

@@ -1,14 +1,14 @@
 /**
- * Estimates a text's tokens, within a tenth for usual database rows. The text is split like current tokenizers do:
- * digits by threes, words with the preceding character, punctuation in runs. Splits within words are estimated from
- * their letters; letters with accents count as their base letters.
+ * Estimates a text's tokens, within a tenth for usual database rows. It splits the text as current tokenizers do:
+ * digits in groups of three, words with the preceding character, punctuation in runs. It estimates the splits within
+ * words from their letters. Letters with accents count as their base letters.
  */
 import { atMostTokens } from './at-most.ts'
 import { letterWeights } from './letter-weights.ts'
 
 const bytes = Buffer.from(letterWeights, 'base64')
 const weights = new Int8Array(bytes.buffer, bytes.byteOffset, bytes.length)
-/** Offsets of the weights for case and length, and of the shares. */
+/** The offsets of the weights for case and length, and of the shares. */
 const shapeAt = 6 * 1_024
 const sharesAt = shapeAt + 48
 const sharesOfLength = 24
@@ -16,22 +16,23 @@ const longest = 15
 /** After a space, words of a language are more frequent than in the fitted texts. */
 const likelyWord = 0.4
 const splitsInProse = 0.55
-/** Also in an address or path, whose words are common in addresses. */
+/** Also for a word in an address or path, because such words are common there. */
 const likelyInAddress = 0.35
 const splitsInAddress = 0.35
-/** Also in a name of several words, after `.` and `_`. */
+/** Also for a word in a name of several words, after `.` and `_`. */
 const splitsInName = 0.65
-/** The addition for accents; in a word of mostly accents, each such letter is about a token. */
+/** The addition for accents. In a word of mostly accents, each such letter is about a token. */
 const accentTokens = 0.2
 const accentTokensOfOdd = 0.8
 
 /**
- * Symbols of the tables besides letters (1 to 26): the end of a word, the character before it, and the one before that.
+ * The tables' symbols besides letters (1 to 26): the end of a word, the character before it, and the character before
+ * that.
  */
 const end = 0
 const [nothing, space, tab, sign, outside] = [27, 28, 29, 30, 31]
 
-/** Probability that a token ends, for each sum of weights from -1,024 to 1,023. */
+/** The probability that a token ends, for each sum of weights from -1,024 to 1,023. */
 const chances = Float32Array.from({ length: 2_048 }, (_, sum) => 1 / (1 + Math.exp((1_024 - sum) / 16)))
 
 const chance = (first: number, second: number, third: number, fourth: number, shape: number): number => {
@@ -46,7 +47,7 @@ const chance = (first: number, second: number, third: number, fourth: number, sh
   return chances[sum + 1_024] ?? 0
 }
 
-/** Latin letters with accents: 1 to 26 by base letter, plus 32 for lower case. 0: no such letter. */
+/** Latin letters with accents: 1 to 26 by base letter, plus 32 for lower case. 0: not such a letter. */
 const accentFrom = 0xc0
 const accentTo = 0x250
 const ligatures: { readonly [letter: string]: string } = {
@@ -82,7 +83,7 @@ function wordEnd(text: string, from: number): number {
   return at
 }
 
-/** Characters of a run of one character in one token; 4 if not listed. */
+/** How many characters of a run of one character are one token. 4 if the character is not listed. */
 const widths = new Map<string, number>()
 for (const [width, characters] of [
   [80, '#*-/='],
@@ -95,7 +96,7 @@ for (const [width, characters] of [
   for (const character of characters) widths.set(character, width)
 const leastRun = 6
 
-/** Tokens of a run of one character; undefined: another text, or too short to matter. */
+/** The tokens of a run of one character. Undefined if the text is not such a run, or is too short to matter. */
 function ofRun(text: string, from: number, to: number): number | undefined {
   if (to - from < leastRun) return undefined
   const code = text.charCodeAt(from)
@@ -110,11 +111,11 @@ function ofAccents(text: string, from: number, to: number, usual: number): numbe
   return count * (count * 3 > to - from ? accentTokensOfOdd : usual)
 }
 
-/** Tokens of a word after the character `before`. */
+/** The tokens of a word after the character `before`. */
 function ofWord(text: string, from: number, to: number, before: number, likelySplits: number): number {
   const run = ofRun(text, from, to)
   if (run !== undefined) return run + (before === nothing ? 0 : 1)
-  // Each letter is a token with a space before it.
+  // Each letter is a token, with a space before it.
   if (before === space && to - from === 1) return 1
   const symbol = (at: number) => {
     if (at >= to) return end
@@ -135,7 +136,7 @@ function ofWord(text: string, from: number, to: number, before: number, likelySp
   }
   const boundaries = to - from - (before === nothing ? 1 : 0)
   if (boundaries === 0) return 1
-  // A tokenizer probably knows a word whose letters are all likely in sequence.
+  // A tokenizer probably knows a word if all its letters are likely in this sequence.
   const ratio = sum / boundaries
   const share = Math.min(sharesOfLength - 1, Math.floor(ratio * sharesOfLength))
   const splits = (boundaries * (bytes[sharesAt + Math.min(boundaries, longest) * sharesOfLength + share] ?? 0)) / 255
@@ -152,7 +153,10 @@ const isLetter = (code: number) => isLower(code) || isUpper(code)
 const isLineEnd = (code: number) => code === 0x0a || code === 0x0d
 const isSign = (code: number) => code > 0x20 && code < 0x7f && !isLetter(code) && !isDigit(code)
 
-/** Tokens of a run of punctuation, with following line ends: few are one token, such as `://` and, in JSON, `":{"`. */
+/**
+ * The tokens of a run of punctuation, with following line ends. A run of few characters is one token, such as `://` and,
+ * in JSON, `":{"`.
+ */
 function ofSigns(text: string, from: number, signsEnd: number, to: number): number {
   const run = ofRun(text, from, signsEnd)
   if (run !== undefined) return run + (to > signsEnd ? 1 : 0)
@@ -161,7 +165,7 @@ function ofSigns(text: string, from: number, signsEnd: number, to: number): numb
   return count === 3 ? 1.35 : count / 1.8
 }
 
-/** The position in the text, and the tokens so far. */
+/** The position in the text, and the tokens up to it. */
 type Read = { at: number; sum: number; isInAddress: boolean }
 
 function takeWord(text: string, read: Read, before: number, isOfName = false): void {
@@ -182,7 +186,7 @@ function takeSigns(text: string, read: Read): void {
   read.sum += ofSigns(text, from, signsEnd, read.at)
 }
 
-/** A single punctuation mark or space belongs to the next word; several do not. */
+/** A single punctuation mark or space belongs to the next word. Several do not. */
 function takeOther(text: string, code: number, read: Read): void {
   const from = read.at
   if (code === slash) read.isInAddress = true
@@ -203,10 +207,12 @@ function takeOther(text: string, code: number, read: Read): void {
   else if (read.at - from === 1) read.sum++
 }
 
-/** Tokens of a UTF-16 unit in prose of other scripts, and in emoji. */
+/** The tokens of a UTF-16 unit in prose of other scripts, and in emoji. */
 const usualTokens = 1.3
 
-/** `others`: text that is neither ASCII nor Latin is counted as `atMostTokens` does, or with its usual tokens. */
+/**
+ * `others`: how to count text that is neither ASCII nor Latin. Either as `atMostTokens` does, or with its usual tokens.
+ */
 export function expectedTokens(text: string, others: 'at most' | 'usual' = 'at most'): number {
   const read: Read = { at: 0, sum: 0, isInAddress: false }
   while (read.at < text.length) {
