@@ -47,7 +47,7 @@ test.each([
   expect(maskConnectionText(text)).toBe(masked)
 })
 
-test('a password never appears in the output, however it is written, and the output is a connection string again', () => {
+test('the output never contains a password, however the password is written, and the output is a connection string', () => {
   const passwords = fc.string({ unit: 'binary', minLength: 1 }).map(text => `Sec${text}ret`)
   const written = fc.constantFrom(
     (password: string) => `postgres://u:${encodeURIComponent(password)}@h/d`,

@@ -1,10 +1,10 @@
 /**
- * Parses Postgres connection strings as far as configuration needs: their keywords, and their text without secrets.
- * Both forms of libpq's documentation ("Connection Strings"): URIs and keyword/value pairs. The meaning of keywords is
- * not checked here.
+ * Parses Postgres connection strings as far as the configuration needs: their keywords, and their text without secrets.
+ * It reads both forms of libpq's documentation ("Connection Strings"): URIs and keyword/value pairs. It does not check
+ * the keywords' meaning.
  */
 
-/** Replaces secrets in printed configurations. */
+/** The text that replaces secrets in printed configurations. */
 export const MASK = '********'
 
 const scheme = 'postgres(?:ql)?://'
@@ -19,14 +19,14 @@ const secretParameters = new Set(['password', 'sslpassword', 'oauth_client_secre
 type Keyword = { name: string; value: string }
 
 /**
- * Whether libpq would accept its form. Unusual characters of a URI must be percent-encoded, so that the extent of a
- * password is unambiguous.
+ * Whether libpq would accept the text's form. Unusual characters of a URI must be percent-encoded, so that it is clear
+ * where a password ends.
  */
 export const isConnectionText = (text: string): boolean => readConnectionText(text) !== undefined
 
 /**
- * Keywords with their decoded values, without empty ones; `host` and `port` may be lists. Undefined if the text is not
- * a connection string.
+ * The keywords with their decoded values. Omits empty values. `host` and `port` may be lists. Undefined if the text is
+ * not a connection string.
  */
 export function readConnectionText(text: string): ReadonlyMap<string, string> | undefined {
   try {
@@ -41,7 +41,7 @@ export function readConnectionText(text: string): ReadonlyMap<string, string> | 
 
 type Pair = readonly [name: string, value: string]
 
-/** If a keyword appears twice, the last one counts: URI parameters follow the parts that they replace. */
+/** If a keyword appears twice, the last value is used. URI parameters follow the parts that they replace. */
 function uriPairs(text: string): Pair[] | undefined {
   const found = uri.exec(text)
   const { userInfo = '', hosts = '', dbname = '', parameters = '' } = found?.groups ?? {}
@@ -65,7 +65,7 @@ const joined = (entries: readonly string[]): string => (entries.some(entry => en
 
 const plainPair = ({ name, value }: Keyword): Pair => [name, value.replace(/^'(.*)'$/s, '$1').replace(/\\(.)/gs, '$1')]
 
-/** The text with every password masked; a text that is not a connection string is masked completely. */
+/** The text with every password masked. A text that is not a connection string is masked completely. */
 export function maskConnectionText(text: string): string {
   if (!isConnectionText(text)) return MASK
   const keywords = parseKeywords(text)
@@ -73,7 +73,7 @@ export function maskConnectionText(text: string): string {
   return keywords.map(({ name, value }) => `${name}=${secretParameters.has(name) ? MASK : value}`).join(' ')
 }
 
-/** The password before the host of any URI. */
+/** Matches the password before the host in any URI. */
 export function maskUserInfo(text: string): string {
   return text.replace(/^([a-z]+:\/\/[^:@/?#]*:)[^/?#]*@/i, (_, before: string) => `${before}${MASK}@`)
 }
@@ -92,7 +92,7 @@ function decodeName(name: string): string {
   }
 }
 
-/** Values stay as written, including quotes. */
+/** The values are unchanged, including their quotes. */
 function parseKeywords(text: string): Keyword[] | undefined {
   const keywords: Keyword[] = []
   let at = 0

@@ -8,25 +8,25 @@ import type { Scalar } from './syntax.ts'
 import type { Kind } from './values.ts'
 
 type Extras = {
-  /** Description of the key, for the documentation. */
+  /** The key's description, for the documentation. */
   readonly meaning?: string
-  /** Older names that are still accepted. */
+  /** Older names, which are still accepted. */
   readonly aliases?: readonly string[]
-  /** Flag on the command line, without hyphens. */
+  /** The flag on the command line, without hyphens. */
   readonly flag?: string
-  /** Whether only its flag sets it. */
+  /** Whether only the flag sets the key. */
   readonly isFlagOnly?: boolean
   /**
-   * Whether the file must not contain the key without a value, whatever the service's rule: for this key a missing
+   * Whether the file must not contain the key without a value, whatever the service's rule is. For this key, a missing
    * value would allow more than a value.
    */
   readonly needsValue?: boolean
   /**
-   * Environment variables without the service's prefix; the first that is set wins. By default they follow from the
-   * name.
+   * Environment variables without the service's prefix. The first variable that is set is used. By default they follow
+   * from the name.
    */
   readonly variables?: readonly string[]
-  /** Variables of other programs, with full names. They count only if no other source has a value. */
+  /** Variables of other programs, with full names. They are used only if no other source has a value. */
   readonly fallbacks?: readonly string[]
   readonly inDatabase?: boolean
   /** How a file supplies the value: `@path` as the value, or a path in the key `<name>_file`. */
@@ -35,10 +35,10 @@ type Extras = {
   readonly isSecret?: boolean
 }
 
-/** A single value. */
+/** A key with a single value. */
 export class Key<Schema extends z.ZodType = z.ZodType> {
   readonly kind: Kind<Schema>
-  /** As a file would contain it; undefined: not set. */
+  /** The default as a file would contain it. Undefined: not set. */
   readonly default: Scalar | undefined
   readonly isRequired: boolean
   readonly extras: Extras
@@ -56,11 +56,11 @@ export class Key<Schema extends z.ZodType = z.ZodType> {
   }
 }
 
-/** A list of tables with the same keys, addressed by position. */
+/** A list of tables with the same keys. Their position addresses them. */
 export class List<Keys extends Declaration = Declaration> {
   readonly keys: (index: number) => Keys
   readonly most: number
-  /** How many entries sources other than the file can set. */
+  /** How many entries the sources other than the file can set. */
   readonly elsewhere: (sources: Sources) => number
 
   constructor(keys: (index: number) => Keys, most: number, elsewhere: (sources: Sources) => number = () => 0) {
@@ -70,7 +70,7 @@ export class List<Keys extends Declaration = Declaration> {
   }
 }
 
-/** A table whose keys the user names, all of one type. */
+/** A table whose keys the user names. All keys have one type. */
 export class Open<Schema extends z.ZodType = z.ZodType> {
   readonly kind: Kind<Schema>
   readonly names: Names
@@ -83,29 +83,32 @@ export class Open<Schema extends z.ZodType = z.ZodType> {
 
 type Names = {
   readonly form: RegExp
-  /** The error for other names; undefined: the file must not contain them, and variables with them are ignored. */
+  /**
+   * The error for other names. Undefined: the file must not contain other names, and variables with other names are
+   * ignored.
+   */
   readonly rule?: string
-  /** Prefix of the name in environment variables, after the service's prefix. */
+  /** The prefix of the name in environment variables, after the service's prefix. */
   readonly variable: string
-  /** The name in the settings, from a name in the file or the rest of a variable's name. */
+  /** The name in the settings, from a name in the file or from the rest of a variable's name. */
   readonly fromFile?: (text: string) => string
   readonly fromVariable: (text: string) => string
   readonly most: number
 }
 
-/** A table whose name ends with `_` is not a table in the file: its name is a prefix of its keys. */
+/** A table whose name ends with `_` is not a table in the file. Its name is a prefix of its keys. */
 export type Declaration = { readonly [name: string]: Key | List | Open | Declaration }
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
 /** The sources of values. */
 export type Sources = {
-  /** The text of the configuration file; `path` is used in messages. */
+  /** The text of the configuration file. Messages contain `path`. */
   readonly file?: { readonly text: string; readonly path?: string } | undefined
   readonly environment: Environment
-  /** By name without hyphens; true: given without a value. */
+  /** The flags by name, without hyphens. True: the flag has no value. */
   readonly flags?: ReadonlyMap<string, string | true>
-  /** Settings of the login role, by name including the prefix. */
+  /** The settings of the login role, by name with its prefix. */
   readonly database?: Readonly<Record<string, string>>
   readonly readFile: ReadFile
 }
@@ -142,18 +145,18 @@ type Value<Entry> =
 /** The values of all keys after loading. */
 export type Settings<Keys> = { readonly [Name in keyof Keys & string as Camel<Name>]: Value<Keys[Name]> }
 
-/** `jwtSecret` from `jwt-secret`. */
+/** Converts `jwt-secret` to `jwtSecret`. */
 export const camelCase = (name: string): string =>
   name.replace(/[-_.]+(.?)/g, (_, letter: string) => letter.toUpperCase())
 
 type Declared = {
   readonly name: string
   readonly key: Key
-  /** Path of its value in the settings. */
+  /** The path of the key's value in the settings. */
   readonly path: readonly string[]
 }
 
-/** The keys in the order of the declaration, without those of lists and open tables. */
+/** The keys in the order of the declaration, without the keys of lists and open tables. */
 export function keysOf(declaration: Declaration, prefix = '', path: readonly string[] = []): Declared[] {
   return Object.entries(declaration).flatMap(([name, entry]): Declared[] => {
     const inner = [...path, camelCase(name)]
@@ -163,7 +166,7 @@ export function keysOf(declaration: Declaration, prefix = '', path: readonly str
   })
 }
 
-/** Every name of the keys, including older ones, with the current name. */
+/** Every name of the keys, including older names, with the current name. */
 export const namesOf = (declaration: Declaration): { readonly own: string; readonly name: string }[] =>
   keysOf(declaration).flatMap(({ name: own, key: { extras } }) =>
     [own, ...(extras.aliases ?? [])].map(name => ({ own, name })),

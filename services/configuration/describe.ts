@@ -1,6 +1,6 @@
 /**
- * Prints a configuration of `key = value` lines: every key with its value and secrets masked, or every key with its
- * default. The output can be loaded again.
+ * Prints a configuration of `key = value` lines: every key with its value and with masked secrets, or every key with
+ * its default. A service can load the output.
  */
 import { MASK } from './connection-text.ts'
 import { camelCase, type Declaration, type Key, keysOf, Open, type Settings } from './declaration.ts'
@@ -8,9 +8,9 @@ import { isTable } from './document.ts'
 import { type Scalar, writeBinding } from './syntax.ts'
 
 /**
- * In the order of the declaration, open tables last; a key that is not set is printed as an empty string, which unsets
- * it. Secrets, passwords in URIs and all values of open tables are masked, since only users know what open tables
- * contain.
+ * The keys are in the order of the declaration, and open tables are last. A key that is not set is printed as an empty
+ * string, which unsets the key. Secrets, passwords in URIs and all values of open tables are masked, since only users
+ * know what open tables contain.
  */
 export function describeSettings<Keys extends Declaration>(declaration: Keys, settings: Settings<Keys>): string {
   const lines = keysOf(declaration).map(({ name, key, path }) => {
@@ -35,7 +35,7 @@ function printed({ kind: { mask, type }, extras }: Key, value: unknown): Scalar 
   return typeof value === 'number' || typeof value === 'boolean' ? value : String(value)
 }
 
-/** A file with every key at its default, commented out, below its description. */
+/** A configuration file: each key has its default, is commented out, and follows its description. */
 export const exampleFile = (declaration: Declaration): string =>
   keysOf(declaration)
     .map(({ name, key }) => `# ${key.extras.meaning}\n# ${writeBinding(name, key.default ?? '')}\n`)

@@ -1,4 +1,4 @@
-/** A parsed configuration file, whatever its syntax: tables of values with their positions. */
+/** A parsed configuration file, whatever its syntax is: tables of values with their positions. */
 import type { Problem, Source } from './errors.ts'
 
 export type Path = readonly (string | number)[]
@@ -14,7 +14,7 @@ export type Document = {
 export const pathOf = (keys: readonly PropertyKey[]): Path =>
   keys.map(key => (typeof key === 'number' ? key : String(key)))
 
-/** `databases[0].host` from its parts. */
+/** Joins `databases[0].host` from its parts. */
 export const nameOf = (path: Path): string =>
   path
     .map(part => (typeof part === 'number' ? `[${part}]` : `.${part}`))

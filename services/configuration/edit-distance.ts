@@ -1,6 +1,6 @@
-/** Edit distance of two words, used to suggest the word that was probably meant. */
+/** The edit distance of two words, to suggest the word that the user probably meant. */
 
-/** Levenshtein distance: letters inserted, deleted or replaced. */
+/** The Levenshtein distance: how many letters are inserted, deleted or replaced. */
 export function editDistance(from: string, to: string): number {
   let above = Array.from({ length: to.length + 1 }, (_, index) => index)
   for (let row = 1; row <= from.length; row++) {

@@ -1,4 +1,4 @@
-/** Configuration errors, with key, source and rule; never with the value, which may be a secret. */
+/** Configuration errors with key, source and rule. They never contain the value, which may be a secret. */
 
 /** The source of a value. */
 export type Source =
@@ -25,7 +25,7 @@ function describeSource(source: Source): string {
   }
 }
 
-/** All values that break their rules. */
+/** Reports all values that break their rules. */
 export class ConfigurationError extends Error {
   readonly problems: readonly Problem[]
 
@@ -36,7 +36,7 @@ export class ConfigurationError extends Error {
   }
 }
 
-/** A file with invalid syntax; line and column start at 1. */
+/** Reports a file with invalid syntax. Line and column start at 1. */
 export class ConfigurationSyntaxError extends Error {
   readonly line: number
   readonly column: number

@@ -1,7 +1,7 @@
 /** Reads the configuration file of a service. */
 import { readFileSync } from 'node:fs'
 
-/** @throws Error with the file's path and why it cannot be read */
+/** @throws Error with the file's path and the reason why it cannot be read */
 export function readConfigurationFile(path: string): { readonly path: string; readonly text: string } {
   try {
     return { path, text: readFileSync(path, 'utf8') }

@@ -1,4 +1,4 @@
-/** The configuration of an invented service: its own keys, syntax, and names in the environment and the database. */
+/** The configuration of a fictional service: its own keys, syntax, and names in the environment and the database. */
 import { expect, test } from 'vitest'
 import { key, List, optional, required, type Sources } from './declaration.ts'
 import { describeSettings } from './describe.ts'
@@ -47,7 +47,7 @@ test("file, environment and database set keys by the service's names and in its 
   expect(read({ database }).settings).toEqual({ tools: { greeting: 'long' }, database: 'postgresql://' })
 })
 
-test('all problems are reported at once, with key, source and rule', () => {
+test('all problems are reported together, with key, source and rule', () => {
   const broken = () =>
     read({
       text: '{"tools": {"limit": 10, "greting": "x"}}',
@@ -63,7 +63,7 @@ test('all problems are reported at once, with key, source and rule', () => {
   )
 })
 
-test('an unknown table is reported by its keys, and an empty one by its own name', () => {
+test("an error about an unknown table lists its keys, and an error about an empty table has the table's name", () => {
   expect(read({ text: '{"app": {"settings": {"x": 1}}, "tool": {}}' }).problems).toMatchObject([
     { key: 'app.settings.x', rule: 'is not a key' },
     { key: 'tool', rule: 'is not a key; the nearest one is tools' },
@@ -87,7 +87,7 @@ test('the service adds problems that concern several keys, with their source', (
   ])
 })
 
-test('a missing or wrong required key is reported with all other problems', () => {
+test('a missing or wrong required key is reported together with all other problems', () => {
   const keys = { name: required(values.name()), size: key(values.integer(1, 9), 1) }
   const loading = (text: string) => () => load(keys, form, { file: { text }, environment: {}, readFile: () => '' })
   expect(loading('{"size": 0}')).toThrow(
@@ -110,7 +110,7 @@ test('a printed configuration has every key and no secret', () => {
   )
 })
 
-test('lists nest, a name that ends with _ is a prefix, and a secret may be in a file named by a second key', () => {
+test('lists can nest, a name that ends with _ is a prefix, and a second key can name a file with the secret', () => {
   const table = {
     name: required(values.name()),
     filters: key(

@@ -1,7 +1,7 @@
 /**
- * Loads the configuration of a service: for every key the value of the source with the highest precedence, checked by
- * type. Collects all problems, each with key, source and rule, never with the value. Rules about several keys are
- * checked by the service.
+ * Loads a service's configuration. For each key, uses the value from the source with the highest precedence, and checks
+ * its type. Collects all problems, each with key, source and rule, and never with the value. The service checks rules
+ * about several keys.
  */
 import { camelCase, type Declaration, Key, List, Open, type Settings, type Sources } from './declaration.ts'
 import { type Document, isTable, nameOf, type Path, pathOf, type Table } from './document.ts'
@@ -22,14 +22,14 @@ import {
 } from './sources.ts'
 import type { Kind } from './values.ts'
 
-/** Collects configuration problems; the service can add its own. */
+/** Collects configuration problems. The service can add its own problems. */
 export type Checks = {
   readonly problems: Problem[]
-  /** Whether every value keeps the rule of its key. */
+  /** Whether every value satisfies its key's rule. */
   readonly isRight: boolean
-  /** Whether a source has a value for this key, or the file contains this table; the value may be invalid. */
+  /** Whether a source has a value for this key, or the file contains this table. The value may be invalid. */
   isSet(name: string): boolean
-  /** Adds a problem found by the service. */
+  /** Adds a problem that the service found. */
   refuse(name: string, rule: string): void
   /** @throws ConfigurationError if there is any problem */
   check(): void
@@ -37,7 +37,7 @@ export type Checks = {
 
 export type Loaded<Keys> = Checks & { readonly settings: Settings<Keys> }
 
-/** Longer names get no suggestion, since the search costs time by their length. */
+/** Longer names get no suggestion, since the search time grows with their length. */
 const mostNearLength = 100
 const mostNameLength = 200
 /** How many unknown keys get a suggestion. */
@@ -48,7 +48,7 @@ class Loader {
   readonly sourcedValues = new Map<string, SourcedValue>()
   /** Whether every required key has a value. */
   isComplete = true
-  /** Whether every value keeps its own rule. */
+  /** Whether every value satisfies its own rule. */
   isRight = true
   readonly #origin: Origin
   readonly #known = new Set<string>()
@@ -85,7 +85,7 @@ class Loader {
     return settings
   }
 
-  /** Adds the allowed names of the table to `names`. */
+  /** Adds the table's allowed names to `names`. */
   #fields(
     declaration: Declaration,
     table: Table,
@@ -183,7 +183,7 @@ class Loader {
     if (!this.sourcedValues.has(name)) this.refuse(name, { kind: 'default' }, 'must be given')
   }
 
-  /** undefined: the default applies, since no value was given or the value is invalid. */
+  /** Undefined: the default is used, since there is no value or the value is invalid. */
   #read(key: Key, path: Path, own: SourcedValue | undefined, table: Table): { readonly value: unknown } | undefined {
     const { kind, extras } = key
     const name = nameOf(path)
@@ -206,7 +206,7 @@ class Loader {
     return this.#parse(kind, name, value, source)
   }
 
-  /** A user who can set keys in the database must not be able to read files of the server. */
+  /** A user who can set keys in the database must not be able to read the server's files. */
   #readFile(kind: Kind, name: string, path: string, source: Source): { readonly value: unknown } | undefined {
     if (source.kind === 'database') return this.refuse(name, source, 'must not name a file from within the database')
     const read = readNamedFile(path, this.#origin.sources.readFile)
@@ -240,7 +240,7 @@ const inFile = (extras: Key['extras'], path: Path): Path[] =>
   extras.file === '_file' ? [fileKeyOf(path), ...pathsOf(extras, path)] : pathsOf(extras, path)
 
 /**
- * Loads the declared keys. Invalid values are replaced by their defaults in the settings.
+ * Loads the declared keys. The settings have defaults in place of invalid values.
  * @throws ConfigurationSyntaxError if the file's syntax is wrong
  * @throws ConfigurationError if a required key has no valid value
  */

@@ -32,6 +32,6 @@ test.each([
   expect(nearest(word, ['db-schemas', 'server-port', 'db-anon-role', 'db-max-rows'])).toBe(meant)
 })
 
-test('no candidates give no suggestion', () => {
+test('without candidates there is no suggestion', () => {
   expect(nearest('a', [])).toBeUndefined()
 })

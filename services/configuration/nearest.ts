@@ -1,7 +1,10 @@
-/** Suggests the word that was probably meant. */
+/** Suggests the word that the user probably meant. */
 import { editDistance } from './edit-distance.ts'
 
-/** The candidate with the fewest changed letters, at most a third of the word's length; the first of several. */
+/**
+ * The candidate with the fewest changed letters, at most a third of the word's length. If several have the fewest,
+ * returns the first.
+ */
 export function nearest(word: string, candidates: readonly string[]): string | undefined {
   let best: { candidate: string; distance: number } | undefined
   for (const candidate of candidates) {

@@ -1,6 +1,6 @@
 /**
- * Error texts for invalid values that continue the key's name: `must be a string`. Passed to zod's parse as `error`; a
- * schema with its own text keeps it.
+ * Error texts for invalid values. They continue the key's name: `must be a string`. zod's parse gets them as `error`. A
+ * schema with its own text keeps that text.
  */
 import type { z } from 'zod'
 
@@ -15,7 +15,7 @@ const kinds: Readonly<Record<string, string>> = {
   null: 'null',
 }
 
-/** The counted unit for each kind of value; a number itself is compared. */
+/** The unit that each kind of value counts. For a number, the rule compares the number itself. */
 const units: Readonly<Record<string, string>> = {
   string: 'characters',
   array: 'entries',

@@ -1,11 +1,11 @@
-/** Values stored outside the configuration's text, or written in Base64. */
+/** Values outside the configuration's text, and values in Base64. */
 
 /** Reads a complete file. */
 export type ReadFile = (path: string) => string | Buffer
 
 type ReadText = { kind: 'text'; text: string } | { kind: 'refused'; rule: string }
 
-/** The content of the file of `@path`, without one trailing line break. Errors do not contain the file's content. */
+/** The content of the file in `@path`, without one trailing line break. Errors do not contain the file's content. */
 export function readNamedFile(path: string, readFile: ReadFile): ReadText {
   if (path === '') return { kind: 'refused', rule: 'must name a file after "@"' }
   let content: string | Buffer
@@ -36,12 +36,12 @@ function decodeText(content: string | Buffer): string | undefined {
 }
 
 /**
- * Decodes Base64 (RFC 4648 section 4), or its URL-safe alphabet with `.` for `=`, as PostgREST accepts them; undefined
+ * Decodes Base64 (RFC 4648, section 4), or its URL-safe alphabet with `.` instead of `=`, as PostgREST does. Undefined
  * if the text is neither.
  */
 export function decodeSecret(text: string): Uint8Array | undefined {
   const letters = text.replaceAll('-', '+').replaceAll('_', '/').replaceAll('.', '=')
   const bytes = Buffer.from(letters, 'base64')
-  // Node's decoder skips invalid characters; encoding the result again shows the difference.
+  // Node's decoder skips invalid characters. To detect them, the result is encoded again and compared.
   return bytes.toString('base64') === letters ? new Uint8Array(bytes) : undefined
 }

@@ -1,4 +1,4 @@
-/** Finds the values for a key: its names in each source, and the value of the source with the highest precedence. */
+/** Finds the values of a key: its names in each source, and the value of the source with the highest precedence. */
 import type { Environment, Key, Sources } from './declaration.ts'
 import { type Document, nameOf, type Path, type Table } from './document.ts'
 import type { Source } from './errors.ts'
@@ -7,22 +7,25 @@ import type { Source } from './errors.ts'
 export type Form = {
   /** @throws ConfigurationSyntaxError */
   readonly parse: (file: NonNullable<Sources['file']>, environment: Environment) => Document
-  /** Prefix of environment variables; undefined: the environment sets no keys. */
+  /** The prefix of environment variables. Undefined: the environment sets no keys. */
   readonly environmentPrefix?: string
-  /** The variables of a key without the prefix; the first that is set wins. By default the key's name in capitals. */
+  /**
+   * A key's variables without the prefix. The first variable that is set is used. The default is the key's name in
+   * capitals.
+   */
   readonly variablesOf?: (name: string) => readonly string[]
-  /** Prefixes of settings in the database, in ascending precedence. */
+  /** The prefixes of settings in the database, in ascending precedence. */
   readonly databasePrefixes?: readonly string[]
-  /** Whether an empty text unsets a key. By default an empty variable or flag counts as not given. */
+  /** Whether an empty text unsets a key. By default, an empty variable or flag counts as missing. */
   readonly emptyUnsets?: boolean
   /**
-   * Whether a key without a value in the file is ignored, even an unknown one. By default it is refused, as is a list
-   * whose entries are all empty: the missing value may be a restriction.
+   * Whether a key without a value in the file is ignored, even if it is unknown. By default the key is refused, and so
+   * is a list whose entries are all empty: the missing value may be a restriction.
    */
   readonly emptyIsAbsent?: boolean
 }
 
-/** In ascending precedence. */
+/** The sources in ascending precedence. */
 const ranks = ['fallback', 'file', 'environment', 'flag', 'database'] as const
 type Rank = (typeof ranks)[number]
 export type SourcedValue = { readonly value: unknown; readonly source: Source; readonly rank: number }
@@ -33,7 +36,7 @@ export const sourced = (value: unknown, source: Source, rank: Rank): SourcedValu
   rank: ranks.indexOf(rank),
 })
 
-/** A key's names in each source; the last one wins. */
+/** A key's names in each source. The last name takes precedence. */
 type KeySources = {
   readonly paths: readonly Path[]
   readonly variables: readonly string[]
@@ -51,10 +54,10 @@ const beside = (path: Path, name: string): Path => [...path.slice(0, -1), name]
 
 export const isAbsent = (value: unknown): boolean => value === undefined || value === null
 
-/** `password_file` besides `password`. */
+/** The key `password_file` next to `password`. */
 export const fileKeyOf = (path: Path): Path => beside(path, `${path.at(-1)}_file`)
 
-/** Every name in the file that sets the key, the current name last. */
+/** Every name in the file that sets the key. The current name is last. */
 export const pathsOf = ({ aliases = [], isFlagOnly }: Key['extras'], path: Path): Path[] =>
   isFlagOnly ? [] : [...aliases.map(alias => beside(path, alias)), path]
 

@@ -65,7 +65,7 @@ test('a file over the size limit is not parsed', () => {
   expect(read('#'.repeat(MAX_FILE_LENGTH))).toEqual([])
 })
 
-test('written values are read back', () => {
+test('the parser reads written values without loss', () => {
   const scalars = fc.oneof(fc.string({ unit: 'binary' }), fc.integer(), fc.boolean())
   const hard = fc.string({ unit: fc.constantFrom('$', '(', ')', '"', '\\', 'A', '\n', '\r', '#', '\u2028', 'u', '0') })
   fc.assert(

@@ -1,9 +1,9 @@
 /**
- * The configuration file format: lines of `key = value`, where a value is a string in double quotes, a whole number, or
- * true/false/on/off, and `#` starts a comment (PostgREST docs, "Config File"; the format of the Haskell package
- * configurator). In a string `
- * \r \t \" \\ \uXXXX` are escapes, `$(NAME)` is an environment variable and `$$` a dollar sign. parseFile reads
- *  everything that writeBinding writes as the same key and value. Only the syntax is checked here, not the keys.
+ * The configuration file format: lines of `key = value`. A value is a string in double quotes, a whole number, or
+ * true/false/on/off. `#` starts a comment (PostgREST docs, "Config File"; the format of the Haskell package
+ * configurator). In a string, ` \r \t \" \\ \uXXXX` are escapes, `$(NAME)` is an environment variable, and `$$` is a
+ * dollar sign. parseFile reads everything that writeBinding writes as the same key and value. This module checks only
+ * the syntax, not the keys.
  */
 import type { Document } from './document.ts'
 import { ConfigurationSyntaxError } from './errors.ts'
@@ -11,7 +11,7 @@ import { ConfigurationSyntaxError } from './errors.ts'
 export type Scalar = string | number | boolean
 type Binding = { key: string; value: Scalar; line: number }
 
-/** In UTF-16 code units. Enough for a file of some fifty keys, including a JSON Web Key set. */
+/** In UTF-16 code units. This is enough for a file of some fifty keys, including a JSON Web Key set. */
 export const MAX_FILE_LENGTH = 1_048_576
 
 const keyForm = /[\p{L}][\p{L}\p{N}_.-]*/uy
@@ -50,7 +50,7 @@ class Line {
   }
 }
 
-/** @throws ConfigurationSyntaxError at the first line with invalid syntax, or with a variable that is not set. */
+/** @throws ConfigurationSyntaxError at the first line with invalid syntax, or with a variable that is not set */
 export function parseFile(text: string, environment: Environment): Binding[] {
   if (text.length > MAX_FILE_LENGTH) {
     throw new ConfigurationSyntaxError(1, 1, `must not be longer than ${MAX_FILE_LENGTH} characters`)
@@ -61,7 +61,7 @@ export function parseFile(text: string, environment: Environment): Binding[] {
     .flatMap((content, index) => parseLine(new Line(content, index + 1), environment))
 }
 
-/** The file as a document; keys with a prefix of `tables`, such as `app.settings.`, become a table of that name. */
+/** The file as a document. Keys with a prefix in `tables`, such as `app.settings.`, become a table with that name. */
 export function parseDocument(text: string, environment: Environment, tables: readonly string[]): Document {
   const root: Record<string, unknown> = {}
   const lines = new Map<string, number>()
@@ -96,7 +96,7 @@ function parseValue(line: Line, environment: Environment): Scalar {
   return line.fail('expected a value: a string in double quotes, a whole number, true or false')
 }
 
-/** Called after the opening quote. Escapes are decoded before surrogates are checked, since a pair is two escapes. */
+/** Called after the opening quote. Decodes escapes before it checks surrogates, since a pair is two escapes. */
 function parseString(line: Line, environment: Environment): string {
   const start = line.at
   let text = ''
@@ -130,7 +130,7 @@ function parseDollar(line: Line, environment: Environment): string | undefined {
   return line.fail(`the environment variable ${name} is not set`)
 }
 
-/** One line without its end. The text must be well-formed Unicode. */
+/** One line without its line end. The text must be well-formed Unicode. */
 export function writeBinding(key: string, value: Scalar): string {
   return `${key} = ${typeof value === 'string' ? `"${[...value].map(writeCharacter).join('')}"` : value}`
 }
@@ -138,7 +138,7 @@ export function writeBinding(key: string, value: Scalar): string {
 function writeCharacter(character: string): string {
   if (character === '$') return '$$'
   if (character === '"' || character === '\\') return `\\${character}`
-  // Also escapes Unicode line separators, which some editors treat as the end of a line.
+  // Also escapes Unicode line separators, because some editors treat them as the end of a line.
   if (!/[\p{Cc}\u2028\u2029\uFEFF]/u.test(character)) return character
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
 }

@@ -1,32 +1,32 @@
 /**
- * Types of configuration values: how each is read from a file, the environment or the database, and its error text.
+ * The types of configuration values: how each is read from a file, the environment or the database, and its error text.
  * Numbers and booleans may be text, since the environment and the database have only text.
  */
 import { z } from 'zod'
 import { isConnectionText, maskConnectionText, maskUserInfo } from './connection-text.ts'
 import { durationMs } from './duration.ts'
 
-/** As the documentation names them; a mode is text of octal digits in a file and a number here. */
+/** The type's name in the documentation. A mode is text of octal digits in a file, and a number here. */
 export type ValueType = 'string' | 'integer' | 'number' | 'boolean' | 'list' | 'mode'
 export type Kind<Schema extends z.ZodType = z.ZodType> = {
   type: ValueType
-  /** The error text after the key's name; undefined: the schema has the texts. */
+  /** The error text after the key's name. Undefined: the schema has the texts. */
   rule?: string
   schema: Schema
-  /** Whether a text is given but all entries are empty; the user probably means `[]`. */
+  /** Whether a text is given but all its entries are empty. The user probably means `[]`. */
   isBlank?: (value: unknown) => boolean
-  /** The printed form, if it is not the full value. */
+  /** The printed form, if it differs from the full value. */
   mask?: (text: string) => string
 }
 
-/** In UTF-16 code units: enough for a set of a hundred keys. */
+/** In UTF-16 code units. This is enough for a set of a hundred keys. */
 export const MAX_VALUE_LENGTH = 65_536
-/** Seconds: the maximum of a Node timer, which counts milliseconds. */
+/** The maximum seconds of a Node timer, which counts milliseconds. */
 const LONGEST_TIME = 2_147_483
 
 const scalarText = z.union([z.string(), z.union([z.number(), z.boolean()]).transform(String)])
 const isPrintable = (text: string) => !/\p{Cc}/u.test(text)
-/** Postgres truncates longer names, so that two of them could become equal. */
+/** Postgres truncates longer names, so two longer names could become equal. */
 const isName = (text: string) => isPrintable(text) && Buffer.byteLength(text) <= 63
 
 export const integer = (least: number, most: number) => ({
@@ -43,7 +43,7 @@ export const integer = (least: number, most: number) => ({
     .pipe(z.int().min(least).max(most)),
 })
 
-/** With or without decimals. */
+/** A number with or without decimals. */
 export const decimal = (least: number, most: number) => ({
   type: 'number' as const,
   rule: `must be a number from ${least} to ${most}`,
@@ -69,7 +69,7 @@ export const truth = () => ({
   ]),
 })
 
-/** Text of a form that `rule` describes. */
+/** A text whose form `rule` describes. */
 export const text = (rule: string, isRight: (text: string) => boolean) => ({
   type: 'string' as const,
   rule,
@@ -84,11 +84,14 @@ export const choice = <const Options extends readonly [string, ...string[]]>(...
 
 export const secret = () => text(`must not be longer than ${MAX_VALUE_LENGTH} characters`, () => true)
 
-/** Long enough that it cannot be guessed. */
+/** Long enough that no one can guess it. */
 export const longSecret = () =>
   text('must have 32 to 4096 characters', value => value.length >= 32 && value.length <= 4_096)
 
-/** Passwords for one login, newest first: a list, or lines of a text. Read as lines. */
+/**
+ * Passwords for one login, newest first. The file has a list, or a text with one password on each line. The setting is
+ * a text of lines.
+ */
 export const passwords = () => ({
   type: 'list' as const,
   rule: 'must be a password, or a list of at most 10, the newest first',
@@ -99,7 +102,7 @@ export const passwords = () => ({
     .transform(all => all.join('\n')),
 })
 
-/** The address, with port, at which other processes reach this one. */
+/** The address, with port, at which other processes reach this process. */
 export const reachableAddress = () => {
   const { type, schema } = listenAddress()
   const rule = 'must be an address with a port, like 10.0.0.7:8080, [fd00::7]:8080 or tools-0.internal:8080'
@@ -108,11 +111,11 @@ export const reachableAddress = () => {
 
 export const name = () => text('must be a name of at most 63 bytes without control characters', isName)
 
-/** A function name with or without a schema. */
+/** A function's name, with or without its schema. */
 export const functionName = () =>
   text('must be the name of a function, of at most 255 characters', value => isPrintable(value) && value.length <= 255)
 
-/** Read as milliseconds. */
+/** A duration. The setting is in milliseconds. */
 export const duration = (leastMs: number, mostMs: number) => {
   const { schema, type } = text('', value => durationMs(value) >= leastMs && durationMs(value) <= mostMs)
   const rule = `must be a time like 500ms, 30s, 5m or 1h, from ${leastMs} ms to ${mostMs / 1_000} s`
@@ -127,7 +130,7 @@ export const words = () =>
     return value !== '' && value.length <= 255 && isPrintable(value)
   })
 
-/** `host:port`, `[host]:port` or `:port`, read as host and port. */
+/** `host:port`, `[host]:port` or `:port`. The setting has host and port. */
 export const listenAddress = () => {
   const form = /^(?:\[([0-9A-Fa-f:.]+)\]|([0-9A-Za-z._*-]*)):(\d{1,5})$/
   const parts = (value: string) => {
@@ -142,7 +145,7 @@ export const listenAddress = () => {
 
 const isBlankText = (value: unknown) => typeof value === 'string' && /^[\s,]*$/.test(value)
 
-/** A list in the file, or comma-separated text; empty entries are ignored. */
+/** A list in the file, or comma-separated text. Empty entries are ignored. */
 export const entries = (rule: string, isRight: (entry: string) => boolean) => ({
   type: 'list' as const,
   rule,
@@ -166,13 +169,13 @@ const list = (rule: string, isRight: (entries: string[]) => boolean) => ({
     .refine(isRight),
 })
 
-/** Comma-separated names; may be empty. */
+/** Comma-separated names. The text may be empty. */
 export const names = () =>
   list('must be at most 100 comma-separated names of at most 63 bytes', entries => {
     return entries.length <= 100 && entries.every(entry => entry !== '' && isName(entry))
   })
 
-/** Exposed schemas. Postgres's own schemas are never exposed: requests could call their functions. */
+/** The exposed schemas. Postgres's own schemas are never exposed, because requests could call their functions. */
 export const servedSchemas = () =>
   list(
     'must be 1 to 100 comma-separated schemas, each once, and neither pg_catalog nor information_schema',
@@ -183,7 +186,7 @@ export const servedSchemas = () =>
       entries.every(entry => entry !== '' && isName(entry) && !['pg_catalog', 'information_schema'].includes(entry)),
   )
 
-/** Comma-separated origins (RFC 6454 section 6.2), or `*`; an empty list counts as not set. */
+/** Comma-separated origins (RFC 6454, section 6.2), or `*`. An empty list counts as not set. */
 export const origins = () => {
   const { type, rule, schema } = list(
     'must be at most 1000 comma-separated origins like https://example.com',
@@ -200,7 +203,7 @@ export const connection = () => ({
   mask: maskConnectionText,
 })
 
-/** RFC 7519 section 2, StringOrURI: a value with a colon is a URI. */
+/** RFC 7519, section 2, StringOrURI: a value with a colon is a URI. */
 export const audience = () =>
   text('must be a string without ":" or a valid URI', value => {
     return (
@@ -221,7 +224,7 @@ export const listenHost = () =>
     return /^(?:\*|[*!][46]|[0-9A-Za-z._:%-]{1,255})$/.test(value)
   })
 
-/** RFC 9110 section 5.1. */
+/** RFC 9110, section 5.1. */
 export const headerName = () =>
   text('must be the name of a header', value => /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/.test(value))
 

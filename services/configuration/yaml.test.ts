@@ -18,7 +18,7 @@ test('a file is read as tables, lists and values with their lines', () => {
   expect(['', '# nothing', '~'].map(text => read(text).root)).toEqual([{}, {}, {}])
 })
 
-test('variables and aliases are replaced if an environment is given', () => {
+test('variables and aliases are replaced if the caller passes an environment', () => {
   const variable = (name: string) => `$\{${name}}`
   const text = `a: &a "${variable('NAME')} $5"\nb: *a\nc: "${variable('OTHER')}"`
   const environment = { NAME: 'x: {y}' }
@@ -44,7 +44,7 @@ test.each([
   expect(problemsOf(text).join('\n')).toMatch(problem)
 })
 
-test('aliases that multiply, or contain themselves, stop at a limit', () => {
+test('aliases that multiply, or that contain themselves, stop at a limit', () => {
   const lists = 'bcdefgh'.split('').map((name, at) => `${name}: &${name} [${`*${'abcdefg'[at]},`.repeat(20)}]`)
   expect(problemsOf(`a: &a [${'x,'.repeat(20)}]\n${lists.join('\n')}`, {}).join('\n')).toMatch(
     /^\S+, line \d: is one too many: a file may have 50000 values$/,

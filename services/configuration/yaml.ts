@@ -1,6 +1,6 @@
 /**
- * Parses a configuration file in YAML. Only the form is checked, not the keys; unsupported constructs are reported with
- * their position.
+ * Parses a configuration file in YAML. Checks only the form, not the keys. Reports unsupported constructs with their
+ * position.
  */
 import {
   type Alias,
@@ -23,8 +23,8 @@ const mostValues = 50_000
 const mostSyntaxErrors = 10
 
 /**
- * The target of each alias: the last node before it with its anchor. Found in one pass, since `Alias.resolve` searches
- * the document each time.
+ * The target of each alias: the last earlier node with its anchor. All targets are found in one pass, since
+ * `Alias.resolve` searches the document each time.
  */
 function aliasTargets(root: unknown): ReadonlyMap<Alias, unknown> {
   const anchors = new Map<string, unknown>()
@@ -87,7 +87,7 @@ class Reader {
     this.problems.push({ key: nameOf(path) || 'the file', source: this.#at(offset), rule })
   }
 
-  /** undefined: refused. */
+  /** Undefined: the value was refused. */
   #value(node: unknown, path: Path): unknown {
     const offset = (isScalar(node) || isCollection(node) || isAlias(node) ? node.range?.[0] : undefined) ?? 0
     this.#values += 1
@@ -117,7 +117,9 @@ class Reader {
     return Object.fromEntries(entries)
   }
 
-  /** Replaces `${NAME}`, and `$${NAME}` by the text `${NAME}`; a single `$` stays. */
+  /**
+   * Replaces `${NAME}` with the variable's value, and `$${NAME}` with the text `${NAME}`. A single `$` is not changed.
+   */
   #expand(text: string, path: Path, offset: number): string {
     const environment = this.#environment
     if (environment === undefined) return text
@@ -130,7 +132,7 @@ class Reader {
   }
 }
 
-/** `environment`: if given, `${NAME}` and aliases are replaced. */
+/** `environment`: if it is defined, `${NAME}` and aliases are replaced. */
 export function parseYaml({ text, path }: NonNullable<Sources['file']>, environment?: Environment): Document {
   const reader = new Reader(text, path, environment)
   return { root: reader.read(), problems: reader.problems, sourceOf: key => reader.sourceOf(key) }
