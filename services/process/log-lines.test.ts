@@ -1,4 +1,4 @@
-/** Log lines: one write for all lines of an event loop turn, and no line is lost when the process ends. */
+/** Log lines: all lines of an event loop turn are one write, and no line is lost when the process ends. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
@@ -62,12 +62,12 @@ test.each([
     stdio: ['pipe', 'ignore', 'pipe'],
   })
   const ended = once(child, 'exit')
-  // A pipe buffers 64 KiB: the process waits for this reader.
+  // A pipe buffers 64 KiB, so the process waits for this reader.
   await sleep(200)
   const numbers: number[] = []
   for await (const line of createInterface(child.stderr)) {
     if (/^\d+ x+$/.test(line)) numbers.push(Number.parseInt(line, 10))
-    // Lines written during an abrupt exit can be lost if the reader is slow even then.
+    // Lines that are written during an abrupt exit can be lost if the reader is slow even then.
     if (numbers.length === 1_000) child.stdin.end()
   }
   expect(numbers).toEqual(Array.from({ length: 1_020 }, (_, number) => number))

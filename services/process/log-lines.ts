@@ -1,15 +1,15 @@
 /**
- * The log output of a service: the lines of one event loop turn in one write, since a write per line costs more than
- * creating the line.
+ * The log output of a service. Writes all lines of one event loop turn together, since a write for each line costs more
+ * than creating the line.
  */
 import { type DestinationStream, pino } from 'pino'
 
 type Destination = { write(text: string): unknown; flushSync(): void }
 
 /**
- * Lines are written at the end of the turn, and at the latest when the process ends. A signal that cannot be handled
- * (SIGKILL) loses the lines of one turn. So does an abrupt exit while the log reader is slow: a pending write does not
- * keep the process alive.
+ * Writes lines at the end of the turn, and at the latest when the process ends. If a signal cannot be handled
+ * (SIGKILL), the lines of one turn are lost. They are also lost at an abrupt exit while the log reader is slow: a
+ * pending write does not keep the process running.
  */
 export function bufferedLines(destination: Destination, onExit: (listener: () => void) => void): DestinationStream {
   let lines = ''
@@ -30,6 +30,6 @@ export function bufferedLines(destination: Destination, onExit: (listener: () =>
   }
 }
 
-/** Standard error, unbuffered. */
+/** Standard error, without a buffer. */
 export const logLines = (): DestinationStream =>
   bufferedLines(pino.destination({ dest: 2, sync: false }), listener => process.on('exit', listener))

@@ -1,10 +1,10 @@
 /**
- * Aggregates the Prometheus metrics of several processes. Counters never decrease, which would look like a restart:
- * counts of ended processes are retained as last reported.
+ * Aggregates the Prometheus metrics of several processes. Counters never decrease, because a decrease would look like a
+ * restart. So the last counts of ended processes are kept.
  */
 import { AggregatorRegistry, type MetricObjectWithValues, type MetricValue } from 'prom-client'
 
-/** Of one process, as its registry returns them. */
+/** The metrics of one process, as its registry returns them. */
 export type ProcessMetrics = MetricObjectWithValues<MetricValue<string>>[]
 
 /** prom-client's types declare numbers, but at run time these are names. */
@@ -12,7 +12,7 @@ const isCumulative = ({ type }: ProcessMetrics[number]): boolean => String(type)
 
 const aggregate = (all: readonly ProcessMetrics[]) => AggregatorRegistry.aggregate([...all])
 
-/** Counters of ended processes, after adding one more process. */
+/** The counters of ended processes, including one more process. */
 export const retainCounters = (retained: ProcessMetrics, ended: ProcessMetrics): Promise<ProcessMetrics> =>
   aggregate([retained, ended.filter(isCumulative)]).getMetricsAsJSON()
 

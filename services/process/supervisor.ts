@@ -1,7 +1,7 @@
 /**
- * Runs several processes of one service. The first process serves nothing itself: it starts and restarts workers, and
- * serves the admin server for all. A worker's end does not end the others, unless the service requests it, and counters
- * never decrease.
+ * Runs several processes of one service. The first process serves no requests itself: it starts and restarts workers,
+ * and runs the admin server for all of them. If a worker ends, the others continue, unless the service requests
+ * otherwise. Counters never decrease.
  */
 import cluster, { type Worker } from 'node:cluster'
 import { once } from 'node:events'
@@ -15,31 +15,35 @@ import { nextBackoff } from './backoff.ts'
 import { aggregateText, type ProcessMetrics, retainCounters } from './metrics.ts'
 import { type FromWorker, isFromWorker, poolSizeVariable, type ToWorker } from './workers.ts'
 
-/** Integer shares that add up to the total; each worker has at least one. */
+/** Integer shares that add up to the total. Each worker has at least one. */
 export const poolShares = (size: number, workers: number): number[] =>
   Array.from({ length: workers }, (_, index) => Math.max(1, Math.floor((size + index) / workers)))
 
-/** A worker that ran for this long was stable. */
+/** A worker that ran for this long is stable. */
 const wellMs = 10_000
-/** Delay before a worker's restart, from its run time and the previous delay: longer each time that it ends at once. */
+/**
+ * The delay before a worker's restart, from its run time and the previous delay. The delay grows each time that the
+ * worker ends at once.
+ */
 export const restartBackoff = (livedMs: number, lastBackoffMs: number): number =>
   livedMs >= wellMs ? 0 : nextBackoff(lastBackoffMs)
 
 type WorkersOptions = {
   readonly workers: number
-  /** Connections to the database, shared among the workers. */
+  /** Connections to the database, which the workers share. */
   readonly poolSize: number
-  /** The configuration on the admin server until a worker has reported one; undefined: not shown. */
+  /** The configuration that the admin server shows until a worker has reported one. Undefined: not shown. */
   readonly configuration: string | undefined
-  /** Address of the admin server; undefined: none. */
+  /** The address of the admin server. Undefined: there is no admin server. */
   readonly admin: ListenAddress | undefined
-  /** Whether the admin server shows the schema cache, which it requests from a worker. */
+  /** Whether the admin server shows the schema cache. It requests the cache from a worker. */
   readonly hasSchemaCache?: boolean
-  /** The workers' Unix socket, if any: a file of an earlier run is removed. */
+  /** The workers' Unix socket, if any. The first process removes a file that an earlier run has left. */
   readonly socketPath?: string | undefined
   readonly logger: Logger
   /**
-   * Whether this exit code means that the service cannot continue: the worker is not restarted, and `onLost` is called.
+   * Whether this exit code means that the service cannot continue. If so, the worker is not restarted, and `onLost` is
+   * called.
    */
   readonly isLost?: (exitCode: number | null) => boolean
   readonly onLost?: () => void
@@ -56,10 +60,13 @@ export type Workers<Scope extends string> = {
 const longestSilenceMs = 5_000
 const metricsTimeoutMs = 1_000
 const schemaCacheTimeoutMs = 10_000
-/** Workers give requests in progress ten seconds, and exit within two more; after that a worker is killed. */
+/**
+ * Workers give requests in progress ten seconds, and exit within two more seconds. After that the first process kills
+ * the worker.
+ */
 const longestStopMs = 13_000
 
-/** A worker and its last report; it reports four times a second. */
+/** A worker and its last report. The worker reports four times a second. */
 class Known {
   readonly startedAt = performance.now()
   readonly worker: Worker
@@ -89,9 +96,9 @@ class Known {
 }
 
 /**
- * Starts the workers and restarts them. Each runs this program from its start and must call serveAsWorker. Resolves
- * when one of them listens.
- * @throws listen errors of the admin server; Error if a worker ends before any has listened
+ * Starts the workers and restarts them. Each worker runs this program from its start, and must call serveAsWorker.
+ * Resolves when one worker listens.
+ * @throws listen errors of the admin server; Error if a worker ends before any worker has listened
  */
 export async function startWorkers<Scope extends string>(options: WorkersOptions): Promise<Workers<Scope>> {
   const supervisor = new Supervisor<Scope>(options)
@@ -106,9 +113,9 @@ class Supervisor<Scope extends string> implements Workers<Scope> {
   readonly #listening = Promise.withResolvers<AddressInfo | string>()
   readonly #admin: Server | undefined
   #address: AddressInfo | string | undefined
-  /** As last reported by a worker. */
+  /** The last configuration that a worker reported. */
   #configuration: string
-  /** Counters of ended workers. */
+  /** The counters of ended workers. */
   #retained: Promise<ProcessMetrics> = Promise.resolve([])
   #isStopping = false
 
@@ -199,7 +206,7 @@ class Supervisor<Scope extends string> implements Workers<Scope> {
     setTimeout(() => this.#isStopping || this.#fork(share, backoffMs), backoffMs)
   }
 
-  /** Of all workers; for a worker that does not answer in time, its last report. */
+  /** The metrics of all workers. For a worker that does not answer in time, its last report. */
   async #metrics(): Promise<string> {
     const signal = AbortSignal.timeout(metricsTimeoutMs)
     const message: ToWorker<Scope> = { kind: 'metrics' }
@@ -213,7 +220,7 @@ class Supervisor<Scope extends string> implements Workers<Scope> {
     return aggregateText([await this.#retained, ...Array.from(this.#workers.values(), ({ metrics }) => metrics)])
   }
 
-  /** Of any ready worker: all have the same. */
+  /** The schema cache of any ready worker. All workers have the same cache. */
   async #schemaCache(): Promise<string | undefined> {
     const worker = [...this.#workers.values()].find(({ isReady }) => isReady)?.worker
     if (worker === undefined) return undefined

@@ -1,6 +1,6 @@
 /**
- * Waits for the work until the signal is aborted. The work continues: other callers may need it, or it cannot be
- * cancelled.
+ * Waits for the work until the signal is aborted. The work continues, because other callers may need it, or because it
+ * cannot be cancelled.
  * @throws what the work throws, or the signal's reason
  */
 export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {

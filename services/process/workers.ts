@@ -1,6 +1,6 @@
 /**
- * A worker: one of several processes of a service, started by supervisor.ts. They share the port, and each has its
- * share of the database connections.
+ * A worker: one of several processes of a service. supervisor.ts starts it. The workers share the port, and each has
+ * its share of the database connections.
  */
 import cluster from 'node:cluster'
 import type { AddressInfo } from 'node:net'
@@ -26,8 +26,8 @@ export const isFromWorker = (message: unknown): message is FromWorker =>
   typeof message === 'object' && message !== null && 'kind' in message
 
 /**
- * Resolves when the worker must end. A supervisor may signal all processes while the first process forwards the signal:
- * the second one is ignored. Reloads are handled by the first process.
+ * Resolves when the worker must end. A process manager may signal all processes, and the first process forwards the
+ * signal, too: the worker ignores the second signal. Only the first process handles reloads.
  */
 export function workerStopSignal(): Promise<NodeJS.Signals> {
   for (const signal of ['SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const) process.on(signal, () => {})
@@ -36,29 +36,29 @@ export function workerStopSignal(): Promise<NodeJS.Signals> {
   })
 }
 
-/** A worker's service, as far as the first process must know it. */
+/** What the first process must know of a worker's service. */
 export type WorkerService<Scope extends string> = {
-  /** Whether it is ready. */
+  /** Whether the service is ready. */
   isReady(): boolean
   /** The active configuration, without secrets. */
   configuration(): string
   readonly registry: Registry
-  /** The schema cache as JSON, undefined while it is not loaded; only if the admin server shows it. */
+  /** The schema cache as JSON; undefined while it is not loaded. Defined only if the admin server shows the cache. */
   schemaCache?(): Promise<string | undefined>
   reload(scope: Scope): Promise<void>
   stop(): Promise<void>
 }
 
-/** Start parameters of a worker. */
+/** The start parameters of a worker. */
 export type WorkerShare = {
-  /** Its share of the database connections. */
+  /** The worker's share of the database connections. */
   readonly poolSize: number
-  /** Must be called when it listens: Node itself only reports ports that the first process opened. */
+  /** The service must call this when it listens: Node itself reports only ports that the first process opened. */
   readonly onListening: (address: AddressInfo | string) => void
 }
 
 /**
- * Serves as a worker until `stopped` returns the exit code. If the first process ends, Node ends this one.
+ * Serves as a worker until `stopped` returns the exit code. If the first process ends, Node ends this process.
  * @param start starts the service
  */
 export async function serveAsWorker<Scope extends string>(
@@ -94,7 +94,7 @@ export async function serveAsWorker<Scope extends string>(
 }
 
 /**
- * Allows a worker with no remaining work to exit; otherwise the message channel to the first process keeps it alive.
+ * Allows a worker with no remaining work to exit. Otherwise the message channel to the first process keeps it running.
  */
 export const disconnectWorkers = (): void => {
   cluster.worker?.disconnect()
