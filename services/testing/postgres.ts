@@ -1,6 +1,6 @@
 /**
- * A real Postgres for tests: a new cluster with trust authentication on a free port of 127.0.0.1, in a temporary
- * directory.
+ * A real Postgres for tests: a new cluster in a temporary directory. It has trust authentication, and a free port of
+ * 127.0.0.1.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { rmSync } from 'node:fs'
@@ -14,21 +14,21 @@ export type Major = '16' | '17' | '18'
 
 export type TestPostgres = {
   port: number
-  /** Owned by Postgres's user, and deleted with it. */
+  /** Postgres's user owns it, and `stop` deletes it with the cluster. */
   directory: string
-  /** For a role of the cluster, without a password. */
+  /** The connection string for a role of the cluster, without a password. */
   uri(user: string, database?: string): string
   /** Runs SQL as the superuser. */
   run(sql: string, database?: string): Promise<pg.QueryResult>
-  /** Stops the server immediately, like a crash; `start` restarts it on the same port. */
+  /** Stops the server immediately, like a crash. `start` restarts it on the same port. */
   crash(): Promise<void>
   start(): Promise<void>
   stop(): Promise<void>
 }
 
 /**
- * Starts a cluster with this major version; `settings` are added to its command line. `environment`: where its programs
- * are, if they are not those of this project.
+ * Starts a cluster with this major version. `settings`: added to its command line. `environment`: names its programs,
+ * if they are not this project's programs.
  */
 export async function startPostgres(
   major: Major,
@@ -65,7 +65,7 @@ export async function startPostgres(
     if (!(await Promise.race([ready, ended.then(() => false)]))) throw new Error(`postgres did not start: ${log}`)
   }
 
-  // Another run on this machine may have taken the free port meanwhile.
+  // Another run on this machine may use the free port by now.
   for (let attempt = 1; ; attempt++) {
     try {
       await start()

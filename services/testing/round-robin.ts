@@ -1,6 +1,6 @@
 /**
- * A proxy for tests that sends each request to the next server, like a load balancer without session affinity; a server
- * that refuses connections is skipped.
+ * A proxy for tests that sends each request to the next server, like a load balancer without session affinity. It skips
+ * a server that refuses connections.
  */
 import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -45,7 +45,7 @@ export async function startRoundRobin(ports: readonly number[]): Promise<RoundRo
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   return {
-    // It listens on a port.
+    // The proxy listens on a TCP port.
     port: (server.address() as AddressInfo).port,
     answered,
     stop: () =>

@@ -1,12 +1,12 @@
 /**
- * A TCP proxy whose connections can fall silent, as if a network dropped all packets: nothing arrives, and nothing is
- * closed.
+ * A TCP proxy whose connections can become silent, as if a network dropped all packets: no bytes arrive, and no
+ * connection is closed.
  */
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 
 type SilentProxy = {
   readonly port: number
-  /** Existing connections fall silent; new ones do not. */
+  /** Existing connections become silent. New connections do not. */
   silence(): void
   stop(): Promise<void>
 }
@@ -25,7 +25,7 @@ export async function startSilentProxy(port: number): Promise<SilentProxy> {
   }).listen(0, '127.0.0.1')
   await new Promise(resolve => server.once('listening', resolve))
   return {
-    port: (server.address() as AddressInfo).port, // of a TCP server it is one
+    port: (server.address() as AddressInfo).port, // The address of a TCP server is an AddressInfo.
     silence() {
       for (const socket of sockets) socket.unpipe().on('data', () => {})
     },

@@ -1,5 +1,5 @@
 /**
- * A second service, for tests: an HTTP tool server on Postgres that only uses the shared modules, with its own keys,
+ * A second service for tests: an HTTP tool server on Postgres. It uses only the shared modules, with its own keys,
  * syntax, errors and names. It reads its configuration as JSON from a file: `node services/testing/tool-service.ts
  * FILE`.
  */

@@ -1,4 +1,7 @@
-/** Client programs with the official Python and Go SDKs, downloaded once, with a script of this repository. */
+/**
+ * Client programs with the official Python and Go SDKs. Each SDK is downloaded once, and a script of this repository
+ * uses it.
+ */
 import { spawnSync } from 'node:child_process'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,7 +15,7 @@ export const bare = { PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: tm
 
 const besides = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 
-/** `script`: next to this file. undefined: the SDK, or Python 3.10 for it, is unavailable. */
+/** `script`: its path next to this file. Undefined if the SDK, or Python 3.10 for it, is unavailable. */
 export function pythonProgram(script: string): Program | undefined {
   const library = pythonLibrary('mcp', '2.3.0')
   if (library === undefined) return undefined
@@ -23,7 +26,10 @@ export function pythonProgram(script: string): Program | undefined {
   }
 }
 
-/** `source`: in go-client; the program is built in `scratch`. undefined: the SDK, or Go for it, is unavailable. */
+/**
+ * `source`: its path in go-client. The program is built in `scratch`. Undefined if the SDK, or Go for it, is
+ * unavailable.
+ */
 export function goProgram(source: string, scratch: string): Program | undefined {
   const command = join(scratch, 'client')
   const { status } = spawnSync('go', ['build', '-o', command, source], {
