@@ -1,11 +1,11 @@
-/** The samples of the last two hours of one process, in memory of a fixed size. */
+/** The samples of the last two hours of one process. Their memory has a fixed size. */
 import { retainedServiceSamples } from '../../server/samples.ts'
 
 export class SampleHistory {
   readonly #names: readonly string[]
   readonly #retained: number
   readonly #rows: Float64Array
-  /** Total number of added samples. */
+  /** How many samples were added in total. */
   #added = 0
   #lastAt = Number.NEGATIVE_INFINITY
 
@@ -19,7 +19,7 @@ export class SampleHistory {
     return this.#names.length + 1
   }
 
-  /** If the clock is set back, samples are skipped until it catches up: their times only increase. */
+  /** If the clock is set back, samples are skipped until it catches up, because the times of samples only increase. */
   add(at: number, values: Readonly<Record<string, number>>): void {
     if (at <= this.#lastAt) return
     this.#lastAt = at
@@ -29,7 +29,7 @@ export class SampleHistory {
     this.#added += 1
   }
 
-  /** Oldest first, each with its time before its values. */
+  /** Oldest first. Each sample's time precedes its values. */
   rows(): number[][] {
     const count = Math.min(this.#added, this.#retained)
     return Array.from({ length: count }, (_, index) => {

@@ -1,6 +1,7 @@
 /**
- * Self-measurement of a service: every 30 seconds a sample of requests, memory and service values, kept for two hours
- * and served on a separate port for the API (ADR 0086). Off unless an environment variable sets that port.
+ * Measures the service itself. Every 30 seconds, it takes a sample of requests, memory and service values. It keeps
+ * samples for two hours, and a separate port serves them to the API (ADR 0086). Off unless an environment variable sets
+ * that port.
  */
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -24,7 +25,7 @@ import { usageOf } from './usage.ts'
 export type SamplesAddress = {
   readonly host: string
   readonly port: number
-  /** The service's database or branch; the API refuses samples of another one. */
+  /** The service's database or branch. The API refuses samples of another database or branch. */
   readonly id: string
 }
 
@@ -44,7 +45,7 @@ type RunningSamples = {
 
 const addressForm = /^(.{1,255}):(\d{1,5})$/
 
-/** undefined: no samples are taken. @throws Error if a variable is invalid */
+/** Undefined: the service takes no samples. @throws Error if a variable is invalid */
 export function samplesAddress(environment: Readonly<Record<string, string | undefined>>): SamplesAddress | undefined {
   const { ESPALIER_SAMPLES_ADDRESS: address, ESPALIER_SAMPLES_ID: id } = environment
   if (address === undefined || address === '') return undefined
@@ -54,7 +55,7 @@ export function samplesAddress(environment: Readonly<Record<string, string | und
   return { host: host.replace(/^\[(.*)\]$/, '$1'), port: Number(port), id }
 }
 
-/** Failing to listen does not stop the service: then there are no samples. */
+/** If the port cannot be opened, the service continues without samples. */
 export async function runSamples<Service extends SampledService>(
   address: SamplesAddress | undefined,
   sampled: Sampled<Service>,
@@ -79,7 +80,7 @@ async function startSamples<Service extends SampledService>(
   let cpuSeconds = 0
   const take = (at: number) => {
     const usage = usageOf(process.pid)
-    // A process that exits is briefly neither among the running ones nor among those waited for.
+    // A process that exits is for a moment neither among the running processes nor among those for which this process has waited.
     cpuSeconds = Math.max(cpuSeconds, usage.cpuSeconds)
     history.add(at, { ...requests.read(), ...own(), memory_bytes: usage.memoryBytes, cpu_seconds: cpuSeconds })
   }
@@ -90,14 +91,14 @@ async function startSamples<Service extends SampledService>(
   )
   const address = await listen(server, { host, port })
   if (typeof address === 'string') throw new Error('the samples are served on no port')
-  // Maxima until the next sample start here.
+  // The maxima until the next sample start here.
   take(now())
   /** All servers sample at the same times, so that values can be summed. */
   const untilNext = () => serviceSampleEveryMs - (now() % serviceSampleEveryMs)
   let timer = setTimeout(onTime, untilNext()).unref()
   function onTime(): void {
     take(Math.round(now() / serviceSampleEveryMs) * serviceSampleEveryMs)
-    // At least half a period: a timer may fire a millisecond early.
+    // At least half a period, because a timer may fire a millisecond early.
     const next = untilNext()
     timer = setTimeout(onTime, next < serviceSampleEveryMs / 2 ? next + serviceSampleEveryMs : next).unref()
   }

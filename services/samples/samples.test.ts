@@ -1,4 +1,4 @@
-/** Samples of a server: counts of real requests, history, and the page. */
+/** The samples of a server: counts of real requests, history, and the page. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -28,7 +28,7 @@ async function serve(handle: Handler, requests: RequestFigures): Promise<number>
     server.close()
     server.closeAllConnections()
   })
-  return (server.address() as AddressInfo).port // The server listens on a port.
+  return (server.address() as AddressInfo).port // The server listens on a TCP port.
 }
 
 const own = () => ({ pool_size: 10, pool_in_use: 3, pool_waiting: 0, pool_timeouts: 1 })
@@ -45,7 +45,7 @@ async function start(requests: RequestFigures, now: () => number) {
   return { samples, url, read }
 }
 
-test('requests are counted by status, in progress, and by duration; those of probes are not', async () => {
+test('requests are counted by status, in progress, and by duration; requests of probes are not counted', async () => {
   let milliseconds = 0
   const requests = new RequestFigures(['/live'], () => milliseconds)
   const released = Promise.withResolvers<void>()
@@ -82,13 +82,13 @@ test('requests are counted by status, in progress, and by duration; those of pro
   const [first, second, third] = await read()
   expect(first).toMatchObject({ at: 1, requests_2xx: 0, in_progress: 0, pool_size: 10, pool_in_use: 3 })
   expect(second).toMatchObject({ at: 30_000, requests_2xx: 1, requests_4xx: 1, requests_5xx: 1, in_progress: 2 })
-  // The stream is counted at its start; the delayed request with the time that the clock advanced.
+  // The stream is counted at its start. The delayed request is counted with the time by which the clock advanced.
   expect(third).toMatchObject({ requests_2xx: 3, in_progress: 0, duration_over: 1, 'duration_to_0.05': 4 })
   expect(second?.memory_bytes).toBeGreaterThan(10_000_000)
   expect(third?.cpu_seconds).toBeGreaterThan(0)
 })
 
-test('a client that disconnects early is counted once, and no longer as in progress', async () => {
+test('a client that disconnects early is counted once, and is no longer in progress', async () => {
   const requests = new RequestFigures()
   const disconnected = Promise.withResolvers<void>()
   const port = await serve(async (_head, _body, signal) => {
@@ -104,7 +104,7 @@ test('a client that disconnects early is counted once, and no longer as in progr
   expect(requests.read()).toMatchObject({ in_progress: 0, requests_2xx: 0, requests_4xx: 1 })
 })
 
-test('the newest samples are kept, and a clock that was set back adds none', () => {
+test('the newest samples are kept, and a clock that was set back adds no samples', () => {
   const history = new SampleHistory(['a', 'b'], 3)
   for (const at of [1, 2, 3, 4, 2, 4, 5]) history.add(at, { a: at, b: 10 * at })
   expect(history.rows()).toEqual([
@@ -156,7 +156,7 @@ test('environment variables set address and id', () => {
   expect(() => read('10.0.0.1:8433')).toThrow(/ESPALIER_SAMPLES_ID/)
 })
 
-test('usage includes that of child processes', async () => {
+test('usage includes the usage of child processes', async () => {
   const proc = mkdtempSync(join(tmpdir(), 'espalier-usage-'))
   onTestFinished(() => rmSync(proc, { recursive: true }))
   const add = (pid: number, kilobytes: number, times: number[], children: string) => {

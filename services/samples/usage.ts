@@ -1,16 +1,16 @@
-/** Memory and CPU time of this process and its children. On Linux; elsewhere of this process alone. */
+/** The memory and CPU time of this process and, on Linux, of its children. */
 import { readFileSync } from 'node:fs'
 
 type Usage = { readonly memoryBytes: number; readonly cpuSeconds: number }
 
-/** A server has one or two; further ones are not counted. */
+/** A server has one or two children. Further children are not counted. */
 const mostProcesses = 16
-/** Linux reports times to programs in this unit, whatever its own is. */
+/** Linux reports times to programs in this unit, whatever unit the kernel uses. */
 const ticksPerSecond = 100
 
 const readText = (path: string): string => readFileSync(path, 'utf8')
 
-/** `proc`: the proc file system. */
+/** `proc`: the path of the proc file system. */
 export function usageOf(pid: number, proc = '/proc'): Usage {
   let [memoryBytes, ticks] = [0, 0]
   const waiting = [pid]
@@ -23,7 +23,7 @@ export function usageOf(pid: number, proc = '/proc'): Usage {
       const children = readText(`${proc}/${next}/task/${next}/children`)
       waiting.push(...children.split(' ').filter(Boolean).map(Number))
     } catch {
-      // It has exited, or the kernel lists no children.
+      // The process has exited, or the kernel lists no children.
     }
   }
   if (memoryBytes === 0) return ownUsage()
@@ -33,8 +33,8 @@ export function usageOf(pid: number, proc = '/proc'): Usage {
 const residentBytes = (status: string): number => 1024 * Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1] ?? 0)
 
 /**
- * Its own time, and that of exited children that it has waited for. The program name, in parentheses, may contain any
- * character.
+ * The process's own CPU time, and that of exited children for which it has waited. The program's name, in parentheses,
+ * may contain any character.
  */
 function ticksOf(stat: string): number {
   const fields = stat.slice(stat.lastIndexOf(') ') + 2).split(' ')
