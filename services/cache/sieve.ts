@@ -1,9 +1,9 @@
 /**
  * A bounded cache with SIEVE eviction (Zhang and others, "SIEVE is Simpler than LRU", NSDI 2024), for caches that every
- * request reads. Entries are in insertion order; a read sets an entry's visited bit. To evict, a hand moves from the
- * oldest to the newest, clears visited bits and removes the first entry without one. The cache never has more than
- * `capacity` entries, and a read costs no more than in a Map. Every other bounded cache is an `LRUCache` of the package
- * `lru-cache`.
+ * request reads. Entries are in insertion order, and a read sets an entry's visited bit. To evict, a hand moves from
+ * the oldest to the newest entry. It clears visited bits, and removes the first entry that has none. The cache has at
+ * most `capacity` entries, and a read costs no more than in a Map. Every other bounded cache is an `LRUCache` of the
+ * package `lru-cache`.
  */
 
 type Entry<Value> = {
@@ -37,7 +37,9 @@ export class SieveCache<Value> {
     return entry.value
   }
 
-  /** Setting an existing key replaces its value and counts as a read. Returns whether another entry was evicted. */
+  /**
+   * Setting an existing key replaces its value and counts as a read. Returns whether the cache evicted another entry.
+   */
   set(key: string, value: Value): boolean {
     if (this.capacity < 1) return false
     const known = this.#entries.get(key)
