@@ -1,6 +1,6 @@
-"""all-MiniLM-L6-v2 with numpy alone, behind an endpoint as OpenAI has it, for tests.
+"""all-MiniLM-L6-v2 in numpy, behind an OpenAI-compatible endpoint, for tests.
 
-Usage: embedding-model.py FOLDER_OF_THE_MODEL. Prints its port when it is ready, and ends with its standard input.
+Usage: embedding-model.py FOLDER_OF_THE_MODEL. Prints its port when it is ready, and ends when its standard input ends.
 """
 import http.server
 import json
@@ -16,7 +16,7 @@ layers, heads, longest = 6, 12, 256
 
 
 def tensors(path):
-    """A safetensors file: a length, a JSON table of where each tensor is, and their bytes."""
+    """Reads a safetensors file: a length, a JSON table with the position of each tensor, and the bytes of all tensors."""
     with open(path, 'rb') as file:
         table = json.loads(file.read(int.from_bytes(file.read(8), 'little')))
         data = np.frombuffer(file.read(), dtype=np.uint8)
@@ -67,7 +67,7 @@ def linear(x, name):
 
 
 def gelu(x):
-    # By Abramowitz and Stegun 7.1.26, off by less than 2e-7.
+    # Abramowitz and Stegun, formula 7.1.26: the error is below 2e-7.
     t = 1 / (1 + 0.3275911 * np.abs(x) / np.sqrt(2))
     poly = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
     erf = np.sign(x) * (1 - poly * np.exp(-(x**2) / 2))
@@ -97,9 +97,9 @@ def embed(text):
 
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
-        asked = json.loads(self.rfile.read(int(self.headers['content-length'])))
-        data = [{'object': 'embedding', 'index': place, 'embedding': embed(text)} for place, text in enumerate(asked['input'])]
-        body = json.dumps({'object': 'list', 'data': data, 'model': asked['model']}).encode()
+        request = json.loads(self.rfile.read(int(self.headers['content-length'])))
+        data = [{'object': 'embedding', 'index': place, 'embedding': embed(text)} for place, text in enumerate(request['input'])]
+        body = json.dumps({'object': 'list', 'data': data, 'model': request['model']}).encode()
         self.send_response(200)
         self.send_header('content-type', 'application/json')
         self.send_header('content-length', str(len(body)))

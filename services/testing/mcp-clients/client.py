@@ -1,6 +1,7 @@
 """
-A client of the tool server, as the official Python SDK has it. Reads from its first argument where to go, as a JSON list of {"name", "url", "token"} or
-{"name", "command"}, each with "mode"; goes everywhere at once, and prints `ready` when it has subscribed wherever that can be done, then as JSON what came of each.
+A client of the tool server that uses the official Python SDK. Its first argument is a JSON list of servers: {"name", "url",
+"token"} or {"name", "command"}, each with "mode". The client connects to all servers concurrently. It prints `ready` when it
+has subscribed to each server that supports subscriptions, and then the results of all servers as JSON.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ def transport_to(way):
 
 
 async def cancelled(client, name):
-    """Whether a call that is given up ends at once here, and in Postgres."""
+    """Whether a cancelled call ends at once in this client and in Postgres."""
     call = asyncio.create_task(client.call_tool("query_database", {"query": SLOW.format(name)}))
     await asyncio.sleep(0.5)
     call.cancel()
@@ -44,7 +45,7 @@ async def cancelled(client, name):
 
 
 async def updated(client, updates, subscribed):
-    """The first URI that this client is told has changed."""
+    """The URI in the first notification about a change."""
     if client.protocol_version >= "2026-07-28":
         async with client.listen(resource_subscriptions=[WATCHED]) as subscription:
             subscribed.set()
@@ -56,7 +57,7 @@ async def updated(client, updates, subscribed):
 
 
 def is_late(error):
-    """This SDK fails where an answer comes while it closes, and the call that was given up is answered when its session ends."""
+    """Whether the error is only a late response: this SDK fails if the response to a cancelled call arrives while it closes."""
     within = getattr(error, "exceptions", ())
     return isinstance(error, anyio.ClosedResourceError) or (len(within) > 0 and all(is_late(one) for one in within))
 
@@ -97,7 +98,7 @@ async def main():
     tasks = [asyncio.create_task(go(way, event)) for way, event in zip(ways, events)]
     for way, event, task in zip(ways, events, tasks):
         waiting = asyncio.create_task(event.wait())
-        # Who fails, or does not subscribe, ends without it.
+        # A task that fails, or that does not subscribe, ends without setting the event.
         await asyncio.wait([waiting, task], return_when=asyncio.FIRST_COMPLETED) if way["subscribes"] else None
         waiting.cancel()
     print("ready", flush=True)

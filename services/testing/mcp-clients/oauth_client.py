@@ -1,6 +1,7 @@
 """
-A client that has to sign in, as the official Python SDK has it. Prints where its user is to go, and reads where the user was sent; calls a tool, waits until its token has
-expired, calls again, and prints as JSON what it was told. Arguments: the server's URL, the redirect URI, the tool, and the seconds to wait.
+A client that must log in, with the official Python SDK. It prints the URL that its user must open, and reads the URL to which
+the server redirected the user. It calls a tool, waits until its token has expired, and calls the tool again. It prints the
+responses as JSON. Arguments: the server's URL, the redirect URI, the tool, and the seconds to wait.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ URL, REDIRECT, TOOL, WAIT = sys.argv[1:]
 
 
 class Kept:
-    """What this client keeps; and the tokens that it was given, one after the other."""
+    """The state of this client, and all tokens that it has received, in order."""
 
     def __init__(self):
         self.tokens = []

@@ -1,4 +1,4 @@
-// A client of the tool server, as the official Go SDK has it. Reads from its first argument where to go, as client.py beside it does, and prints the same.
+// A client of the tool server that uses the official Go SDK. It has the same argument and the same output as client.py.
 package main
 
 import (
@@ -110,7 +110,7 @@ func (w way) walk(ctx context.Context, subscribed func()) (found, error) {
 		result.Unknown = err.Error()
 	}
 	if w.Subscribes {
-		// With the newest revision this lasts as long as the subscription.
+		// With the newest protocol version, this call returns only when the subscription ends.
 		failed := make(chan error, 1)
 		go func() {
 			if err := session.Subscribe(ctx, &mcp.SubscribeParams{URI: watched}); err != nil {
@@ -128,7 +128,7 @@ func (w way) walk(ctx context.Context, subscribed func()) (found, error) {
 	return result, err
 }
 
-// Whether a call that is given up ends at once here, and in Postgres.
+// Whether a cancelled call ends at once in this client and in Postgres.
 func cancelled(ctx context.Context, session *mcp.ClientSession, name string) (bool, error) {
 	limited, stop := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer stop()

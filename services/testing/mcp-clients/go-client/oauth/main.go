@@ -1,4 +1,4 @@
-// A client that has to sign in, as the official Go SDK has it. It does what oauth_client.py beside its folder does, by the same arguments.
+// A client that must log in, with the official Go SDK. It has the same arguments and the same output as oauth_client.py.
 package main
 
 import (
