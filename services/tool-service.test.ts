@@ -50,7 +50,7 @@ const statusAndMessage = ({ status, text }: Answer) => [status, JSON.parse(text)
 test("the service verifies a token, queries Postgres as the token's role, and formats all errors itself", async () => {
   const answer = await call('/query', { role: 'reader' }, 'SELECT current_user, 6 * 7')
   expect([answer.status, answer.headers.server, answer.text]).toEqual([200, 'tool/1', '[["reader","42"]]'])
-  expect(statusAndMessage(await call('/query', undefined))).toEqual([403, 'who are you?'])
+  expect(statusAndMessage(await call('/query', undefined))).toEqual([403, 'a role is required'])
   const expired = await call('/query', { role: 'reader', exp: 1 })
   expect(statusAndMessage(expired)).toEqual([401, 'token refused: expired'])
   expect(expired.headers['www-authenticate']).toBe('Bearer error="invalid_token", error_description="claims"')

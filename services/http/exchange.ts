@@ -142,7 +142,7 @@ class Exchange {
       this.#counted?.ended(response.headersSent ? response.statusCode : clientClosedRequest)
       this.#reservation.release()
       shared.connections.remove(socket)
-      if (!response.writableFinished) this.#disconnected.abort(new Error('the client is gone'))
+      if (!response.writableFinished) this.#disconnected.abort(new Error('the client has disconnected'))
     })
   }
 

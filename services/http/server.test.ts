@@ -442,7 +442,7 @@ describe('the server', () => {
     await until(async () => (await connections(server)) === 1)
     socket.destroy()
     await until(() => results.length === 2)
-    expect(results).toEqual([new Error('the client is gone'), true])
+    expect(results).toEqual([new Error('the client has disconnected'), true])
   })
 
   test('disconnects a client that reads a response at less than 10 kB/s', async () => {

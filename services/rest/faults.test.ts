@@ -172,7 +172,7 @@ test('the service cancels the query of a client that disconnects, without effect
   await release()
   expect((await service.send('/notes')).text).toBe('[]')
   const said = service.log.filter(line => line.includes('/rpc/wait')).slice(-3)
-  expect(said.every(line => JSON.parse(line).msg === 'the client is gone')).toBe(true)
+  expect(said.every(line => JSON.parse(line).msg === 'the client has disconnected')).toBe(true)
 })
 
 /**

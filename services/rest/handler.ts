@@ -51,7 +51,7 @@ export class RequestHandler {
       this.#parts.refusals.log(answered.refused, { method, path })
     if (response.stream !== undefined && !signal.aborted)
       return { ...response, stream: this.#logged(response.stream, line, signal) }
-    if (signal.aborted) this.#parts.logger.info(line, 'the client is gone')
+    if (signal.aborted) this.#parts.logger.info(line, 'the client has disconnected')
     else this.#log(status, line, answered.error)
     return response
   }
@@ -78,7 +78,7 @@ export class RequestHandler {
         logger.info(line, 'request answered')
       } catch (error) {
         const { code, message } = restErrorOf(error, false)
-        if (signal.aborted) logger.info(line, 'the client is gone')
+        if (signal.aborted) logger.info(line, 'the client has disconnected')
         else logger.error({ ...line, code, reason: message }, 'a streamed response was aborted')
         throw error
       }

@@ -90,7 +90,7 @@ async function startSamples<Service extends SampledService>(
     () => {},
   )
   const address = await listen(server, { host, port })
-  if (typeof address === 'string') throw new Error('the samples are served on no port')
+  if (typeof address === 'string') throw new Error('the server for samples has no port')
   // The maxima until the next sample start here.
   take(now())
   /** All servers sample at the same times, so that values can be summed. */

@@ -86,7 +86,8 @@ async function start(
   const handle: Handler = async ({ path, headers }, body, signal) => {
     calls.inc()
     const { role } = await authenticator.authenticate(headers.authorization)
-    if (role === undefined) return json(403, { jsonrpc: '2.0', error: { code: -32_403, message: 'who are you?' } })
+    if (role === undefined)
+      return json(403, { jsonrpc: '2.0', error: { code: -32_403, message: 'a role is required' } })
     if (path === '/tables') return json(200, tables)
     const pieces = new Pieces()
     await body.read({

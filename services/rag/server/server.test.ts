@@ -236,7 +236,7 @@ describe('a query', () => {
     const leaving = new AbortController()
     const request = post({ query: 'x' }, { signal: leaving.signal }).catch(() => {})
     setTimeout(() => leaving.abort(), 30)
-    expect(String(await ended.promise)).toContain('the client is gone')
+    expect(String(await ended.promise)).toContain('the client has disconnected')
     await request
     await until(() => lines.some(line => line.includes('CLIENT_GONE')))
     behave()

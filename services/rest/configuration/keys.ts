@@ -34,7 +34,7 @@ export const keys = {
   'admin-server-host': optional(values.listenHost(), 'Address of the admin server; default: server-host.'),
   'admin-server-port': optional(
     values.integer(0, 65_535),
-    'Port of the admin server, which is off if not set; 0 selects a free one.',
+    'Port of the admin server; 0 selects a free port. If not set, the admin server does not listen on a port.',
   ),
   'admin-server-unix-socket': optional(
     values.socketPath(),
@@ -56,7 +56,7 @@ export const keys = {
   'db-aggregates-enabled': key(values.truth(), false, 'Whether requests may use aggregate functions.', fromDatabase),
   'db-anon-role': optional(
     values.name(),
-    'Role of requests without a token, which are refused if not set.',
+    'Role of requests without a token. If not set, these requests are refused.',
     fromDatabase,
   ),
   'db-channel': key(
@@ -69,7 +69,7 @@ export const keys = {
   'db-extra-search-path': key(
     values.names(),
     'public',
-    'Schemas after the exposed one in the search_path of a request; not exposed themselves.',
+    'Schemas that follow the exposed schema in the search_path of a request. They are not exposed.',
     fromDatabase,
   ),
   'db-hoisted-tx-settings': key(
@@ -118,7 +118,7 @@ export const keys = {
   'db-schema-watch-interval': key(
     values.integer(0, 3_600),
     0,
-    'Seconds between checks for schema changes, over the connection of db-channel; 0: only notifications reload it.',
+    'Seconds between checks for schema changes, over the connection of db-channel; 0: only notifications reload the schema cache.',
   ),
   'db-schemas': key(values.servedSchemas(), 'public', 'Exposed schemas; the first is the default one.', fromDatabase, {
     aliases: ['db-schema'],
@@ -127,7 +127,7 @@ export const keys = {
   'db-timezone-unchecked': key(
     values.truth(),
     false,
-    'Whether Postgres validates time zones, so that a request may name an offset, and an invalid one is an error.',
+    'Whether Postgres validates time zones, so that a request may name an offset. An invalid time zone is then an error.',
     fromDatabase,
   ),
   'db-tx-end': key(
@@ -177,7 +177,7 @@ export const keys = {
   'log-refusals': key(
     values.truth(),
     false,
-    'Whether the log contains the missing grant or the policies of a refused request (42501), with one more query.',
+    'Whether the log contains the missing grant or the policies of a refused request (42501). This needs one more query.',
     fromDatabase,
   ),
   'log-query': key(values.truth(), false, 'Whether the SQL of requests is logged.'),
@@ -232,7 +232,7 @@ export const keys = {
     values.integer(1_048_576, 1_099_511_627_776),
     "Maximum bytes of bodies in a worker's memory; default: 256 MiB or 4 times server-max-body-bytes, whichever is more.",
   ),
-  'server-port': key(values.integer(0, 65_535), 3_000, 'Port of the server; 0 selects a free one.'),
+  'server-port': key(values.integer(0, 65_535), 3_000, 'Port of the server; 0 selects a free port.'),
   'server-reuseport': key(
     values.truth(),
     false,

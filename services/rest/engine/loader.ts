@@ -170,7 +170,7 @@ export class Loader {
       this.#base = loadConfiguration(sources())
       this.#options.onLogLevel(this.#base.logLevel)
     } catch (error) {
-      logger.error({ reason: reason(error) }, 'the configuration cannot be read again and stays as it was')
+      logger.error({ reason: reason(error) }, 'the configuration cannot be loaded; the previous one remains in use')
     }
     const database = this.#base.dbConfig ? await readDatabaseConfiguration(this.#base) : {}
     const roles = await readRoleSettings(this.#base)
@@ -179,7 +179,7 @@ export class Loader {
       return configuredState(loadConfiguration({ ...sources(), database }), roles, now, onTokenCache)
     } catch (error) {
       if (this.#configured === undefined) throw error
-      logger.error({ reason: reason(error) }, 'the configuration is wrong and stays as it was')
+      logger.error({ reason: reason(error) }, 'the configuration is invalid; the previous one remains in use')
       return this.#configured
     }
   }

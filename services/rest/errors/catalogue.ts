@@ -44,7 +44,7 @@ export const tooManyParameters = (maximum: number): RestError =>
   invalidQuery(`A query string has at most ${maximum} parameters`)
 
 /** Postgres text cannot contain this character, and it terminates names in the protocol. */
-export const nulInQuery = (): RestError => invalidQuery('A query string cannot hold the character NUL')
+export const nulInQuery = (): RestError => invalidQuery('A query string cannot contain the character NUL')
 
 export const tooManyValues = (maximum: number): RestError => invalidQuery(`A request has at most ${maximum} values`)
 
@@ -61,7 +61,7 @@ export const functionTakesNo = (method: string): RestError =>
 export const invalidJson = (): RestError => invalidBody('Empty or invalid json')
 
 export const jsonTooDeep = (maximum: number): RestError =>
-  invalidBody('Empty or invalid json', `JSON nests at most ${maximum} deep`)
+  invalidBody('Empty or invalid json', `JSON may nest at most ${maximum} levels deep`)
 
 export const unevenKeys = (): RestError => invalidBody('All object keys must match')
 
@@ -71,9 +71,10 @@ export const unevenCsv = (): RestError => invalidBody('All lines must have same 
 
 export const csvTooWide = (maximum: number): RestError => invalidBody(`A line of CSV has at most ${maximum} fields`)
 
-export const csvQuoteOpen = (): RestError => invalidBody('A quoted field of CSV does not end')
+export const csvQuoteOpen = (): RestError => invalidBody('A quoted field of CSV has no closing quote')
 
-export const csvQuoteFollowed = (): RestError => invalidBody('A quoted field of CSV is followed by more than a comma')
+export const csvQuoteFollowed = (): RestError =>
+  invalidBody('A quoted field of CSV must be followed by a comma or a line break')
 
 /** The service cannot parse the body. */
 function invalidBody(message: string, details: string | null = null): RestError {
@@ -90,7 +91,7 @@ export function requestUnread(why: UnreadRequest, maximumHeaderBytes: number): R
       return new RestError({
         status: 431,
         code: 'RST140',
-        message: `The head of the request, the URL in it, is larger than ${maximumHeaderBytes} bytes`,
+        message: `The head of the request, including the URL, is larger than ${maximumHeaderBytes} bytes`,
       })
     case 'too slow':
       return new RestError({ status: 408, code: 'RST141', message: 'The request was not received in time' })
@@ -480,7 +481,7 @@ export const batchWrong = (): RestError => invalidBatch('The body must be a list
 export const batchTooLong = (maximum: number): RestError => invalidBatch(`A batch has at most ${maximum} requests`)
 
 export const batchAnswerTooLarge = (maximumBytes: number): RestError =>
-  invalidBatch(`The answers of a batch come to at most ${maximumBytes} bytes`)
+  invalidBatch(`The responses of a batch have at most ${maximumBytes} bytes`)
 
 /** The error of one request in the batch. */
 export const batchEntryWrong = (details: string): RestError => invalidBatch(details)

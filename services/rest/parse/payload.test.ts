@@ -164,9 +164,9 @@ describe('CSV', () => {
     ['', 'Empty or invalid csv'],
     ['a,b\n1', 'All lines must have same number of fields'],
     ['a\n1,2', 'All lines must have same number of fields'],
-    ['a\n"x', 'A quoted field of CSV does not end'],
-    ['a\n"x""', 'A quoted field of CSV does not end'],
-    ['a\n"x"y', 'A quoted field of CSV is followed by more than a comma'],
+    ['a\n"x', 'A quoted field of CSV has no closing quote'],
+    ['a\n"x""', 'A quoted field of CSV has no closing quote'],
+    ['a\n"x"y', 'A quoted field of CSV must be followed by a comma or a line break'],
   ])('%j is RST102', (text, message) => {
     expect(refused(text, 'text/csv')).toMatchObject({ code: 'RST102', status: 400, message })
   })
