@@ -61,12 +61,12 @@ export class List<Keys extends Declaration = Declaration> {
   readonly keys: (index: number) => Keys
   readonly most: number
   /** How many entries the sources other than the file can set. */
-  readonly elsewhere: (sources: Sources) => number
+  readonly countInOthers: (sources: Sources) => number
 
-  constructor(keys: (index: number) => Keys, most: number, elsewhere: (sources: Sources) => number = () => 0) {
+  constructor(keys: (index: number) => Keys, most: number, countInOthers: (sources: Sources) => number = () => 0) {
     this.keys = keys
     this.most = most
-    this.elsewhere = elsewhere
+    this.countInOthers = countInOthers
   }
 }
 

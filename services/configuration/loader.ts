@@ -134,11 +134,11 @@ class Loader {
     return {}
   }
 
-  #list({ keys, most, elsewhere }: List, node: unknown, path: Path): unknown[] {
+  #list({ keys, most, countInOthers }: List, node: unknown, path: Path): unknown[] {
     if (!isAbsent(node) && !Array.isArray(node))
       this.refuse(nameOf(path), this.#origin.document.sourceOf(path), 'must be a list of tables')
     const tables: unknown[] = Array.isArray(node) ? node : []
-    const length = Math.max(tables.length, elsewhere(this.#origin.sources))
+    const length = Math.max(tables.length, countInOthers(this.#origin.sources))
     if (length <= most) return Array.from({ length }, (_, at) => this.#table(keys(at), tables[at], [...path, at]))
     this.refuse(nameOf(path), this.#origin.document.sourceOf(path), `must have at most ${most} entries`)
     return []

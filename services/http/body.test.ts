@@ -30,7 +30,7 @@ function reading() {
   const request = Object.assign(new EventEmitter(), { headers: {}, socket }) as unknown as IncomingMessage
   const taken: number[] = []
   const into = { bufferedBytes: 0, push: (chunk: Buffer) => void taken.push(chunk.length) }
-  const reservation = { grow: () => true, release: () => {}, coming: () => () => {} }
+  const reservation = { grow: () => true, release: () => {}, addUpload: () => () => {} }
   const complete = readBody({
     request,
     into,

@@ -75,7 +75,7 @@ export function readBody({ request, into, maximumBytes, reservation, disconnecte
     if (disconnected.aborted) return reject(disconnected.reason)
     const { socket } = request
     let isOver = false
-    const arrived = reservation.coming(() => end(new HttpError({ kind: 'memory exhausted' })))
+    const arrived = reservation.addUpload(() => end(new HttpError({ kind: 'memory exhausted' })))
     const end = (error?: unknown) => {
       isOver = true
       arrived()
@@ -109,14 +109,14 @@ export function readBody({ request, into, maximumBytes, reservation, disconnecte
       else socket.resume()
     }
     // The socket still delivers bytes that it has already read.
-    const giveWay = () => socket.pause()
+    const pause = () => socket.pause()
     let length = 0
     let chunks = 0
     const coalescer = new Coalescer(chunk => {
       into.push(chunk)
       if (!reservation.grow(into.bufferedBytes)) throw new HttpError({ kind: 'memory exhausted' })
       if (turn === undefined || isSliced || socket.isPaused()) return
-      if (length - turn.from >= turnBytes || performance.now() - turn.began >= turnMs) giveWay()
+      if (length - turn.from >= turnBytes || performance.now() - turn.began >= turnMs) pause()
     })
     request.on('data', (chunk: Buffer) =>
       attempt(() => {
@@ -125,7 +125,7 @@ export function readBody({ request, into, maximumBytes, reservation, disconnecte
         if (length > maximumBytes) throw tooLarge()
         coalescer.push(chunk)
         const isLate = ++chunks % chunksBetweenChecks === 0 && performance.now() - turn.began >= turnMs
-        if (isLate && !isSliced && !socket.isPaused()) giveWay()
+        if (isLate && !isSliced && !socket.isPaused()) pause()
       }),
     )
     request.on('end', () => {

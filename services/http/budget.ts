@@ -16,7 +16,7 @@ export class Budget {
   readonly #now: () => number
   #reserved = 0
   /** The uploads, oldest first. */
-  readonly #coming = new Set<Coming>()
+  readonly #uploads = new Set<Upload>()
 
   constructor(limit: number, now: () => number = () => performance.now()) {
     this.#limit = limit
@@ -46,10 +46,10 @@ export class Budget {
         this.#reserved -= taken
         taken = 0
       },
-      coming: giveUp => {
-        const one = { reservation, began: this.#now(), isLarge: () => taken > 0, giveUp }
-        this.#coming.add(one)
-        return () => void this.#coming.delete(one)
+      addUpload: cancel => {
+        const one = { reservation, began: this.#now(), isLarge: () => taken > 0, cancel }
+        this.#uploads.add(one)
+        return () => void this.#uploads.delete(one)
       },
     }
     return reservation
@@ -58,12 +58,12 @@ export class Budget {
   /** @returns whether an upload was cancelled */
   #takeBack(requester: Reservation): boolean {
     const latest = this.#now() - maximumWaitMs
-    for (const one of this.#coming) {
+    for (const one of this.#uploads) {
       if (one.began > latest) return false
       if (one.reservation === requester || !one.isLarge()) continue
-      this.#coming.delete(one)
+      this.#uploads.delete(one)
       one.reservation.release()
-      one.giveUp()
+      one.cancel()
       return true
     }
     return false
@@ -78,13 +78,13 @@ export type Reservation = {
    * Registers an upload that may be cancelled if another request needs the memory. @returns a function that the caller
    * calls when the upload ends
    */
-  coming(giveUp: () => void): () => void
+  addUpload(cancel: () => void): () => void
 }
 
 /** A body that the server still reads. */
-type Coming = {
+type Upload = {
   readonly reservation: Reservation
   readonly began: number
   readonly isLarge: () => boolean
-  readonly giveUp: () => void
+  readonly cancel: () => void
 }

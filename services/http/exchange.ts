@@ -214,8 +214,8 @@ class Exchange {
     // The length of a stream is unknown. The stream must fit in the budget, even if it is the only one.
     const reserve = (bytes: number) => bytes <= this.#shared.maximumBufferedBytes && this.#reservation.grow(bytes)
     if (answer.streamLength === undefined && hidesItsEnd(response)) {
-      const giveUp = () => this.#disconnected.abort(new Error('not enough memory for the response'))
-      const body = await gather(stream, { bufferedBytes, reserve, giveUp })
+      const abort = () => this.#disconnected.abort(new Error('not enough memory for the response'))
+      const body = await gather(stream, { bufferedBytes, reserve, abort })
       send(response, { ...answer, body }, this.#common, false)
       return
     }

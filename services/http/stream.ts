@@ -40,7 +40,7 @@ type Reserve = (bytes: number) => boolean
 
 /**
  * Collects all bytes that a stream writes. If the bytes exceed the reserved memory and the budget is exhausted,
- * `giveUp` must end the stream.
+ * `abort` must end the stream.
  * @throws what the stream throws; HttpError if the budget is exhausted
  */
 export async function gather(
@@ -48,8 +48,8 @@ export async function gather(
   {
     bufferedBytes,
     reserve,
-    giveUp,
-  }: { readonly bufferedBytes: number; readonly reserve: Reserve; readonly giveUp: () => void },
+    abort,
+  }: { readonly bufferedBytes: number; readonly reserve: Reserve; readonly abort: () => void },
 ): Promise<Buffer> {
   const pieces: Buffer[] = []
   let length = 0
@@ -59,7 +59,7 @@ export async function gather(
     length += piece.length
     if (isFull) return false
     isFull = !reserve(bufferedBytes + length)
-    if (isFull) giveUp()
+    if (isFull) abort()
     else pieces.push(piece)
     return !isFull
   }

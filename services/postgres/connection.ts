@@ -162,12 +162,12 @@ export class Connection {
     }
     const taken = this.#begin(steps, prepared, maximumSharedBytes, expectedMs)
     const own = this.#queue.at(-1)
-    const giveUp = () => own !== undefined && this.#giveUp(own, signal.reason)
-    signal.addEventListener('abort', giveUp)
+    const abandon = () => own !== undefined && this.#abandon(own, signal.reason)
+    signal.addEventListener('abort', abandon)
     try {
       return await taken
     } finally {
-      signal.removeEventListener('abort', giveUp)
+      signal.removeEventListener('abort', abandon)
     }
   }
 
@@ -228,7 +228,7 @@ export class Connection {
    */
   #displace(behind: readonly Run[]): void {
     if (this.#sharedRuns !== undefined) this.#sharedRuns.isOver = true
-    for (const one of behind) one.giveUp()
+    for (const one of behind) one.abandon()
   }
 
   #stop(): void {
@@ -236,8 +236,8 @@ export class Connection {
     this.cancel()
   }
 
-  #giveUp(run: Run, reason: Error): void {
-    run.giveUp(reason)
+  #abandon(run: Run, reason: Error): void {
+    run.abandon(reason)
     const [first, ...behind] = this.#queue
     if (run !== first || behind.some(one => !one.isAbandoned)) return
     this.#stop()
@@ -314,7 +314,7 @@ export class Connection {
     this.affected = running.affected
     this.fields = running.fields
     this.#texts = running.texts
-    for (const one of this.#queue.splice(0)) one.giveUp()
+    for (const one of this.#queue.splice(0)) one.abandon()
     this.#end(new Error('the rows were too large'))
     running.truncate()
   }
@@ -326,7 +326,7 @@ export class Connection {
     this.#socket.destroy()
     const [first, ...behind] = this.#queue.splice(0)
     first?.lose(new ConnectionFailure(error.message))
-    for (const one of behind) one.giveUp()
+    for (const one of behind) one.abandon()
     this.#freed()
     this.#onEnd(this)
   }

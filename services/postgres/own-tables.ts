@@ -20,14 +20,14 @@ const creationLock = 'SELECT pg_advisory_xact_lock(7305814)'
 export type OwnStatementOf = { readonly text: string; readonly values: readonly (string | number)[] }
 type Result = { readonly rows: readonly Row[]; readonly affected: number }
 
-type Beside = { readonly password?: string | undefined; readonly sslrootcert?: string | undefined }
+type Overrides = { readonly password?: string | undefined; readonly sslrootcert?: string | undefined }
 
 /**
  * The address from a URL and the settings next to it. A password in these settings replaces the URL's password.
  * Environment variables of Postgres are ignored, since they are for other databases.
  * @throws AddressError
  */
-export function ownAddress(url: string, { password, sslrootcert }: Beside): Address {
+export function ownAddress(url: string, { password, sslrootcert }: Overrides): Address {
   const address = connectionAddress(url, { PGSSLROOTCERT: sslrootcert })
   return { ...address, password: password ?? address.password }
 }

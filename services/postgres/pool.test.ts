@@ -222,7 +222,7 @@ describe('a connection', () => {
     await cancelled
     clearInterval(again)
     await expect
-      .poll(() => connection.run([{ text: 'SELECT 1', values: [] }], true).then(() => 'goes on', String))
-      .toBe('goes on')
+      .poll(() => connection.run([{ text: 'SELECT 1', values: [] }], true).then(() => 'continues', String))
+      .toBe('continues')
   })
 })

@@ -142,7 +142,7 @@ export class Pool {
   }
 
   /** Closes a connection that does not stop in time, and all idle connections: a silent network affects these, too. */
-  giveUpLater(connection: Connection): NodeJS.Timeout {
+  closeLater(connection: Connection): NodeJS.Timeout {
     return setTimeout(() => {
       for (const idle of this.#idle.splice(0)) this.#drop(idle.connection)
       connection.close()

@@ -202,7 +202,7 @@ export class Run {
    * The caller stops waiting, for this reason or because the run is repeated on another connection. Sent messages
    * cannot be withdrawn.
    */
-  giveUp(reason: Error = new Evicted()): void {
+  abandon(reason: Error = new Evicted()): void {
     this.isAbandoned = true
     this.#reject(reason)
   }

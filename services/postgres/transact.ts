@@ -35,14 +35,14 @@ export async function transact<T>(
 ): Promise<T> {
   const connection = await pool.acquire()
   let cancelling: NodeJS.Timeout | undefined
-  let givingUp: NodeJS.Timeout | undefined
-  const giveUpLater = () => {
-    givingUp ??= pool.giveUpLater(connection)
+  let closing: NodeJS.Timeout | undefined
+  const closeLater = () => {
+    closing ??= pool.closeLater(connection)
   }
   const cancel = () => {
     connection.cancel()
     cancelling = setInterval(() => connection.cancel(), cancelAgainMs)
-    giveUpLater()
+    closeLater()
   }
   try {
     signal.throwIfAborted()
@@ -54,10 +54,10 @@ export async function transact<T>(
     // The cancel request may still be in transit, and would cancel the next run on this connection.
     if (cancelling !== undefined) connection.close()
     else if (connection.transaction !== 'idle') {
-      giveUpLater()
+      closeLater()
       await rollBack(connection, ending)
     }
-    clearTimeout(givingUp)
+    clearTimeout(closing)
     pool.release(connection)
   }
 }

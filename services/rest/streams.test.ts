@@ -168,11 +168,11 @@ describe('a response of 50 MiB', () => {
 
   test('needs as much memory as its length', async () => {
     const limitedKeys = { ...keys, 'db-pool': 1, 'server-max-held-bytes': largeBytes + 5_000_000 }
-    const roomy = await startService(postgres.uri('authenticator'), limitedKeys)
-    onTestFinished(() => roomy.stop())
-    const socket = await slowClient('GET /large HTTP/1.1', roomy.port)
+    const budgeted = await startService(postgres.uri('authenticator'), limitedKeys)
+    onTestFinished(() => budgeted.stop())
+    const socket = await slowClient('GET /large HTTP/1.1', budgeted.port)
     await until(isBlocked)
-    expect((await roomy.send('/nothing')).text).toBe('[]')
+    expect((await budgeted.send('/nothing')).text).toBe('[]')
     expect((await rest(socket)).isComplete).toBe(true)
   })
 

@@ -78,11 +78,11 @@ type ForeignKeyRow = {
 }
 
 const slice = 250
-const giveWay = () => new Promise<void>(resolve => setImmediate(resolve))
+const yieldToOthers = () => new Promise<void>(resolve => setImmediate(resolve))
 
 async function inSlices<T>(list: readonly T[], each: (item: T) => void): Promise<void> {
   for (const [index, item] of list.entries()) {
-    if (index > 0 && index % slice === 0) await giveWay()
+    if (index > 0 && index % slice === 0) await yieldToOthers()
     each(item)
   }
 }
@@ -204,7 +204,7 @@ async function relationshipsOf(
   foreignKeys: readonly ForeignKey[],
 ): Promise<Relationships> {
   const relationships: Relationships = new Map()
-  await giveWay()
+  await yieldToOthers()
   await inSlices(keyRelationships(facts, foreignKeys, shown, primaryKeys), relationship => {
     put(relationships, relationship.source, relationship)
   })

@@ -58,8 +58,8 @@ export const typesSql = `
     and namespace.nspname !~ '^pg_' and namespace.nspname <> 'information_schema'`
 
 /**
- * $1: a JSON list of schemas. Returns one row: a JSON list of their functions. With $2, includes all functions;
- * otherwise only those that the role may execute.
+ * $1: a JSON list of schemas. Returns one row: a JSON list of their functions. `visible`: with $2, all
+ * functions; otherwise only functions that the role may execute.
  */
 export const returnedSql = `
   select coalesce(json_agg(json_build_object(
@@ -71,7 +71,7 @@ export const returnedSql = `
         with ordinality as argument(type, name, mode, position)
       where argument.type is not null and (argument.mode is null or argument.mode in ('i', 'b', 'v'))),
     'type', format_type(routine.prorettype, null),
-    'told', $2::boolean or has_function_privilege(routine.oid, 'execute'),
+    'visible', $2::boolean or has_function_privilege(routine.oid, 'execute'),
     'columns', (
       select coalesce(json_agg(json_build_object('name', coalesce(argument.name, ''), 'type', format_type(argument.type, null)) order by position), '[]')
       from unnest(routine.proallargtypes, routine.proargnames, routine.proargmodes::text[]) with ordinality as argument(type, name, mode, position)
@@ -98,7 +98,7 @@ type ReturnedRow = {
   parameters: Attribute[]
   type: string
   columns: Attribute[]
-  told: boolean
+  visible: boolean
 }
 
 function namedType({ kind, schema, name, base, labels, attributes }: TypeRow): NamedType {
@@ -121,7 +121,7 @@ export function catalogOf(types: string, returned: string): Catalog {
   const returnedRows = JSON.parse(returned) as ReturnedRow[]
   const named = new Map(typeRows.map(row => [row.written, namedType(row)]))
   const ofRow = Map.groupBy(
-    returnedRows.filter(({ parameters, told }) => parameters.length === 1 && told),
+    returnedRows.filter(({ parameters, visible }) => parameters.length === 1 && visible),
     ({ schema, parameters }) => {
       const taken = named.get(parameters[0]?.type ?? '')
       return taken?.kind === 'row' && taken.schema === schema ? JSON.stringify([schema, taken.name]) : ''

@@ -134,7 +134,7 @@ if (odd.data !== null) {
     same<(typeof first)['\${x}'], string | null>(true)
   }
 }
-// @ts-expect-error who asked for the types may not see it
+// @ts-expect-error the role may not see it
 void api.from('secrets')
 `
 

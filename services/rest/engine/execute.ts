@@ -12,7 +12,7 @@ import { transact } from '../../postgres/transact.ts'
 import { checkCost } from '../limits/plan-limits.ts'
 import type { Plan } from '../plan/types.ts'
 import { type Rendered, render } from '../sql/index.ts'
-import { ComingAnswer, TextSink } from './coming-answer.ts'
+import { IncomingRows, TextSink } from './incoming-rows.ts'
 import {
   checkOutcome,
   estimatedRows,
@@ -66,7 +66,7 @@ async function readShared(pool: Pool, execution: Execution, expectedMs: number):
 }
 
 /** Reads until all rows have arrived, or until the result exceeds the streaming threshold. */
-function readComing(pool: Pool, execution: Execution): Promise<Outcome> {
+function runStreamed(pool: Pool, execution: Execution): Promise<Outcome> {
   const { plan, rendered, facts, mode, prepared, signal, statementTimeoutMs, shared } = execution
   const { before, after } = transactionSteps(facts, mode)
   const { main, estimate } = rendered
@@ -77,36 +77,36 @@ function readComing(pool: Pool, execution: Execution): Promise<Outcome> {
     const ended = transact(pool, signal, async connection => {
       const began = performance.now()
       const isLate = () => statementTimeoutMs > 0 && performance.now() - began > statementTimeoutMs / 2
-      const giveUp = () => {
-        if (!coming.isEnded) connection.close()
+      const abandon = () => {
+        if (!rows.isEnded) connection.close()
       }
-      const coming = new ComingAnswer({
+      const rows = new IncomingRows({
         connection,
         rowBody: rendered.rowBody,
         isUnderPressure: () => isLate() || pool.figures.waiting > 0,
         isWaitedFor: () => pool.figures.waiting > pool.figures.size - pool.figures.open,
         onOpen() {
           // Postgres has already sent these bytes, so reading them does not wait.
-          signal.addEventListener('abort', giveUp)
-          if (signal.aborted) giveUp()
-          const writeTo = (out: AnswerStream) => coming.writeTo(out, ended)
-          const outcome = counted(openOutcome(coming.head))
-          resolve({ ...outcome, coming: { length: coming.length, writeTo, giveUp } })
+          signal.addEventListener('abort', abandon)
+          if (signal.aborted) abandon()
+          const writeTo = (out: AnswerStream) => rows.writeTo(out, ended)
+          const outcome = counted(openOutcome(rows.head))
+          resolve({ ...outcome, stream: { length: rows.length, writeTo, abandon } })
         },
       })
       const own = estimate === undefined ? [] : [{ ...estimate, sink: estimated }]
       try {
-        const steps = [...before, ...own, { ...main, formats: mainFormats, sink: coming }, ...after]
+        const steps = [...before, ...own, { ...main, formats: mainFormats, sink: rows }, ...after]
         const results = await connection.run(steps, prepared)
-        shared?.onTook(performance.now() - began, coming.isOpen ? Number.POSITIVE_INFINITY : 0)
-        return { coming, row: results[before.length + own.length]?.[0] }
+        shared?.onTook(performance.now() - began, rows.isOpen ? Number.POSITIVE_INFINITY : 0)
+        return { rows, row: results[before.length + own.length]?.[0] }
       } finally {
-        coming.end()
-        signal.removeEventListener('abort', giveUp)
+        rows.end()
+        signal.removeEventListener('abort', abandon)
       }
     })
-    ended.then(({ coming, row }) => {
-      if (!coming.isOpen) resolve(counted(outcomeOf(coming.head ?? row, coming.complete())))
+    ended.then(({ rows, row }) => {
+      if (!rows.isOpen) resolve(counted(outcomeOf(rows.head ?? row, rows.complete())))
     }, reject)
   })
 }
@@ -189,5 +189,5 @@ export const execute = (pool: Pool, execution: Execution): Promise<Outcome> =>
         if (!(error instanceof Evicted)) throw error
       }
     }
-    return isStreamed ? readComing(pool, execution) : run(pool, execution)
+    return isStreamed ? runStreamed(pool, execution) : run(pool, execution)
   })

@@ -18,15 +18,15 @@ export type Outcome = {
   readonly updated: number
   readonly body: Buffer
   /** If the body is streamed, this replaces the body. */
-  readonly coming: ComingBody | undefined
+  readonly stream: StreamedBody | undefined
 }
 
 /** A body whose transaction is still open. The caller must write or abandon it. */
-type ComingBody = {
+type StreamedBody = {
   /** The length in bytes, if known. */
   readonly length: number | undefined
   writeTo(out: AnswerStream): Promise<void>
-  giveUp(): void
+  abandon(): void
 }
 
 const nothing = Buffer.alloc(0)
@@ -52,7 +52,7 @@ export function outcomeOf(row: Row | undefined, body = row?.[6] ?? nothing): Out
     status: text(row?.[4]),
     updated: count(row?.[5]) ?? 0,
     body,
-    coming: undefined,
+    stream: undefined,
   }
 }
 
@@ -67,7 +67,7 @@ const explainOutcome = (rows: readonly Row[]): Outcome => ({
   status: undefined,
   updated: 0,
   body: Buffer.from(rows.map(row => text(row[0]) ?? '').join('\n')),
-  coming: undefined,
+  stream: undefined,
 })
 
 /** How many rows Postgres expects, from EXPLAIN (FORMAT JSON). */

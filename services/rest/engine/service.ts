@@ -140,23 +140,23 @@ function sharedRunOf(
 }
 
 /** Once rows are streamed one by one, the size is unknown. The guess does not change. */
-function recordSize({ answerSizes }: State, text: string, { body, coming }: Outcome): void {
-  const bytes = coming === undefined ? body.length : coming.length
+function recordSize({ answerSizes }: State, text: string, { body, stream }: Outcome): void {
+  const bytes = stream === undefined ? body.length : stream.length
   if (bytes !== undefined) answerSizes.record(text, bytes)
 }
 
 /** The response with a streamed body. If the response has no body, the service abandons the stream. */
-function streamed({ coming }: Outcome, make: () => HttpResponse): HttpResponse {
-  if (coming === undefined) return make()
+function streamed({ stream }: Outcome, make: () => HttpResponse): HttpResponse {
+  if (stream === undefined) return make()
   try {
     const made = make()
     if (made.status !== 204 && made.status !== 304) {
-      return { ...made, body: undefined, stream: coming.writeTo, streamLength: coming.length }
+      return { ...made, body: undefined, stream: stream.writeTo, streamLength: stream.length }
     }
-    coming.giveUp()
+    stream.abandon()
     return made
   } catch (error) {
-    coming.giveUp()
+    stream.abandon()
     throw error
   }
 }

@@ -25,7 +25,7 @@ const diagnosisSql = `
   with recursive needs as (
     select * from json_to_recordset($2::json) as need(kind text, schema text, name text, privilege text, columns jsonb, types jsonb)
   ),
-  asked as (select pg_roles.oid, pg_roles.rolname, pg_roles.rolbypassrls from pg_roles where rolname = $1),
+  caller as (select pg_roles.oid, pg_roles.rolname, pg_roles.rolbypassrls from pg_roles where rolname = $1),
   relations as (
     select relation.oid, needs.privilege, needs.columns
     from needs
@@ -73,42 +73,42 @@ const diagnosisSql = `
   ),
   lacking_columns as (
     select relations.oid, relations.privilege,
-      has_any_column_privilege(asked.oid, relations.oid, relations.privilege) as has_some,
+      has_any_column_privilege(caller.oid, relations.oid, relations.privilege) as has_some,
       array(
         select attribute.attname from pg_attribute attribute
         where attribute.attrelid = relations.oid and attribute.attnum > 0 and not attribute.attisdropped
-          and not has_column_privilege(asked.oid, relations.oid, attribute.attnum, relations.privilege)
+          and not has_column_privilege(caller.oid, relations.oid, attribute.attnum, relations.privilege)
           and attribute.attname::text in (select name from jsonb_array_elements_text(relations.columns) as name
             union all select attribute.attname where '*' in (select jsonb_array_elements_text(relations.columns)))
         order by attribute.attnum) as columns
-    from relations cross join asked
-    where relations.privilege <> 'DELETE' and not has_table_privilege(asked.oid, relations.oid, relations.privilege)
+    from relations cross join caller
+    where relations.privilege <> 'DELETE' and not has_table_privilege(caller.oid, relations.oid, relations.privilege)
   )
   select 'lacks', format('membership in the role %s of the login role', $1)
-    where exists (select from asked) and not pg_has_role(session_user, $1, 'MEMBER')
+    where exists (select from caller) and not pg_has_role(session_user, $1, 'MEMBER')
   union all
   select 'lacks', format('USAGE on schema %I', namespace.nspname)
-    from schemas join pg_namespace namespace on namespace.oid = schemas.oid cross join asked
-    where not has_schema_privilege(asked.oid, namespace.oid, 'USAGE')
+    from schemas join pg_namespace namespace on namespace.oid = schemas.oid cross join caller
+    where not has_schema_privilege(caller.oid, namespace.oid, 'USAGE')
   union all
   select 'lacks', format('%s on %s%s', privilege, oid::regclass,
       case when has_some and cardinality(columns) > 0 then format(' (%s)', array_to_string(columns, ', ')) else '' end)
     from lacking_columns where cardinality(columns) > 0 or not has_some
   union all
   select 'lacks', format('DELETE on %s', relations.oid::regclass)
-    from relations cross join asked
-    where relations.privilege = 'DELETE' and not has_table_privilege(asked.oid, relations.oid, 'DELETE')
+    from relations cross join caller
+    where relations.privilege = 'DELETE' and not has_table_privilege(caller.oid, relations.oid, 'DELETE')
   union all
   select 'lacks', format('EXECUTE on function %s', functions.oid::regprocedure)
-    from functions cross join asked where not has_function_privilege(asked.oid, functions.oid, 'EXECUTE')
+    from functions cross join caller where not has_function_privilege(caller.oid, functions.oid, 'EXECUTE')
   union all
   select 'lacks', format('USAGE on sequence %s', sequences.oid::regclass)
-    from sequences cross join asked where not has_sequence_privilege(asked.oid, sequences.oid, 'USAGE, UPDATE')
+    from sequences cross join caller where not has_sequence_privilege(caller.oid, sequences.oid, 'USAGE, UPDATE')
   union all
   select 'policies', format('%s: %s', relation.oid::regclass, coalesce(applying.list, 'no policy for the role, so no row'))
     from (select distinct oid from relations) as reached
       join pg_class relation on relation.oid = reached.oid
-      cross join asked
+      cross join caller
       cross join lateral (
         select string_agg(format('%s (%s, %s)', policy.polname,
           case policy.polcmd when '*' then 'ALL' when 'r' then 'SELECT' when 'a' then 'INSERT' when 'w' then 'UPDATE' else 'DELETE' end,
@@ -117,10 +117,10 @@ const diagnosisSql = `
         where policy.polrelid = relation.oid
           and (policy.polcmd = '*' or exists (select from relations where relations.oid = relation.oid and
             policy.polcmd = case relations.privilege when 'SELECT' then 'r' when 'INSERT' then 'a' when 'UPDATE' then 'w' else 'd' end))
-          and exists (select from unnest(policy.polroles) as holder where holder = 0 or pg_has_role(asked.oid, holder, 'USAGE'))
+          and exists (select from unnest(policy.polroles) as holder where holder = 0 or pg_has_role(caller.oid, holder, 'USAGE'))
       ) as applying
-    where relation.relrowsecurity and not asked.rolbypassrls
-      and (relation.relforcerowsecurity or not pg_has_role(asked.oid, relation.relowner, 'USAGE'))`
+    where relation.relrowsecurity and not caller.rolbypassrls
+      and (relation.relforcerowsecurity or not pg_has_role(caller.oid, relation.relowner, 'USAGE'))`
 
 const setUp: readonly Step[] = [
   { text: `SELECT set_config('search_path', '', true), set_config('transaction_read_only', 'on', true)`, values: [] },

@@ -19,7 +19,7 @@ export type Refused = {
 const noPrivilege = '42501'
 
 /** Logged if the role has all privileges that the request names. */
-const elsewhere = 'nothing that the request names; a view, trigger or function that it reaches'
+const noneNamed = 'nothing that the request names; a view, trigger or function that it reaches'
 
 export class RefusalLog {
   readonly #logger: Logger
@@ -40,7 +40,7 @@ export class RefusalLog {
     this.#isBusy = true
     diagnose(this.#pool, role, plans, preRequest)
       .then(({ lacks, policies }) => {
-        const reason = lacks.length > 0 ? { lacks } : policies.length > 0 ? { policies } : { lacks: [elsewhere] }
+        const reason = lacks.length > 0 ? { lacks } : policies.length > 0 ? { policies } : { lacks: [noneNamed] }
         this.#logger.warn({ ...line, role, ...reason }, 'refused because of a missing privilege')
       })
       .catch((error: unknown) => {

@@ -5,7 +5,7 @@ import { own, plannedWithoutBody, sampleCache } from '../testing/schema-cache.ts
 import { answering, type RequestOptions, rendered, shownValues } from '../testing/statements.ts'
 import { render } from './index.ts'
 
-type Called = [request: string, asked: RequestOptions, call: string, values: unknown[]]
+type Called = [request: string, options: RequestOptions, call: string, values: unknown[]]
 
 const columns = ['id', 'name', 'client_id', 'data', 'tags', 'color', 'search'].map(name =>
   name === 'color' ? '"test"."color_to_json"("projects"."color") AS "color"' : `"projects"."${name}" AS "${name}"`,

@@ -11,7 +11,7 @@ import { conditionSql, fieldSql, type Scope, whereSql } from './condition.ts'
 import { digitsOf, limitSql, rowOf, type StatementWriter, typeName } from './statement.ts'
 
 /** A column that a spread passes to its parent. */
-type Handed = {
+type Passed = {
   /** Its name in the subquery. */
   readonly column: string
   /** Its final name. */
@@ -21,18 +21,18 @@ type Handed = {
 }
 
 /**
- * `handsUp`: the node is a to-one spread, so its aggregates are applied in the parent. `isCompared`: the parent groups
+ * `passesUp`: the node is a to-one spread, so its aggregates are applied in the parent. `isCompared`: the parent groups
  * by its columns.
  */
-type Role = { readonly handsUp: boolean; readonly isCompared: boolean }
-const alone: Role = { handsUp: false, isCompared: false }
+type Role = { readonly passesUp: boolean; readonly isCompared: boolean }
+const alone: Role = { passesUp: false, isCompared: false }
 
 type Level = {
   readonly list: string[]
   /** All grouping expressions. `keys`: without embedded rows. */
   readonly groups: string[]
   readonly keys: string[]
-  readonly handed: Handed[]
+  readonly passed: Passed[]
   hasAggregates: boolean
 }
 
@@ -103,7 +103,7 @@ class ReadWriter {
     return cast(shown, type)
   }
 
-  #column(level: Level, source: string, column: PlannedColumn, handsUp: boolean): void {
+  #column(level: Level, source: string, column: PlannedColumn, passesUp: boolean): void {
     if (isStar(column)) {
       level.list.push(`${quoteIdentifier(source)}.*`)
       level.groups.push(`${quoteIdentifier(source)}.*`)
@@ -117,11 +117,11 @@ class ReadWriter {
       const group = this.#group(source, column, expression)
       level.groups.push(group)
       level.keys.push(group)
-      level.handed.push({ column: name, name, aggregate })
-    } else if (handsUp) {
-      const hidden = `rst_aggregate_${level.handed.length + 1}_${name}`
+      level.passed.push({ column: name, name, aggregate })
+    } else if (passesUp) {
+      const hidden = `rst_aggregate_${level.passed.length + 1}_${name}`
       level.list.push(`${expression === '*' ? 'TRUE' : expression} AS ${quoteIdentifier(hidden)}`)
-      level.handed.push({ column: hidden, name, aggregate })
+      level.passed.push({ column: hidden, name, aggregate })
     } else {
       level.list.push(`${aggregated(expression, aggregate)} AS ${quoteIdentifier(name)}`)
       level.hasAggregates = true
@@ -141,21 +141,21 @@ class ReadWriter {
     return alias === undefined || field.toOutput !== undefined ? fieldSql(this.#writer, source, field) : expression
   }
 
-  #spread(level: Level, child: EmbeddedNode, handed: readonly Handed[], handsUp: boolean): void {
+  #spread(level: Level, child: EmbeddedNode, passed: readonly Passed[], passesUp: boolean): void {
     const alias = quoteIdentifier(child.alias)
-    for (const { column, name, aggregate } of handed) {
+    for (const { column, name, aggregate } of passed) {
       const expression = `${alias}.${quoteIdentifier(column)}`
       if (!child.toOne) {
         level.list.push(`COALESCE(${expression}, '[]') AS ${quoteIdentifier(name)}`)
         level.groups.push(expression)
-        level.handed.push({ column: name, name, aggregate: undefined })
-      } else if (aggregate === undefined || handsUp) {
+        level.passed.push({ column: name, name, aggregate: undefined })
+      } else if (aggregate === undefined || passesUp) {
         level.list.push(`${expression} AS ${quoteIdentifier(column)}`)
         if (aggregate === undefined) {
           level.groups.push(expression)
           level.keys.push(expression)
         }
-        level.handed.push({ column, name, aggregate })
+        level.passed.push({ column, name, aggregate })
       } else {
         level.list.push(`${aggregated(expression, aggregate)} AS ${quoteIdentifier(name)}`)
         level.hasAggregates = true
@@ -177,34 +177,34 @@ class ReadWriter {
       level.list.push(`COALESCE(${alias}."rst_rows", '[]') AS ${name}`)
       level.groups.push(`${alias}."rst_rows"`)
     }
-    level.handed.push({ column: child.name, name: child.name, aggregate: undefined })
+    level.passed.push({ column: child.name, name: child.name, aggregate: undefined })
   }
 
   /** The lateral join of one embedding, and the columns that a spread passes to its parent. */
-  #join(parent: ReadNode, child: EmbeddedNode, isGrouped: boolean): { text: string; handed: Handed[] } {
+  #join(parent: ReadNode, child: EmbeddedNode, isGrouped: boolean): { text: string; passed: Passed[] } {
     const { from, conditions } = this.#source(parent, child)
     const isOnlyShown =
       this.#root === parent &&
       !child.spread &&
       !child.inner &&
       !parent.conditions.some(one => isFilteredBy(one, child.alias))
-    const handsUp = child.spread && child.toOne
+    const passesUp = child.spread && child.toOne
     // If no columns are selected, the order can use all columns.
     const isOrderedBy = isEmpty(child.node) && parent.order.some(term => term.child === child.alias)
     const columns = isOrderedBy ? `${quoteIdentifier(child.node.alias)}.*` : undefined
     // The parent groups by the columns of a spread.
     const isCompared = child.spread && isGrouped
     const shown = isGrouped ? embeddedLast(child.node) : child.node
-    const { text, handed } = this.select(shown, from, conditions, { handsUp, isCompared }, columns)
+    const { text, passed } = this.select(shown, from, conditions, { passesUp, isCompared }, columns)
     const alias = quoteIdentifier(child.alias)
     const kind = child.inner ? 'INNER' : 'LEFT'
     if (child.toOne) {
       // With OFFSET 0, Postgres evaluates this subquery for each row of the page. So the rows keep their order, and the
       // cost depends only on the page.
       const fence = isOnlyShown && !isEmpty(child.node) && child.node.range.offset === 0 ? ' OFFSET 0' : ''
-      return { text: ` ${kind} JOIN LATERAL (${text}${fence}) AS ${alias} ON TRUE`, handed }
+      return { text: ` ${kind} JOIN LATERAL (${text}${fence}) AS ${alias} ON TRUE`, passed }
     }
-    const spread = child.spread ? handed : []
+    const spread = child.spread ? passed : []
     // Grouping expressions must be comparable, and json is not.
     const array = isGrouped ? 'jsonb_agg' : 'json_agg'
     const arrays = spread.map(
@@ -215,7 +215,7 @@ class ReadWriter {
     const on = child.inner ? `${alias}."rst_rows" IS NOT NULL` : 'TRUE'
     return {
       text: ` ${kind} JOIN LATERAL (SELECT ${lists.join(', ')} FROM (${text}) AS ${alias}) AS ${alias} ON ${on}`,
-      handed,
+      passed,
     }
   }
 
@@ -271,20 +271,20 @@ class ReadWriter {
     node: ReadNode,
     from: string,
     joined: readonly string[],
-    { handsUp, isCompared }: Role,
+    { passesUp, isCompared }: Role,
     more?: string,
-  ): { text: string; handed: Handed[] } {
-    const level: Level = { list: [], groups: [], keys: [], handed: [], hasAggregates: false }
+  ): { text: string; passed: Passed[] } {
+    const level: Level = { list: [], groups: [], keys: [], passed: [], hasAggregates: false }
     const isGrouped = isCompared || hasAggregates(node)
     const joins: string[] = []
     for (const item of node.select) {
       if (item.kind === 'column') {
-        this.#column(level, node.alias, item, handsUp)
+        this.#column(level, node.alias, item, passesUp)
         continue
       }
-      const { text, handed } = this.#join(node, item, isGrouped)
+      const { text, passed } = this.#join(node, item, isGrouped)
       joins.push(text)
-      if (item.spread) this.#spread(level, item, handed, handsUp)
+      if (item.spread) this.#spread(level, item, passed, passesUp)
       else this.#embedded(level, item, isGrouped)
     }
     const scope: Scope = { source: node.alias, children: embeddings(node) }
@@ -298,7 +298,7 @@ class ReadWriter {
     const grouped = groups !== '' && node.order.length === 0 && level.keys.length > 0
     const order = grouped ? ` ORDER BY ${level.keys.join(', ')}` : this.#order(node)
     const rest = `${whereSql(conditions)}${groups}${order}${this.#range(node.range)}`
-    return { text: `SELECT ${list} FROM ${from}${joins.join('')}${rest}`, handed: level.handed }
+    return { text: `SELECT ${list} FROM ${from}${joins.join('')}${rest}`, passed: level.passed }
   }
 
   /** The rows that match a node's conditions. Ignores the node's range. */
@@ -333,8 +333,8 @@ export function keyedSql(
   conditions: readonly string[],
   column: string,
 ): { text: string; names: string[] } {
-  const { text, handed } = new ReadWriter(writer, node).select(node, from, conditions, alone, column)
-  return { text, names: handed.map(one => one.column) }
+  const { text, passed } = new ReadWriter(writer, node).select(node, from, conditions, alone, column)
+  return { text, names: passed.map(one => one.column) }
 }
 
 export const countableSql = (writer: StatementWriter, node: ReadNode, from: string): string =>

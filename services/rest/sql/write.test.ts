@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { answering, arrayOfRows, type RequestOptions, rendered, settings, shownValues } from '../testing/statements.ts'
 
-type Written = [request: string, asked: RequestOptions, statement: string, values: unknown[]]
+type Written = [request: string, options: RequestOptions, statement: string, values: unknown[]]
 const representation = 'return=representation'
 /** The main statement after a write whose rows are not returned. */
 const nothing = (updated: string) => ({

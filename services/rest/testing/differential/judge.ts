@@ -65,7 +65,7 @@ export class Judge {
   }
 
   #exclude(what: string): readonly Difference[] {
-    this.#count(`not asked: ${what}`)
+    this.#count(`not sent: ${what}`)
     return []
   }
 

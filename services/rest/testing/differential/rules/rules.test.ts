@@ -36,7 +36,7 @@ const fault = (
   headers: Answer['headers'] = {},
 ): Answer => done(JSON.stringify({ code, message, details, hint }), headers, status)
 
-type Case = readonly [asked: SentRequest, theirs: Answer, ours: Answer]
+type Case = readonly [sent: SentRequest, theirs: Answer, ours: Answer]
 /** The second response is a near miss of the first. */
 const answers: Readonly<Record<string, readonly [explained: Case, near: Case]>> = {
   'Access-Control-Allow-Origin is sent without Origin, too, and Vary names the headers that an answer depends on': [

@@ -32,7 +32,7 @@ export class TextSink implements RowSink {
   flush(): void {}
 }
 
-type ComingOptions = {
+type Options = {
   readonly connection: Connection
   readonly rowBody: Rendered['rowBody']
   /**
@@ -46,10 +46,10 @@ type ComingOptions = {
   readonly onOpen: () => void
 }
 
-export class ComingAnswer implements RowSink {
+export class IncomingRows implements RowSink {
   /** A single small value needs no assembly. */
   readonly isForLarge: boolean
-  readonly #options: ComingOptions
+  readonly #options: Options
   readonly #separator: Buffer
   #head: Row | undefined
   #pending = new Pieces()
@@ -67,7 +67,7 @@ export class ComingAnswer implements RowSink {
    */
   #last: Buffer | undefined
 
-  constructor(options: ComingOptions) {
+  constructor(options: Options) {
     this.#options = options
     this.isForLarge = options.rowBody === undefined
     this.#separator = Buffer.from(options.rowBody?.separator ?? '')
