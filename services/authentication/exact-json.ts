@@ -1,8 +1,8 @@
 /**
  * Parses JSON exactly. V8 13.6's JSON.parse has a bug: it confuses an escaped key with another key that ends in a
- * backslash, if it parsed that key before in an object with the same keys. An attacker whose object is parsed could
- * then make another user's claim appear under another name. So this module assembles a text with escapes from parts
- * that JSON.parse reads one by one. The bug does not affect strings, numbers and literals.
+ * backslash. This happens if it parsed the other key before, in an object with the same keys. An attacker whose object
+ * is parsed could then make another user's claim appear under another name. So this module assembles a text with
+ * escapes from parts that JSON.parse reads one by one. The bug does not affect strings, numbers and literals.
  */
 
 /**

@@ -1,7 +1,7 @@
 /**
  * A check for startup probes. Each request runs the check until it has succeeded once. Concurrent requests share one
- * run. A run repeats a failed check for a moment, so that the server is ready as soon as its database is, and not only
- * at the next probe.
+ * run. A run repeats a failed check for a moment. So the server is ready as soon as its database is, and not only at
+ * the next probe.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 

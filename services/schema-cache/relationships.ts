@@ -1,5 +1,5 @@
 /**
- * Derives everything that requests can embed from foreign keys: the keys of tables, the same keys through views that
+ * Derives from foreign keys what requests can embed. This includes the keys of tables, the same keys through views that
  * have their columns, and many-to-many relationships from two keys of one table. Pure. Works on object ids and
  * attribute numbers, and adds names only at the end.
  */

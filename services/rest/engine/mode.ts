@@ -1,6 +1,6 @@
 /**
- * Decides how a plan runs, from its role, client and configuration: how its transaction begins and ends, whether its
- * result can be streamed, and whether it can share a connection. Pure.
+ * Decides how a plan runs, from its role, client and configuration. This includes the transaction's begin and end,
+ * whether the result can be streamed, and whether the plan can share a connection. Pure.
  */
 import type { Preferences } from '../parse/preferences.ts'
 import type { Plan } from '../plan/types.ts'
