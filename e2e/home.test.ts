@@ -45,7 +45,7 @@ test('a home that is deleted under a running installation ends it, and no databa
   expect([503, 0]).toContain(first)
   expect(answers).not.toContain(200)
   expect(await ended).toBe(1)
-  expect(errors).toContain('was deleted or moved while Espalier runs: nothing is kept any more')
+  expect(errors).toContain('was deleted or moved while Espalier runs: new data would be lost')
   expect(errors).toContain(home.path)
   const remaining = await Promise.all(tree.map(async pid => (await processTree(pid)).length > 1 || isRunning(pid)))
   expect(remaining).not.toContain(true)

@@ -1,6 +1,6 @@
 /**
- * Makes an empty store an installation: namespaces, keys, the region and the sizes. If data exist, a missing key is
- * never replaced; the operator reports it.
+ * Fills an empty store with an installation: namespaces, keys, the region and the sizes. If data exist, a missing key
+ * is never replaced; the operator reports it.
  */
 import type { Cluster, Draft } from '../cluster/index.ts'
 import { labels, managedByEspalier, systemNamespace } from '../crds/index.ts'
@@ -20,7 +20,7 @@ const namespace = (name: string): Draft<'Namespace'> => ({
   metadata: { name, labels: { [labels.managedBy]: managedByEspalier } },
 })
 
-/** Every step checks first or is idempotent: the next start completes an interrupted one. */
+/** Each step checks first or is idempotent, so the next start completes an interrupted run. */
 export async function bootstrap(cluster: Cluster, ports: Ports): Promise<void> {
   await Promise.all([
     cluster.apply('Namespace', namespace('default')),

@@ -9,6 +9,6 @@ test.each([
   expect(await domainResolves(() => Promise.resolve({ address }))).toBe(expected)
 })
 
-test('a domain whose names do not resolve', async () => {
+test('a region whose domain does not resolve has no HTTPS addresses', async () => {
   expect(await domainResolves(() => Promise.reject(new Error('ENOTFOUND')))).toBe(false)
 })

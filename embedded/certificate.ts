@@ -1,7 +1,7 @@
 /**
  * The gateway's own certificates: one for Postgres clients that it refuses, and those for HTTPS. The operator stores
- * them in Secrets, as on Kubernetes: renewed before expiry, and issued again when another authority signs. The gateway
- * gets each one at once. Postgres sessions are not affected: an admitted client sees its database's certificate.
+ * them in Secrets, as on Kubernetes. It renews them before they expire and when the authority changes. The gateway gets
+ * each new certificate at once. Postgres sessions are not affected: an admitted client sees its database's certificate.
  */
 import type { Logger } from 'pino'
 import type { Cluster, Secret } from '../cluster/index.ts'
@@ -19,7 +19,7 @@ export const httpsNames = { ...gatewayNames, dnsNames: [`*.${domain}`, ...gatewa
 
 const followed: readonly string[] = [systemCertificates.gateway, gatewayHttpsSecret]
 
-/** Only these of the system's Secrets are cached. */
+/** Removes the data of all other Secrets, so that the cache does not hold them. */
 function withoutOthers(secret: Secret): Secret {
   const { data: _, ...rest } = secret
   return followed.includes(secret.metadata.name) ? secret : rest
@@ -27,7 +27,7 @@ function withoutOthers(secret: Secret): Secret {
 
 const decoded = (text = ''): string => Buffer.from(text, 'base64').toString('utf8')
 
-/** `name`: of its files in the Secret. */
+/** `name`: the name of the certificate's files in the Secret. */
 const certificateIn = ({ data = {} }: Secret, name: string): Certificate => ({
   cert: decoded(data[`${name}.crt`]),
   key: decoded(data[`${name}.key`]),
@@ -63,7 +63,7 @@ export function followGatewayCertificates({
     const certificates = certificatesIn(object)
     if (certificates.length > 0) useForHttps(certificates)
   })
-  // Ends before its first list only if it is stopped.
+  // `start` resolves before the first list only if the cache is stopped.
   const started = secrets.start().catch(() => {})
   return {
     stop: async () => {

@@ -19,7 +19,7 @@ test('an unchanged home has no problem', () => {
   expect(watched().watch.check()).toBeUndefined()
 })
 
-test('a home that is deleted, moved or replaced is reported, whatever replaces it', async () => {
+test('a home that is deleted, moved or replaced is reported', async () => {
   const ends: ((home: string) => void)[] = [
     home => rmSync(home, { recursive: true }),
     home => renameSync(home, `${home}.aside`),

@@ -1,6 +1,6 @@
 /**
  * Detects that the home directory of a running installation is missing: deleted, moved, or replaced by another
- * directory of the same name. Writes would be lost then, so the installation stops and reports the reason.
+ * directory of the same name. Then all further writes would be lost, so the installation stops and reports the reason.
  */
 import { statSync } from 'node:fs'
 
@@ -34,7 +34,7 @@ export function watchHome(home: string, directories: readonly string[], interval
     if (failure !== undefined) return failure
     const missing = [...found].find(([path, identity]) => identityOf(path) !== identity)?.[0]
     if (missing === undefined) return undefined
-    failure = `${missing} was deleted or moved while Espalier runs: nothing is kept any more. Put ${home} back from where it is, or from a copy, and start again`
+    failure = `${missing} was deleted or moved while Espalier runs: new data would be lost. Move ${home} back or restore it from a copy, then start again`
     whenMissing.resolve(failure)
     return failure
   }

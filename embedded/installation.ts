@@ -1,7 +1,8 @@
 /**
- * The embedded default: store, process runtime, gateway, operator and API in one process. Each is the same code as on
- * Kubernetes, except for the implementation of the `Cluster` port. The gateway runs in a thread of its own. Parts start in
- * the order of their dependencies and stop in reverse. If one cannot start, those that run are stopped again.
+ * The embedded default: store, process runtime, gateway, operator and API in one process. Each part is the same code as
+ * on Kubernetes; only the implementation of the `Cluster` port differs. The gateway runs in a separate thread. Parts
+ * start in the order of their dependencies and stop in reverse order. If a part cannot start, the installation stops
+ * the parts that already run.
  */
 import { chmod, mkdir, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
@@ -53,14 +54,14 @@ export type Installation = {
   /** For tests and benchmarks: the underlying store. */
   store: Store
   /**
-   * Resolves with the problem if the installation cannot serve any more: its home directory is missing, or its gateway
+   * Resolves with the problem if the installation can no longer serve: its home directory is missing, or its gateway
    * has ended.
    */
   failed: Promise<string>
   stop(): Promise<void>
 }
 
-/** Runs the pushed steps, last first. If one fails, the others still run. */
+/** Runs the registered steps in reverse order. If a step fails, the other steps still run. */
 class Teardown {
   readonly #steps: (() => Promise<void>)[] = []
   push(step: () => Promise<void>): void {
@@ -75,7 +76,7 @@ class Teardown {
   }
 }
 
-/** Creates a directory and its parents. (Node's recursive mkdir never ends if a kernel file system refuses.) */
+/** Creates a directory and its parents. Node's recursive mkdir never ends if a kernel file system refuses. */
 async function makeDirectory(path: string): Promise<void> {
   const codeOf = (error: unknown) => (error instanceof Error && 'code' in error ? error.code : undefined)
   const make = () =>
@@ -96,7 +97,7 @@ async function makeHome({ home, runAs }: Settings): Promise<void> {
     await chmod(home, runAs === undefined ? 0o700 : 0o711)
   } catch (error) {
     const why = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
-    throw new EmbeddedError(`cannot write to ${home} (${why}): set ESPALIER_HOME to a directory of yours`)
+    throw new EmbeddedError(`cannot write to ${home} (${why}): set ESPALIER_HOME to a directory that you own`)
   }
 }
 
@@ -135,7 +136,8 @@ type Start = {
 
 /**
  * Starts an installation, new or with its existing data.
- * @throws EmbeddedError with one line for the user: a port in use, no permission, another process with the same home
+ * @throws EmbeddedError with one line for the user, for example: a port in use, no permission, another process with the
+ * same home
  */
 export async function startInstallation(
   settings: Settings,
@@ -172,7 +174,7 @@ async function startParts(start: Start): Promise<Installation> {
   const publicKey = await ensureTokenKey(home)
   // The gateway stops after the databases, so that it can send their clients why the session ends.
   const gateway = await startGateway(start, store)
-  // So does the archive, since Postgres archives while it shuts down.
+  // The archive also stops after the databases, because Postgres archives while it shuts down.
   startArchiveOf(start, store)
   const runtime = await startPods(start, store, gateway)
   const watch = watchHome(home, [pathsOf(home).store, ...runtime.directories])
@@ -226,7 +228,7 @@ async function startGateway({ settings, logger, teardown }: Start, store: Store)
     cluster: store.connect('espalier-gateway'),
     identity: 'embedded',
     listenHost: settings.listenHost,
-    // Both are used until the operator's certificates are read and watched.
+    // The gateway uses both certificates until it has read those of the operator.
     certificate: issueServerCertificate(authority, gatewayNames, Date.now),
     https: {
       port: settings.httpsPort,

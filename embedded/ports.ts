@@ -1,4 +1,7 @@
-/** Ports of this machine: whether one is free, reported in one line, and a free range for a temporary installation. */
+/**
+ * Ports of this machine: checks a port, reports a port in use in one line, and finds a free range for a temporary
+ * installation.
+ */
 import { randomInt } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
@@ -13,20 +16,20 @@ async function listenError(host: string, port: number): Promise<string | undefin
   })
 }
 
-/** @throws EmbeddedError if this port of this host cannot be listened on */
+/** @throws EmbeddedError if no process can listen on this port of this host */
 export async function assertPortFree(host: string, port: number, variable: string): Promise<void> {
   const code = await listenError(host, port)
   if (code === undefined) return
   const why = code === 'EADDRINUSE' ? 'is taken' : `cannot be listened on (${code})`
-  throw new EmbeddedError(`port ${port} of ${host} ${why}: set ${variable} to another one`)
+  throw new EmbeddedError(`port ${port} of ${host} ${why}: set ${variable} to another port`)
 }
 
 /** The file with Linux's ports for outgoing connections: `FIRST LAST` (ip-sysctl, `ip_local_port_range`). */
 const ephemeralRangeFile = '/proc/sys/net/ipv4/ip_local_port_range'
 
 /**
- * A warning if the kernel uses ports of this range for outgoing connections, so that a database may find its port in
- * use; undefined if not, or if the file cannot be read.
+ * Returns a warning if the kernel uses ports of this range for outgoing connections: a database may then find its port
+ * in use. Returns undefined if it does not, or if the file cannot be read.
  */
 export async function ephemeralPortsWarning(
   ports: PortRange,
@@ -39,8 +42,8 @@ export async function ephemeralPortsWarning(
 }
 
 /**
- * Returns a number of consecutive free ports, below those of outgoing connections. They are only free now: callers that
- * need them retry.
+ * Returns consecutive free ports, below the ports for outgoing connections. Another process can take them at any time,
+ * so callers retry.
  */
 export async function findFreeRange(host: string, length: number): Promise<PortRange> {
   for (let attempt = 0; attempt < 100; attempt++) {

@@ -18,13 +18,13 @@ describe('settings of an embedded installation', () => {
     })
   })
 
-  test("root's data are under /var/lib, and Postgres runs as the first usual user that exists", () => {
+  test("root's data are under /var/lib, and Postgres runs as the first of the default users that exists", () => {
     const settings = readSettings({}, true, passwd)
     expect(settings.home).toBe('/var/lib/espalier')
     expect(settings.runAs).toEqual({ name: 'postgres', uid: 101, gid: 104 })
   })
 
-  test('provider URLs are set by the variables', () => {
+  test('the variables set the provider URLs', () => {
     expect(readSettings({}, false, passwd).providers).toEqual({})
     const url = 'http://127.0.0.1:11434/v1'
     expect(readSettings({ ESPALIER_OPENAI_URL: url }, false, passwd).providers).toEqual({ openai: url })
@@ -34,7 +34,7 @@ describe('settings of an embedded installation', () => {
       )
   })
 
-  test('the variables win', () => {
+  test('the variables override the defaults', () => {
     const environment = {
       ESPALIER_HOME: '/x',
       ESPALIER_LISTEN: '0.0.0.0',
@@ -82,7 +82,7 @@ describe('settings of an embedded installation', () => {
     expect(() => readSettings({ [variable]: value }, true, passwd)).toThrow(variable)
   })
 
-  test('a machine without a user for Postgres reports which variable to set', () => {
+  test('if the machine has no user for Postgres, the error names the variable to set', () => {
     expect(() => readSettings({}, true, () => 'root:x:0:0::/root:/bin/sh')).toThrow('ESPALIER_USER')
   })
 })

@@ -1,6 +1,6 @@
 /**
- * Settings of an embedded installation, from flags and environment: its data directory, its ports, and the user that
- * Postgres runs as, since Postgres refuses to run as root.
+ * Settings of an embedded installation, from flags and environment: its data directory, its ports, and the user for
+ * Postgres, since Postgres refuses to run as root.
  */
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
@@ -18,35 +18,38 @@ export type Settings = {
   /** All data: object store, volumes, logs, binaries, keys. */
   home: string
   /**
-   * The listen address of API, gateway and metrics. Clients always connect to 127.0.0.1: a container publishes its
-   * ports there.
+   * The listen address of API, gateway and metrics. Clients always connect to 127.0.0.1: if the installation runs in a
+   * container, the container publishes its ports there.
    */
   listenHost: '127.0.0.1' | '0.0.0.0'
   apiPort: number
   /** The gateway's HTTPS port. */
   httpsPort: number
-  /** The archive's port on 127.0.0.1, used once a database has the durable tier. */
+  /** The archive's port on 127.0.0.1. The archive uses it once a durable database exists. */
   archivePort: number
   ports: PortRange
   /** Set if this process is root: the user of Postgres and the services. */
   runAs?: { uid: number; gid: number; name: string } | undefined
-  /** Whether to create a file system for copies that share blocks, if the home directory's cannot (runtime/pool/). */
+  /**
+   * Whether the runtime may create a file system for copies that share blocks, if the home directory's file system
+   * cannot share blocks (runtime/pool/).
+   */
   pool: boolean
   /** Address blocks that imports may connect to in addition to public ones. */
   importFrom: string[]
   /** The files of the console. */
   consoleDirectory: string
-  /** Base URLs of model providers, for `mcp` and `rag`, if not the public ones. */
+  /** Base URLs of model providers, for `mcp` and `rag`, if they are not the public URLs. */
   providers: Partial<Record<ModelProvider, string>>
 }
 
 const modelProviders = ['openai', 'anthropic', 'voyage'] as const
 type ModelProvider = (typeof modelProviders)[number]
 
-/** Number of ports after the first if the range has only its first port. */
+/** The number of ports after the first, if the range states only its first port. */
 const defaultRangeLength = 1000
 
-/** @throws EmbeddedError with the variable and the rule */
+/** @throws EmbeddedError that names the variable and the rule */
 export function readSettings(
   environment: NodeJS.ProcessEnv,
   isRoot: boolean = process.getuid?.() === 0,
@@ -124,7 +127,7 @@ function rangeOf(text: string): PortRange {
   return { first, last }
 }
 
-/** The user named by ESPALIER_USER, or the first usual one that exists. */
+/** Returns the user that ESPALIER_USER names, or the first default user that exists. */
 function userToRunAs(wanted: string | undefined, passwd: string): NonNullable<Settings['runAs']> {
   const users = new Map(
     passwd.split('\n').map(line => {

@@ -15,25 +15,25 @@ describe('tokens of an embedded installation', () => {
   })
   afterEach(() => rm(home, { recursive: true, force: true }))
 
-  test('the public key verifies them, with issuer, audience, tenant and expiry', async () => {
+  test('are verified with the public key, and have issuer, audience, tenant and expiry', async () => {
     const key = await importJWK(await ensureTokenKey(home), 'EdDSA')
     const { payload } = await jwtVerify(await mintToken(home, request), key, { issuer, audience })
     expect(payload).toMatchObject({ tenant: 'acme', sub: 'ada', team: 'blue' })
     expect((payload.exp ?? 0) - (payload.iat ?? 0)).toBe(60)
   })
 
-  test('the key is created once, is readable only by its owner, and its public half contains no secret', async () => {
+  test('have a key that is created once and that only its owner can read; its public half contains no secret', async () => {
     const first = await ensureTokenKey(home)
     expect(await ensureTokenKey(home)).toEqual(first)
     expect(first).not.toHaveProperty('d')
     expect((await stat(join(home, 'token-key.json'))).mode & 0o777).toBe(0o600)
   })
 
-  test('without an installation the error says how to install', async () => {
+  test('need an installation; the error says how to install one', async () => {
     await expect(mintToken(home, request)).rejects.toThrow('make run')
   })
 
-  test('an unreadable key is never replaced', async () => {
+  test('never replace an unreadable key', async () => {
     await writeFile(join(home, 'token-key.json'), 'torn')
     await expect(ensureTokenKey(home)).rejects.toThrow(EmbeddedError)
   })
@@ -48,7 +48,7 @@ describe('tokens of an embedded installation', () => {
     await expect(mintToken(home, { ...request, ...wrong })).rejects.toThrow(message)
   })
 
-  test('an additional claim cannot overwrite the token’s own', async () => {
+  test('keep their own claims: an additional claim cannot overwrite them', async () => {
     await ensureTokenKey(home)
     await expect(mintToken(home, { ...request, claims: { exp: 1 } })).rejects.toThrow('--claim cannot set exp')
   })

@@ -1,6 +1,7 @@
 /**
- * Access tokens of an embedded installation: its own key pair, created at its first start, signs JWTs that the API
- * verifies with the public key. A token is signed with the key on disk, so no server needs to run.
+ * Access tokens of an embedded installation. The installation creates a key pair at its first start. The private key
+ * signs JWTs, and the API verifies them with the public key. A command signs a token with the key on disk, so no server
+ * needs to run.
  */
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import type { JWK } from 'jose'
@@ -13,7 +14,7 @@ export const issuer = 'espalier-embedded'
 export const audience = 'espalier'
 const algorithm = 'EdDSA'
 
-/** Claims set by the token itself; additional claims cannot use these names. */
+/** Claims that the token itself sets. Additional claims cannot use these names. */
 const reserved = new Set(['iss', 'aud', 'exp', 'iat', 'nbf', 'sub', 'tenant'])
 
 type TokenRequest = {
@@ -38,7 +39,7 @@ async function readKey(home: string): Promise<JWK | undefined> {
 export async function ensureTokenKey(home: string): Promise<JWK> {
   let jwk = await readKey(home)
   if (jwk === undefined) {
-    // Only the first start needs these modules, and commands load this file.
+    // Only the first start needs these modules. Commands load this file too, and must start fast.
     const [{ exportJWK }, { generateKeyPair }] = await Promise.all([
       import('jose/key/export'),
       import('jose/key/generate/keypair'),
@@ -53,7 +54,7 @@ export async function ensureTokenKey(home: string): Promise<JWK> {
   return { kty, crv, x, alg: algorithm, use: 'sig' } as JWK
 }
 
-/** Ids that need no schema: it would take a command longer to load than all else it loads. */
+/** Ids of this form need no schema. Loading the schema would take longer than the rest of a command's start. */
 const plainId = /^[\w.-]{1,200}$/
 
 /** @throws EmbeddedError if an id is invalid for the API */

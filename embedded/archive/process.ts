@@ -1,7 +1,7 @@
 /**
  * The archive of an embedded installation: `espalier archive` in a separate process, with a directory next to the
- * volumes. It first starts with the first database of the durable tier, later with the installation. It ends when its
- * standard input closes, so it never outlives this process.
+ * volumes. It starts when the first durable database exists. If a durable database already exists, it starts with the
+ * installation. It ends when its standard input closes, so it never outlives this process.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -25,12 +25,12 @@ type ArchiveOptions = {
 }
 
 export const archiveHost = '127.0.0.1'
-/** Long before the certificate expires, and soon after an authority was replaced. */
+/** How often the archive gets a new certificate: often enough for its expiry and for a replaced authority. */
 const renewMs = 3600_000
 const restartMs = 2_000
 const stopMs = 25_000
 
-/** Creates a key only if there is no store yet. @throws if the key of an existing store is missing */
+/** Creates a key only if the store does not exist yet. @throws if the key of an existing store is missing */
 async function ensureKey({ archive, archiveKeys }: ArchiveOptions['paths']): Promise<void> {
   if (existsSync(archiveKeys)) return
   if (existsSync(archive))
@@ -66,7 +66,7 @@ function launch({ paths: { archive, archiveKeys, archiveTls }, port, logger }: A
   return child
 }
 
-/** Resolves once a database has the durable tier; undefined if the signal aborts before. */
+/** Resolves once a durable database exists. Resolves with undefined if the signal aborts first. */
 async function firstDurable(cluster: Cluster, signal: AbortSignal): Promise<true | undefined> {
   while (!signal.aborted) {
     const { items, resourceVersion } = await cluster.list('ManagedDatabase')

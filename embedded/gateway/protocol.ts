@@ -1,4 +1,4 @@
-/** Messages between the main thread and the gateway's thread. Messages of one direction keep their order. */
+/** Messages between the main thread and the gateway's thread. Messages in one direction keep their order. */
 import type { ClusterErrorReason } from '../../cluster/errors.ts'
 import type { ConfigMap } from '../../cluster/kinds.ts'
 import type { Draft, ListOptions, ListResult, ObjectKey, Selection, WatchEvent } from '../../cluster/port.ts'
@@ -21,7 +21,7 @@ export type ThreadSettings = {
 /** An error of the cluster; `reason` is missing if it is not a ClusterError. */
 export type Failure = { reason?: ClusterErrorReason; message: string }
 
-/** The calls of `GatewayCluster` with one answer. */
+/** The calls of `GatewayCluster` that have one answer. */
 export type ClusterCall =
   | { method: 'list'; options: ListOptions | undefined }
   | { method: 'apply'; lease: Draft<'Lease'> }
@@ -39,7 +39,7 @@ export type ClusterAnswer =
   | { type: 'answer'; id: number; list?: ListResult<ConfigMap> }
   | { type: 'failure'; id: number; failure: Failure }
   | { type: 'event'; id: number; event: WatchEvent<ConfigMap> }
-  /** The server has ended a watch. */
+  /** The server ended a watch. */
   | { type: 'end'; id: number }
 
 export type FromThread =

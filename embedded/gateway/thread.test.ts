@@ -1,4 +1,4 @@
-/** The gateway's thread with a store and a target of the test. */
+/** The gateway's thread with a store and a target that the test provides. */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { request } from 'node:https'
@@ -50,7 +50,7 @@ async function put(route: Route | HttpRoute): Promise<void> {
   await until('acknowledged', async () => acknowledged(version, await cluster.leases(), Date.now()).done)
 }
 
-/** Sends a startup message: `ok` if admitted, else the SQLSTATE. */
+/** Sends a startup message. Returns `ok` if the gateway admits the client, otherwise the SQLSTATE. */
 async function connectOnce(port: number): Promise<{ answer: string; socket: Socket }> {
   const socket = connect({ host, port }).on('error', () => {})
   onTestFinished(() => void socket.destroy())
@@ -87,7 +87,7 @@ test('routes, addresses, metrics and the Lease cross the threads; stopping relea
   expect(gateway.check()).toBeUndefined()
 })
 
-test('services are reached over HTTPS by routes, addresses and certificates that cross the threads', async () => {
+test('clients reach services over HTTPS by routes, addresses and certificates that cross the threads', async () => {
   const upstream = createServer((_, response) => response.end('ok'))
   await once(upstream.listen(0, host), 'listening')
   onTestFinished(() => void upstream.close())
@@ -116,7 +116,7 @@ test('services are reached over HTTPS by routes, addresses and certificates that
   expect(await requestStatus()).toBe(403)
 })
 
-test('it continues with a store that fails, ends watches, and answers again', async () => {
+test('the thread continues after the store failed and ended its watches', async () => {
   const { gateway } = await start()
   await gateway.started
   const port = await freePort(host)
@@ -131,7 +131,7 @@ test('it continues with a store that fails, ends watches, and answers again', as
   expect((await connectOnce(port)).answer).toBe('28000')
 })
 
-test('an invalid certificate is logged without its text, and the previous one stays', async () => {
+test('an invalid certificate is logged without its text, and the previous certificate stays', async () => {
   const { gateway } = await start()
   await gateway.started
   gateway.setCertificate({ cert: 'none', key: 'a private key' })

@@ -1,7 +1,7 @@
 /**
- * Runs the gateway in a thread of its own: logins and sessions do not wait for the event loop that API, operator, store
- * and runtime share. It communicates with them by messages (protocol.ts). If the thread ends by itself, the
- * installation ends: `failed` resolves, and nothing is ready any more.
+ * Runs the gateway in a separate thread, so that logins and sessions do not wait for the event loop of API, operator,
+ * store and runtime. Both threads communicate by messages (protocol.ts). If the thread ends unexpectedly, the
+ * installation ends: `failed` resolves, and all readiness probes fail.
  */
 import module from 'node:module'
 import { Worker } from 'node:worker_threads'
@@ -19,20 +19,20 @@ export type GatewayThread = {
   started: Promise<void>
   /** Resolves with the problem if the thread ends before it is stopped. */
   failed: Promise<string>
-  /** The current problem. */
+  /** Returns the current problem, if there is one. */
   check(): string | undefined
-  /** Uses another certificate from now on. An invalid one is logged, and the previous one stays. */
+  /** Replaces the certificate. An invalid certificate is logged, and the previous certificate stays. */
   setCertificate(certificate: Certificate): void
-  /** Uses other certificates for HTTPS from now on; as above. */
+  /** Replaces the certificates for HTTPS, in the same way. */
   setHttpsCertificates(certificates: readonly Certificate[]): void
-  /** The endpoints of Services have changed. */
+  /** Passes on changed endpoints of Services. */
   setEndpoints(changes: Endpoints[]): void
   figures: Figures
   /** Like `Gateway.stop`; then ends the thread, with a time limit. */
   stop(options: { drainMs: number }): Promise<void>
 }
 
-/** How long the thread may take to stop, beyond draining. */
+/** How long the thread may take to stop after it has drained. */
 const stopMs = 10_000
 /** The young generation's limit. Session data is not on the heap, and other allocations are short-lived. */
 const youngGenerationMiB = 6
@@ -61,7 +61,7 @@ export function startGatewayThread(options: {
   const post = (message: ToThread): void => worker.postMessage(message)
   const served = serveCluster(cluster, post)
   const started = Promise.withResolvers<void>()
-  started.promise.catch(() => {}) // it may reject before it is awaited
+  started.promise.catch(() => {}) // `started` can reject before the caller awaits it
   const failed = Promise.withResolvers<string>()
   const stopped = Promise.withResolvers<void>()
   const pages = new Map<number, PromiseWithResolvers<string>>()

@@ -7,7 +7,7 @@ import { parseRecord, type VolumeRecord } from './record.ts'
 
 export type FoundVolume = {
   namespace: string
-  /** The last part of its handle: the uid of the claim that it was created for. */
+  /** The last part of the volume's handle: the uid of the claim that it was created for. */
   uid: string
   directory: string
   /** Undefined if the volume was never initialised, or its identity cannot be read. */

@@ -1,7 +1,7 @@
 /**
  * Builds a new store from the volumes if the old store is lost: databases with their data, names, sizes and allowlists.
- * Passwords are new, since the old ones were sealed in the store. Volumes are not changed, and nothing is deleted: the
- * rest of the old store is moved aside. If it is killed, it can be run again.
+ * Passwords are new, since the old passwords were sealed in the store. The rescue changes no volume and deletes
+ * nothing; it moves the rest of the old store aside. If it is killed, the user can run it again.
  */
 import { existsSync, readdirSync, renameSync, rmdirSync, rmSync } from 'node:fs'
 import type { Logger } from 'pino'
@@ -79,8 +79,8 @@ const nothing = ({ skipped }: RescuePlan): string =>
 
 /** @throws EmbeddedError if the store is complete; StoreError `locked`, `newer` */
 async function requireLost(directory: string, logger: Logger): Promise<void> {
-  const isThere = existsSync(directory) && readdirSync(directory).some(name => /^(journal|snapshot)-/.test(name))
-  if (!isThere) return
+  const exists = existsSync(directory) && readdirSync(directory).some(name => /^(journal|snapshot)-/.test(name))
+  if (!exists) return
   try {
     const store = await openStore({ directory, definitions, logger })
     await store.close()
@@ -148,7 +148,7 @@ async function putBack(cluster: Cluster, rescued: Rescued, region: Region): Prom
     metadata: { ...metadata, labels: { [labels.database]: id } },
     spec: { ...volumeSpec, capacity: { storage }, claimRef: claimReference(claim) },
   })
-  // The operator sets these passwords in Postgres; it creates none by itself for existing data.
+  // The operator sets these passwords in Postgres. For existing data it creates no passwords.
   const secret = await cluster.get('Secret', { namespace: systemNamespace, name: sealingKeySecret })
   const sealingKey = Buffer.from(secret?.data?.key ?? '', 'base64')
   await cluster.create('Secret', credentialsDraft(ownerOf(database, id), sealingKey, mintPasswords()))
@@ -161,7 +161,10 @@ async function putBack(cluster: Cluster, rescued: Rescued, region: Region): Prom
   await cluster.replaceStatus('ManagedDatabase', { ...database, status: { incarnation, volume: record } })
 }
 
-/** The recorded size, as it is offered now; otherwise the smallest whose volume fits the data with some free space. */
+/**
+ * Returns the recorded size if it is still offered; otherwise the smallest size whose volume fits the data with some
+ * free space.
+ */
 function sizeFor({ spec, volume }: Rescued): Size {
   const sizes = sizeDrafts as Size[]
   const wanted = sizes.find(size => size.spec.name === spec.size?.name && size.spec.version === spec.size?.version)

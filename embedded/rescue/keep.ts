@@ -1,6 +1,6 @@
 /**
- * Keeps the record next to each volume up to date, also for databases created before records existed. No restart is
- * needed.
+ * Keeps the record next to each volume up to date, also for databases that were created before records existed. No
+ * database needs a restart for this.
  */
 import type { Logger } from 'pino'
 import type { Cluster, Kinds, ObjectKey } from '../../cluster/index.ts'
@@ -24,7 +24,7 @@ export async function keepRecords({ cluster, directoryOf, logger }: KeepOptions)
   const databases = createInformer(cluster, 'ManagedDatabase', { logger, transform: identity })
   const branches = createInformer(cluster, 'Branch', { logger, transform: identity })
   const informers = [tenants, databases, branches]
-  /** Changes since the record was written, by uid. */
+  /** Objects whose records must be written again, by uid. */
   const due = new Map<string, Described>()
   const notice = (object: Described): void => void due.set(object.metadata.uid ?? '', object)
   databases.onChange(({ object }) => notice(object))
@@ -41,7 +41,7 @@ export async function keepRecords({ cluster, directoryOf, logger }: KeepOptions)
     if (current?.metadata.uid !== object.metadata.uid || current?.status?.volume === undefined) return
     const tenant = tenants.list().find(({ status }) => status?.namespace === namespace)
     const record = recordOf(current, tenant)
-    // A change of its tenant enqueues it again.
+    // If its tenant changes, the object is enqueued again.
     if (record === undefined) return
     const directory = directoryOf({ namespace, name: current.status.volume.claim })
     if (directory === undefined) return notice(current)

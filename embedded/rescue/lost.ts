@@ -1,5 +1,6 @@
 /**
- * Detects an empty store next to volumes with data: the store is lost, and no new installation is created in its place.
+ * Detects an empty store next to volumes with data. Then the store is lost, and a start must not create a new
+ * installation.
  */
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,10 +8,10 @@ import { EmbeddedError } from '../errors.ts'
 
 const entriesOf = (path: string): string[] => (existsSync(path) ? readdirSync(path) : [])
 
-/** Remains if nothing was ever written. */
+/** Files that exist even if nothing was ever written. */
 const locks = new Set(['lock', 'owner', 'lock-journal'])
 
-/** @throws EmbeddedError with what is missing and how to continue */
+/** @throws EmbeddedError that says what is missing and how to continue */
 export function requireStore({ store, runtime }: { store: string; runtime: string }): void {
   if (entriesOf(store).some(name => !locks.has(name))) return
   const found = ['volumes', 'snapshots'].flatMap(kind =>

@@ -4,7 +4,7 @@ import { firstMember, tenantNamespace } from '../../crds/index.ts'
 import type { FoundVolume } from './find.ts'
 import type { VolumeRecord } from './record.ts'
 
-/** A database to restore. If a volume has no record, its size and allowlist are unknown. */
+/** A database to restore. Its size and allowlist are unknown if its volume has no record. */
 export type Rescued = {
   volume: FoundVolume
   id: string
@@ -60,14 +60,14 @@ const knownTenant = (tenantId: string | undefined): Tenant['spec'] | undefined =
     ? undefined
     : { tenantId, plan: { name: 'standard' }, limits: { databases: 1000 }, revokedMembers: [] }
 
-/** Whether the record belongs to the current data, not to those before a restore. */
+/** Whether the record describes the current data, not the data before a restore. */
 const isCurrent = ({ record, identity }: FoundVolume): boolean =>
   record !== undefined &&
   record.id === identity?.databaseId &&
   record.incarnation === identity.incarnation &&
   record.member === identity.member
 
-/** The volume that a database used: the newest with a record, otherwise the newest. */
+/** Returns the volume that a database used: the newest with a record, otherwise the newest. */
 function choose(group: readonly FoundVolume[]): { serving: FoundVolume | undefined; others: FoundVolume[] } {
   const described = group.filter(isCurrent)
   const eligible = described.length > 0 ? described : group
@@ -91,7 +91,7 @@ function rescued(volume: FoundVolume, tenant: Tenant['spec'], taken: Set<string>
   }
 }
 
-/** A branch is restored as an independent database: its source may be lost, and is not needed. */
+/** Restores a branch as an independent database, because its source may be lost. */
 function specOf(record: VolumeRecord): Partial<ManagedDatabase['spec']> {
   if (record.kind === 'ManagedDatabase') return record.spec
   const { region, size, storage, displayName, ipAllowlist, services, options } = record.spec
@@ -102,7 +102,7 @@ function specOf(record: VolumeRecord): Partial<ManagedDatabase['spec']> {
   }
 }
 
-/** The name, or a similar one that is free and valid. */
+/** Returns the name, or a similar name that is free and valid. */
 function freeName(wanted: string, namespace: string, taken: Set<string>): string {
   const letters = wanted.toLowerCase().replace(/[^a-z0-9]/g, '')
   const base = namePattern.test(letters) ? letters : `r${letters}`.slice(0, 50)

@@ -28,7 +28,7 @@ const common = {
   member: z.int().min(1).optional(),
   /** Postgres's system identifier of the data. */
   systemIdentifier: z.string().min(1).max(32),
-  /** The volume's size, if it has grown automatically. */
+  /** The volume's size if the volume has grown automatically. */
   capacity: z.string().max(32).optional(),
 }
 const shape = z.discriminatedUnion('kind', [
@@ -37,7 +37,7 @@ const shape = z.discriminatedUnion('kind', [
 ])
 export type VolumeRecord = z.output<typeof shape>
 
-/** The record of a database or branch; undefined while it has no volume or its owner is unknown. */
+/** The record of a database or branch. Undefined while it has no volume, or while its tenant is unknown. */
 export function recordOf(
   object: Kinds['ManagedDatabase'] | Kinds['Branch'],
   tenant: Tenant | undefined,
@@ -61,7 +61,7 @@ export function recordOf(
     : { ...known, kind: 'ManagedDatabase', spec: specOf(object) }
 }
 
-/** A completed import is not repeated. An incomplete import is never restored as a serving database. */
+/** A completed import is not repeated. An incomplete import must never become a serving database. */
 function specOf({ spec, status }: Kinds['ManagedDatabase']): z.output<typeof databaseSpec> {
   const { import: imported, ...rest } = spec as z.output<typeof databaseSpec>
   return imported === undefined || status?.import?.phase === 'completed' ? rest : { ...rest, import: imported }

@@ -85,7 +85,7 @@ describe('a rescue', () => {
     expect((await cluster.list('Tenant')).items.map(({ spec }) => spec)).toEqual([tenant])
   })
 
-  test('of volumes without a record uses the given tenant, and the smallest size that fits', async () => {
+  test('assigns volumes without a record to the given tenant, and the smallest size that fits', async () => {
     const { volume, rescue } = home()
     const plain = volume('plain', 1)
     await expect(rescue()).rejects.toThrow(`${plain}: its tenant is unknown: name its tenant with --tenant`)
@@ -110,7 +110,7 @@ describe('a rescue', () => {
     ])
   })
 
-  test('moves a damaged store aside, and does not touch one that can be read', async () => {
+  test('moves a damaged store aside, and leaves a readable store unchanged', async () => {
     const { paths, volume, rescue } = home()
     volume('one', 1, 1, record(1, 'one'))
     const store = await openDirectory(paths.store)
@@ -125,7 +125,7 @@ describe('a rescue', () => {
 })
 
 describe('an empty store', () => {
-  test('is a new installation only if there are no data', () => {
+  test('is a new installation only if there are no volumes with data', () => {
     const { paths, volume } = home()
     requireStore(paths)
     const made = volume('one', 1)

@@ -30,7 +30,7 @@ test.each([
   },
 )
 
-test('that cannot be written keeps the previous one', async () => {
+test('keeps the previous record if the new record cannot be written', async () => {
   const { root, directory } = makeVolume()
   writeFileSync(join(root, 'volume.json'), 'old')
   mkdirSync(unfinishedRecord(directory))

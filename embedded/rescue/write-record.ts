@@ -1,11 +1,11 @@
 /**
- * Writes the record next to a volume's directory: completely or not at all, and removes leftovers of an attempt that a
- * crash interrupted.
+ * Writes the record next to a volume's directory, completely or not at all. Removes leftovers of a write that a crash
+ * interrupted.
  */
 import { open, readFile, rename, rm } from 'node:fs/promises'
 import { recordFile, unfinishedRecord } from '../runtime/volumes/persistent-volume.ts'
 
-/** An unchanged record is not written. At most one caller at a time may write the record of a directory. */
+/** Does not write an unchanged record. At most one caller at a time may write the record of a directory. */
 export async function writeRecord(directory: string, text: string): Promise<void> {
   const [path, unfinished] = [recordFile(directory), unfinishedRecord(directory)]
   try {

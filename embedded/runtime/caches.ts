@@ -6,8 +6,8 @@ import { namespaceIndex } from './network/services.ts'
 import { ownerIndex, ownersOf } from './workloads/controllers.ts'
 
 /**
- * Objects of the embedded store are shared with the cache: copies without managedFields would cost more memory than
- * they save.
+ * The cache shares its objects with the embedded store. Copies without managedFields would cost more memory than they
+ * save.
  */
 const identity = <T>(object: T): T => object
 

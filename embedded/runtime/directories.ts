@@ -1,7 +1,7 @@
 /**
- * Paths in the runtime's directory. If the runtime is root, the upper directories belong to root, readable by the group
- * of the workloads' user, and a workload's files belong to that user with mode 0700. Otherwise all belong to the
- * runtime's user.
+ * Paths in the runtime's directory. If the runtime is root, the upper directories belong to root, and the group of the
+ * workloads' user can read them. A workload's files belong to that user, with mode 0700. If the runtime is not root,
+ * all files belong to the runtime's user.
  *
  *     identity.json                       the runtime's id and network
  *     volumes/<handle>                    one directory per PersistentVolume; the handle is <namespace>/<uid> of the claim
@@ -23,15 +23,15 @@ import { messageOf, RuntimeError } from './errors.ts'
 /** The user that workloads run as if the runtime is root. */
 export type Owner = { uid: number; gid: number }
 
-/** Directories on one file system: files can be renamed between them. */
+/** Directories on one file system, so that files can be renamed between them. */
 export type StorageLocation = { volumes: string; snapshots: string; deferred: string; staging: string }
 
 export type Layout = {
   root: string
   owner: Owner | undefined
-  /** Locations of volumes and snapshots; new ones are created in the first. */
+  /** Locations of volumes and snapshots. The runtime creates new ones in the first location. */
   locations: readonly [StorageLocation, ...StorageLocation[]]
-  /** On the root directory's file system. */
+  /** A staging area on the root directory's file system. */
   staging: string
   pods: string
   logs: string
@@ -49,8 +49,8 @@ export type Layout = {
 }
 
 /**
- * Creates a directory that workloads can enter and read but not change: owned by root and the workloads' group. So a
- * workload cannot redirect root's file operations by a link.
+ * Creates a directory that workloads can enter and read but not change. It belongs to root and the workloads' group. So
+ * a workload cannot redirect root's file operations with a link.
  */
 export function makePassage(layout: { owner: Owner | undefined }, path: string): void {
   mkdirSync(path, { recursive: true })
@@ -86,7 +86,7 @@ export function openLayout(directory: string, owner?: Owner): Layout {
 }
 
 /**
- * Returns the layout with another file system, where new volumes and snapshots are created. @throws RuntimeError
+ * Returns the layout with another file system for new volumes and snapshots. @throws RuntimeError
  * `DirectoryNotWritable`
  */
 export function withPool(layout: Layout, directory: string): Layout {
@@ -134,9 +134,9 @@ function finding(
 }
 
 const notWritable = (path: string, error: unknown): RuntimeError =>
-  new RuntimeError('DirectoryNotWritable', `cannot work in ${path}: ${messageOf(error)}`, { cause: error })
+  new RuntimeError('DirectoryNotWritable', `cannot use the directory ${path}: ${messageOf(error)}`, { cause: error })
 
-/** The directory's real path, which is how /proc shows a process's working directory. */
+/** The directory's real path, because /proc shows the working directory of a process in this form. */
 function makeRoot(directory: string, owner: Owner | undefined): string {
   try {
     mkdirSync(directory, { recursive: true })

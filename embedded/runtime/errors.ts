@@ -1,25 +1,25 @@
 /** Errors of the runtime, distinguished by `reason`. A message is one line for users and never contains a secret. */
 
 export type RuntimeErrorReason =
-  /** Not Linux, or 127.0.0.0/8 cannot be bound here. */
+  /** The system is not Linux, or no address of 127.0.0.0/8 can be bound. */
   | 'UnsupportedPlatform'
-  /** Another runtime works on this directory. */
+  /** Another runtime uses this directory. */
   | 'DirectoryInUse'
-  /** A directory of ours cannot be made or written. */
+  /** The runtime cannot create or write one of its directories. */
   | 'DirectoryNotWritable'
   /** Volumes are in a pool that cannot be mounted. */
   | 'PoolNotMounted'
-  /** No binaries for this image on this machine. */
+  /** This machine has no binaries for this image. */
   | 'ImageNotFound'
-  /** A volume asks for a family of binaries that this machine no longer has. */
+  /** A volume needs a family of binaries that this machine no longer has. */
   | 'ImageFamilyGone'
   /** A process did not stop for a snapshot, or was stopped for too long. */
   | 'FreezeFailed'
-  /** A process from before would not end. */
+  /** A process of an earlier run did not end. */
   | 'ProcessWouldNotEnd'
-  /** A pod uses something that this runtime does not do, or does not take. */
+  /** A pod uses a feature or a value that this runtime does not support. */
   | 'Unsupported'
-  /** A Secret, ConfigMap or key that a pod names is not there (yet). */
+  /** A pod names a Secret, ConfigMap or key that does not exist (yet). */
   | 'ReferenceMissing'
 
 export class RuntimeError extends Error {
@@ -37,5 +37,5 @@ export function errorCode(error: unknown): string | undefined {
   return typeof error.code === 'string' ? error.code : undefined
 }
 
-/** The message of anything thrown. */
+/** Returns the message of any thrown value. */
 export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))

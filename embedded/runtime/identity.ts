@@ -8,11 +8,11 @@ type Stored = { id: string; network: number | undefined }
 
 export type Identity = {
   /**
-   * Distinguishes this runtime's processes from all others. It is valid for this directory only: a copy of the
-   * directory is another runtime, which must not end the processes of the first.
+   * Distinguishes this runtime's processes from all others. The id is valid for this directory only: a copy of the
+   * directory is another runtime, and must not end the processes of the original.
    */
   runtimeId: string
-  /** The network to reserve again if it is free. */
+  /** The network that the next start reserves if it is free. */
   preferredNetwork: number | undefined
   rememberNetwork(network: number): void
 }
@@ -34,7 +34,7 @@ export function openIdentity(directory: string): Identity {
   }
   const found = read(path)
   const stored = found ?? { id: randomUUID(), network: undefined }
-  // Does not write an unchanged file: a start on a full disk must not fail because of it.
+  // Does not write an unchanged file, so that a start on a full disk does not fail here.
   if (found === undefined) write(stored)
   const { dev, ino } = statSync(directory)
   const hash = createHash('sha256').update(`${stored.id} ${dev} ${ino}`)

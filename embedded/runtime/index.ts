@@ -1,9 +1,9 @@
 /**
- * The runtime of a one-machine cluster: kubelet, controllers and storage driver in one. It watches a `Cluster` and runs
- * its pods as processes, its claims as directories, and its snapshots as images of them.
+ * The runtime of a one-machine cluster: kubelet, controllers and storage driver in one. It watches a `Cluster`. It runs
+ * pods as processes, stores claims as directories, and stores snapshots as copies of these directories.
  *
- * Guarantees: at start, every process of an earlier run is ended before anything starts; a process uses a volume only
- * while its pod has it mounted; a pod's object is deleted only after its processes have ended.
+ * Guarantees: at start, the runtime ends every process of an earlier run before it starts anything. A process uses a
+ * volume only while its pod has the volume mounted. A pod's object is deleted only after its processes have ended.
  */
 import { readdirSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
@@ -50,9 +50,9 @@ export type RuntimeOptions = {
   cluster: Cluster
   directory: string
   images: ImageResolver
-  /** The file for the names of Services (network/names.ts). Omitted: none. */
+  /** The file for the names of Services (network/names.ts). If omitted, no file is written. */
   namesFile?: string | undefined
-  /** If this process is root: the user that workloads run as. */
+  /** The user for workloads, if this process is root. */
   runAs?: Owner | undefined
   /** Whether to create a pool if the directory's file system cannot share blocks (pool/). */
   pool?: boolean | undefined
@@ -75,17 +75,15 @@ export type Runtime = {
   directories: readonly string[]
   /** Whether a disk with volumes is completely full. */
   isDiskFull(): boolean
-  /** The directory of a claim's volume; undefined if not bound. */
+  /** The directory of a claim's volume; undefined if the claim is not bound. */
   volumeDirectory(claim: ObjectKey): string | undefined
-  /** The target of a new connection to a Service: a ready pod; undefined if there is none. */
+  /** The target of a new connection to a Service: a ready pod. Undefined if no pod is ready. */
   resolve(target: Target): Address | undefined
   /** Reports the endpoints of all Services soon, and each change after that. */
   followEndpoints(report: (changes: Endpoints[]) => void): void
-  /**
-   * Lines of a container, oldest first, each `<RFC 3339 time> <line>`. The default container is the pod's first one.
-   */
+  /** The lines of a container, oldest first, each `<RFC 3339 time> <line>`. Default: the pod's first container. */
   logs(pod: ObjectKey, options?: LogOptions): Promise<string[]>
-  /** Stops all pods with their grace period; their objects remain for the next start. */
+  /** Stops all pods with their grace period. Their objects remain for the next start. */
   stop(): Promise<void>
 }
 
@@ -125,7 +123,7 @@ function lock(layout: Layout): () => void {
   }
 }
 
-/** Prepared by `startRuntime` before the parts start. */
+/** Everything that `startRuntime` prepares before the parts start. */
 type Prepared = { layout: Layout; identity: Identity; addresses: AddressPool; pool: Pool; unlock: () => void }
 
 async function run(options: RuntimeOptions, prepared: Prepared): Promise<Runtime> {
@@ -226,7 +224,7 @@ function podHost(
   }
 }
 
-/** Retries objects of one part when another part changes what they wait for. */
+/** Retries objects of one part after another part changed an object that they wait for. */
 function retryWaiting({
   caches,
   kubelet,
@@ -253,7 +251,7 @@ async function readLogs(
   pod: ObjectKey,
   { container, tailLines, sinceTime, previous }: LogOptions = {},
 ): Promise<string[]> {
-  // A restarted container continues its log, so there is no previous one.
+  // A restarted container continues its log, so a log of a previous container does not exist.
   if (previous) return []
   const name = container ?? pods.get(pod)?.spec?.containers[0]?.name
   if (name === undefined) return []

@@ -5,7 +5,7 @@ import { type Owner, openLayout, withPool } from './directories.ts'
 import { openPool } from './pool/index.ts'
 
 /**
- * @param work is called with the directories that contain volumes
+ * @param work receives the directories that contain volumes
  * @throws StoreError `locked` if a runtime uses them; RuntimeError
  */
 export async function withVolumes<T>(

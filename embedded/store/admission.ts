@@ -1,6 +1,6 @@
 /**
- * Cluster policy: decides whether this cluster admits a valid write. As on an API server, it runs after the object's
- * own validation, and a refusal is `Forbidden`. Status writes skip it.
+ * Cluster policy: decides whether this cluster admits a valid write. As on an API server, it runs after the validation
+ * of the object. A refusal is `Forbidden`. Status writes skip it.
  */
 import type { Namespace } from '../../cluster/index.ts'
 import type { AnyObject, KindName, Kinds } from '../../cluster/kinds.ts'
@@ -23,7 +23,7 @@ export type AdmissionRequest = {
   neighbours<K extends KindName>(kind: K): readonly Kinds[K][]
 }
 
-/** Returns why a write is refused, in the API server's words; undefined admits it. */
+/** Returns why a write is refused, in the API server's words. Undefined means that the write is admitted. */
 export type Admission = (request: AdmissionRequest) => string | undefined
 
 const requested = (object: AnyObject): number =>

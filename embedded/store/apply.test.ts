@@ -84,7 +84,7 @@ describe('an apply', () => {
     )
   })
 
-  test('makes the object exactly what its only manager applied, whatever it applied before', () => {
+  test('makes the object equal to the last apply of its only manager, whatever that manager applied before', () => {
     fc.assert(
       fc.property(content, content, (before, now) => {
         const both = applyAll([
@@ -133,7 +133,7 @@ describe('an apply', () => {
     )
   })
 
-  test('compares equal values as equal, and others by what changed', () => {
+  test('reports no change between equal values, and the changed fields of other values', () => {
     fc.assert(
       fc.property(content, content, (one, other) => {
         expect(compare(shape, one as JsonValue, structuredClone(one) as JsonValue)).toEqual({
@@ -176,7 +176,7 @@ describe('sets of fields', () => {
     )
   })
 
-  test('without other paths also lose everything below them', () => {
+  test('lose a removed path with everything below it', () => {
     fc.assert(
       fc.property(fieldSets, fieldSets, (one, other) => {
         const removed = paths(other)
@@ -268,7 +268,7 @@ describe('managedFields', () => {
     expect(remaining.data).toEqual({ shared: 'same' })
   })
 
-  test('are not accepted from clients: an apply that contains them is refused, a replace keeps the stored ones', async () => {
+  test('are not accepted from clients: an apply with managedFields is refused, and a replace keeps the stored entries', async () => {
     const { cluster } = await testStore()
     const applied = await cluster.apply('ConfigMap', configMap('one', { a: '1' }))
     await expect(

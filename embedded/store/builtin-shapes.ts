@@ -1,6 +1,6 @@
 /**
- * How apply merges the fields of Kubernetes' own kinds, as their API types are tagged (`listType`, `listMapKey`,
- * `structType=atomic` in k8s.io/api), for the fields that Espalier sets.
+ * How apply merges the fields that Espalier sets on Kubernetes' own kinds. The rules are the tags of their API types
+ * (`listType`, `listMapKey`, `structType=atomic` in k8s.io/api).
  */
 import { atomic, fields, listBy, type Shape } from './shape.ts'
 

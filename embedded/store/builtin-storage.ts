@@ -5,7 +5,7 @@ import { immutableField, otherFieldsChanged } from './immutable.ts'
 import { equal, isObject, type JsonObject, type JsonValue, listIn, objectIn, textIn } from './json.ts'
 import { forbidden, type Problem, required } from './problems.ts'
 
-/** A claim's spec is immutable, except that a bound claim may request more storage. */
+/** A claim's spec is immutable, with one exception: a bound claim may request more storage. */
 export function checkClaim(object: JsonObject, previous?: JsonObject): Problem[] {
   const storage = (claim: JsonObject): JsonValue | undefined =>
     objectIn(objectIn(objectIn(claim, 'spec'), 'resources'), 'requests').storage
@@ -16,13 +16,13 @@ export function checkClaim(object: JsonObject, previous?: JsonObject): Problem[]
   }
   const path = 'spec.resources.requests.storage'
   if (requested === undefined) return [required('spec.resources[storage]')]
-  // A request that was too large may be reduced, but not to the granted size or below.
+  // A client may reduce a request that was too large, but only to more than the granted size.
   const granted = parseQuantity(objectIn(objectIn(previous, 'status'), 'capacity').storage) ?? 0
   if (requested < (parseQuantity(storage(previous)) ?? 0) && requested <= granted) {
     return [forbidden(path, 'field can not be less than status.capacity')]
   }
   const isBound = objectIn(previous, 'status').phase === 'Bound'
-  // The volume's name is set once, when the claim is bound.
+  // The name of the volume is set once, at binding.
   const free = objectIn(previous, 'spec').volumeName === undefined ? ['volumeName'] : []
   const resized = isBound ? ['resources'] : []
   return otherFieldsChanged(object, previous, [...free, ...resized])

@@ -55,7 +55,7 @@ describe('a claim', () => {
     return { ...draft, spec: { ...draft.spec, storageClassName } }
   }
 
-  test('keeps its spec; once bound it may request more storage, never the granted size or less', async () => {
+  test('keeps its spec; when bound, it may request more storage than it was granted, never the same or less', async () => {
     const { cluster } = await testStore()
     const claim = await cluster.create('PersistentVolumeClaim', local())
     expect(claim.status?.phase).toBe('Pending')

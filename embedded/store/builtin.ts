@@ -1,6 +1,6 @@
 /**
- * Rules for Kubernetes' built-in kinds: the defaults, required fields and immutable fields that Espalier relies on.
- * Other fields of these kinds are stored unchecked.
+ * Rules for Kubernetes' built-in kinds: the defaults, required fields and immutable fields that Espalier relies on. The
+ * store does not check other fields of these kinds.
  */
 import type { KindName } from '../../cluster/kinds.ts'
 import { shapes } from './builtin-shapes.ts'
@@ -132,7 +132,7 @@ function checkPod(object: JsonObject, previous?: JsonObject): Problem[] {
       )
     return { ...objectIn(pod, 'spec'), containers: strip('containers'), initContainers: strip('initContainers') }
   }
-  // A pod is bound to a node once.
+  // A pod is bound to a node only once.
   const bound = objectIn(previous, 'spec').nodeName === undefined ? ['nodeName'] : []
   const changed = otherFieldsChanged({ spec: withoutImages(object) }, { spec: withoutImages(previous) }, [
     ...podMutable,
@@ -144,7 +144,9 @@ function checkPod(object: JsonObject, previous?: JsonObject): Problem[] {
     : []
 }
 
-/** Service ports have names if there are several, with unique names and unique pairs of number and protocol. */
+/**
+ * Names and pairs of number and protocol must be unique. If a Service has several ports, each port must have a name.
+ */
 function repeatedPorts(ports: readonly JsonObject[]): Problem[] {
   const keyOf = ({ port, protocol = 'TCP' }: JsonObject) => `${port}/${protocol}`
   return ports.flatMap((port, index) => {
@@ -221,7 +223,7 @@ function completeNamespace(object: JsonObject): JsonObject {
   }
 }
 
-/** A quota applies at once; on Kubernetes a controller copies its limits to the status first. */
+/** A quota applies at once. On Kubernetes, a controller first copies its limits to the status. */
 const completeQuota = (object: JsonObject): JsonObject => ({
   ...object,
   status: { hard: objectIn(objectIn(object, 'spec'), 'hard') },

@@ -11,7 +11,7 @@ import { DirectoryMissing } from './errors.ts'
 import { type Change, createHistory, type History } from './history.ts'
 import { freeze, type JsonObject } from './json.ts'
 import { keyOf, type ObjectReference, withMetadata } from './objects.ts'
-import { isTaken } from './pressure.ts'
+import { isAccepted } from './pressure.ts'
 import { deletionText, type LogRecord, putText } from './records.ts'
 import type { State } from './state.ts'
 
@@ -24,9 +24,10 @@ export type Committer = {
   history(kind: KindName): History
   /**
    * Decides a write on the committed object and commits it.
-   * @param after an object that the decision also reads: the write waits for pending writes to it
+   * @param after an object that the decision also reads: the write waits for pending writes to this object
    * @returns the object after the write; if it was deleted, its last state
-   * @throws ClusterError what `decide` throws; `Invalid` for an object too large; `Unavailable` if the disk fails
+   * @throws ClusterError every error of `decide`; `Invalid` for an object that is too large; `Unavailable` if the disk
+   * fails
    */
   write(
     reference: ObjectReference,
@@ -71,7 +72,7 @@ class StoreCommitter implements Committer {
   readonly #firstVersion: number
   readonly #histories = new Map<KindName, History>()
   readonly #queue: Pending[] = []
-  /** By object: resolves when its pending write has finished. */
+  /** By object key: resolves when the pending write to this object has finished. */
   readonly #pending = new Map<string, Promise<void>>()
   #committed: number
   /** The version of the last pending change. */
@@ -105,13 +106,13 @@ class StoreCommitter implements Committer {
     decide: (current: JsonObject | undefined) => Decision,
     after?: ObjectReference,
   ): Promise<JsonObject | undefined> {
-    // From the last check for pending writes until the write is staged, no other code may run.
+    // No other code may run between the last check for pending writes and the moment when this write is staged.
     for (let wait = this.#wait(reference, after); wait !== undefined; wait = this.#wait(reference, after)) await wait
     if (this.#closed) throw new ClusterError('Unavailable', 'the store is closed')
     const current = this.#state.get(reference)
     const decision = decide(current)
     if (decision === undefined || (decision.object === current && !decision.isDeleted)) return current
-    this.#requireTaken(reference, current, decision)
+    this.#requireAccepted(reference, current, decision)
     return this.#stage(reference, current, decision)
   }
 
@@ -124,9 +125,9 @@ class StoreCommitter implements Committer {
     return this.#pending.get(keyOf(reference)) ?? (after && this.#pending.get(keyOf(after)))
   }
 
-  /** @throws ClusterError `Unavailable` for a write that is refused while the disk is full */
-  #requireTaken({ kind }: ObjectReference, current: JsonObject | undefined, decision: NonNullable<Decision>): void {
-    if (isTaken(this.#disk?.pressure() ?? 'none', { kind, current, ...decision })) return
+  /** @throws ClusterError `Unavailable` if the disk is full and the write is refused */
+  #requireAccepted({ kind }: ObjectReference, current: JsonObject | undefined, decision: NonNullable<Decision>): void {
+    if (isAccepted(this.#disk?.pressure() ?? 'none', { kind, current, ...decision })) return
     throw new ClusterError('Unavailable', fullMessage)
   }
 
@@ -165,7 +166,7 @@ class StoreCommitter implements Committer {
       if (failure === undefined) this.#apply(batch)
       else this.#refuse([...batch, ...this.#queue.splice(0)], failure.error)
     }
-    // Set in the same event loop turn as the last check of the queue, so that no write is forgotten.
+    // Set in the same event loop turn as the last check of the queue, so that no queued write is missed.
     this.#flushing = undefined
   }
 
@@ -193,7 +194,7 @@ class StoreCommitter implements Committer {
     for (const { settle } of batch) settle()
   }
 
-  /** Also refuses queued writes: none depends on the failed write, so clients can retry all of them. */
+  /** Refuses the queued writes too. They do not depend on the failed write, so clients can retry all of them. */
   #refuse(failed: readonly Pending[], cause: unknown): void {
     this.#staged = this.#committed
     const refusal = new ClusterError('Unavailable', diskMessage(cause), { cause })
@@ -214,7 +215,7 @@ function refuseTooLarge(reference: ObjectReference, text: string): void {
   const bytes = Buffer.byteLength(text)
   if (bytes <= largestObject) return
   const name = `${reference.kind} "${reference.name}"`
-  throw new ClusterError('Invalid', `${name} is too large: ${bytes} bytes, where ${largestObject} are allowed`)
+  throw new ClusterError('Invalid', `${name} is too large: ${bytes} bytes; at most ${largestObject} are allowed`)
 }
 
 const fullMessage = `${diskFullMessage}: nothing was written; delete databases, branches or backups, or free some space, and try again`
@@ -225,7 +226,7 @@ const exhausted = new Set(['EMFILE', 'ENFILE'])
 
 function diskMessage(error: unknown): string {
   if (error instanceof DirectoryMissing)
-    return `${error.message}; nothing is kept any more: stop Espalier, put the directory back, and start it again`
+    return `${error.message}; writes are refused: stop Espalier, put the directory back, and start it again`
   const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
   if (exhausted.has(code)) {
     return `no file can be opened any more (${code}): nothing was written; raise the limit of open files (ulimit -n)`

@@ -31,7 +31,7 @@ async function writeAndKill(directory: string, round: number, afterMs: number): 
   return acknowledged
 }
 
-/** The number of a write among the writes to the same name; these run one after another. */
+/** The number of this write among the writes to its name. Writes to one name run one after another. */
 const stepOf = (value: string | undefined): number => Number(value?.split('.')[1] ?? -1)
 
 async function survivesKills(rounds: number): Promise<void> {
@@ -45,7 +45,7 @@ async function survivesKills(rounds: number): Promise<void> {
     const found = new Map(items.map(({ metadata, data }) => [metadata.name, data?.value]))
     const last = new Map(acknowledged.map(write => [write.name, write]))
     for (const { name, value } of last.values()) {
-      // The write after the last acknowledged one may or may not exist: at most one write to this name.
+      // The write after the last acknowledged write may or may not exist. A name has at most one such write.
       const present = found.get(name)
       if (present === value || (value === '-' && present === undefined)) continue
       const before = value === '-' ? undefined : stepOf(value)

@@ -3,8 +3,8 @@ import { isList, isObject, type JsonValue, type MutableObject } from './json.ts'
 import type { SchemaNode } from './schema-node.ts'
 
 /**
- * Returns the value with its defaults; the identical value if none was missing. Null counts as missing if the schema
- * does not allow null.
+ * Returns the value with its defaults, or the identical value if no default was missing. Null counts as missing if the
+ * schema does not allow null.
  */
 export function withDefaults(node: SchemaNode, value: JsonValue): JsonValue {
   if (!node.hasDefaults) return value

@@ -1,13 +1,14 @@
 /**
- * The store's disk: a journal that every commit is appended to, and from time to time a snapshot of all objects, after
- * which a new journal begins. Once `append` returns, its records survive any crash. If `append` throws, none of its
- * records will ever be read. The owner of the state appends one batch at a time and applies it afterwards.
+ * The store's disk: a journal and snapshots. Every commit is appended to the journal. From time to time the store
+ * writes a snapshot of all objects and starts a new journal. Once `append` returns, its records survive any crash. If
+ * `append` throws, no reader will ever read its records. The owner of the state appends one batch at a time and applies
+ * it afterwards.
  *
  * On a full disk, the store writes into a reserve (reserve.ts).
  *
- * Journal n holds the commits after snapshot n. A snapshot is written beside the running journal of its number. It replaces
- * earlier files only when it is complete and on disk. If the directory is deleted or replaced while it is open, `append`
- * fails. Appending opens no file.
+ * Journal n holds the commits after snapshot n. A snapshot is written beside the running journal of its number. It
+ * replaces earlier files only when it is complete and on disk. If the directory is deleted or replaced while it is
+ * open, `append` fails. Appending opens no file.
  */
 import { chmodSync, mkdirSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
@@ -29,7 +30,7 @@ import { unfinishedSnapshot } from './snapshot.ts'
 export type Pressure = 'none' | 'reserve' | 'scarce'
 
 export type Disk = {
-  /** @throws NodeJS.ErrnoException if no part of the batch was stored; a later append may succeed */
+  /** @throws NodeJS.ErrnoException if the disk stored no part of the batch; a later append may succeed */
   append(records: readonly string[]): Promise<void>
   pressure(): Pressure
   close(): Promise<void>
@@ -41,7 +42,7 @@ type DiskOptions = {
   /** The committed state, as written to snapshots. */
   source: { version(): number; objects(): JsonObject[] }
   logger: Logger
-  /** The journal is compacted once it is larger than this and than the last snapshot. */
+  /** The journal is compacted once it is larger than this limit and than the last snapshot. */
   compactAfterBytes?: number | undefined
   openFile?: OpenFile | undefined
   /** The size of the reserve for a full disk, in bytes; 0 means no reserve. */
@@ -97,9 +98,9 @@ class JournaledDisk implements Disk {
   #snapshotBytes: number
   /** The journal length that starts a compaction. */
   #limit: number
-  /** The size of the reserve when the running journal began in it; 0 if it is not in the reserve. */
+  /** The allocated size of the running journal if it began in the reserve; otherwise 0. */
   #granted: number
-  /** One task at a time may replace the running journal. */
+  /** Tasks that may replace the running journal run one after another. */
   #last: Promise<unknown> = Promise.resolve()
   #compaction: Promise<void> = Promise.resolve()
   #isCompacting = false
@@ -121,8 +122,8 @@ class JournaledDisk implements Disk {
     this.#journal = journal
     this.#number = recovered.journal.number
     this.#snapshotBytes = recovered.snapshotBytes
-    // A journal of an earlier format gets no more records: its release may read it again, and cannot read newer
-    // records.
+    // A journal of an earlier format gets no more records. The earlier release may read this journal again, and it
+    // cannot read newer records.
     this.#limit = recovered.journal.format < format ? 0 : this.#nextLimit()
     this.#granted = journal.spare
     if (this.#reserveBytes > 0) this.#checks = setInterval(() => this.#checkReserve(), reserveCheckMs).unref()
@@ -189,19 +190,19 @@ class JournaledDisk implements Disk {
     this.#number = number
   }
 
-  /** Starts a new journal if that is possible, and compacts the earlier ones in the background. */
+  /** Starts a new journal if possible, and compacts the earlier journals in the background. */
   async #compact(): Promise<void> {
     try {
       await this.#rotate()
     } catch (error) {
-      // Before further writes, the earlier journal must be the last one again.
+      // Before further writes, the earlier journal must again be the last journal.
       await this.#directory.removeJournal(this.#number + 1)
       this.#limit = this.#journal.length + this.#compactAfterBytes
       this.#logger.warn({ err: error }, 'cannot start a new journal; continuing with the current one')
     }
   }
 
-  /** Starts a new journal, and writes the snapshot that it follows in the background. */
+  /** Starts a new journal. In the background, writes the snapshot that the journal follows. */
   async #rotate(): Promise<void> {
     const header = this.#nextHeader()
     await this.#switchTo(await this.#directory.beginJournal(header), header.number)
@@ -245,11 +246,11 @@ class JournaledDisk implements Disk {
       if (!isFull(error) || this.#granted > 0 || !this.#journal.trusted) throw error
       if (!(await hasReserve(this.#directory.path))) throw error
       await this.#enterReserve().catch(async (failure: unknown) => {
-        // On a file system that never overwrites in place, such as btrfs: delete the reserve and use its space.
+        // A file system such as btrfs never overwrites in place. There, delete the reserve and use its space.
         if (!isFull(failure)) throw failure
         await dropReserve(this.#directory.path)
       })
-      // On a full disk a manifest can be overwritten but not created.
+      // On a full disk the store can overwrite a manifest but not create one.
       await this.#manifest
         .state(this.#number)
         .catch((failure: unknown) => this.#logger.warn({ err: failure }, 'no manifest of the store'))
@@ -279,7 +280,7 @@ class JournaledDisk implements Disk {
     if (this.#granted === 0 || this.#isCompacting || !this.#journal.trusted) return
     const needed = this.#reserveBytes + 3 * (this.#snapshotBytes + this.#journal.length)
     if (!(await hasSpace(this.#directory.path, needed))) return
-    // A journal that is followed by another journal ends with its last record.
+    // If another journal follows a journal, the earlier journal must end with its last record.
     await this.#journal.trim()
     this.#granted = 0
     await this.#rotate()

@@ -1,6 +1,6 @@
 /**
- * Durability on disk: content survives a restart, only its owner can read it, and damage or a full disk is reported and
- * not made worse.
+ * Durability on disk: content survives a restart, and only its owner can read it. The store reports damage and a full
+ * disk, and does not make the damage worse.
  */
 import { spawnSync } from 'node:child_process'
 import {
@@ -77,7 +77,7 @@ describe('a directory', () => {
       try { lockDirectory(${JSON.stringify(directory)}); console.log('opened') } catch (error) { console.log(error.message) }`
     const other = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' })
     expect(other.stdout).toContain(`in use by process ${process.pid}`)
-    // Files of an earlier release, which could not be rewritten on a full disk.
+    // Files of an earlier release, which it could not rewrite on a full disk.
     writeFileSync(join(directory, 'owner'), '999999\n')
     check(await refusedToOpen(directory))
   })
@@ -137,7 +137,7 @@ describe('compaction', () => {
     await store.close()
     const [journal] = files(directory, 'journal').slice(-1)
     const next = `journal-${`${Number(journal?.slice(8)) + 1}`.padStart(8, '0')}`
-    // State after a crash: an incomplete snapshot, and a journal whose header never reached the disk.
+    // The state after a crash: an incomplete snapshot, and a journal whose header never reached the disk.
     writeFileSync(join(directory, 'snapshot.new'), 'unfinished')
     writeFileSync(join(directory, next), 'ESPL')
     const { cluster: again } = await testStore({ directory })
@@ -222,7 +222,7 @@ describe('damage', () => {
     expect(await dataOf(cluster)).toEqual({ a: 'a', b: 'b', c: 'c' })
   })
 
-  test('of the last record is reported with how to continue without it', async () => {
+  test('of the last record is reported, with instructions for a start without this record', async () => {
     const { directory, journal } = await written()
     const bytes = readFileSync(journal)
     const at = bytes.length - 20
@@ -238,10 +238,10 @@ describe('damage', () => {
     const { directory, journal } = await written()
     const frames = decodeFrames(readFileSync(journal)).payloads.map(encodeFrame)
     writeFileSync(journal, Buffer.concat(frames.toSpliced(2, 1)))
-    expect((await refusedToOpen(directory)).message).toContain('jumps from version 2 to 4')
+    expect((await refusedToOpen(directory)).message).toContain('continues at version 4 after version 2')
   })
 
-  test('a newest journal that is missing or empty is refused, with its name and how to continue', async () => {
+  test('a newest journal that is missing or empty is refused; the message names it and says how to continue', async () => {
     const { directory, journal } = await written()
     const content = readFileSync(journal)
     rmSync(journal)
@@ -329,7 +329,7 @@ describe('a bad disk', () => {
     await refusal(cluster.create('ConfigMap', configMap('y', { value: 'refused' })), 'Unavailable')
     disk.fail('none')
     await cluster.create('ConfigMap', configMap('z', { value: '2' }))
-    // A file with one unconfirmed write is never written again.
+    // The store never writes again to a file that contains an unconfirmed write.
     expect(files(directory, 'journal')).toEqual(['journal-00000002'])
     expect(await dataOf(cluster)).toEqual({ kept: '1', z: '2' })
     await store.close()
@@ -374,7 +374,7 @@ describe('a bad disk', () => {
   })
 })
 
-test('without free file descriptors still stores writes, and loses no acknowledged one', async () => {
+test('without free file descriptors: the store still stores writes, and loses no acknowledged write', async () => {
   const directory = temporaryDirectory()
   const script = join(import.meta.dirname, 'testing', 'descriptors.ts')
   const command = 'ulimit -n 40; exec "$0" "$@"'
@@ -389,14 +389,14 @@ test('without free file descriptors still stores writes, and loses no acknowledg
   expect(stored).toHaveLength(61)
   const { cluster } = await testStore({ directory })
   expect(Object.keys(await dataOf(cluster)).sort()).toEqual(stored.sort())
-  // The journal is restarted as soon as files can be opened again.
+  // The store starts a new journal as soon as it can open files again.
   expect(files(directory, 'journal')).not.toEqual(['journal-00000001'])
 })
 
 describe('a directory that is removed while it is open', () => {
-  const expectedMessage = /store is gone: it was deleted or moved while it was in use; nothing is kept any more/
+  const expectedMessage = /store is missing: it was deleted or moved while it was in use; writes are refused/
 
-  test('accepts no more writes and reports why; reads still work', async () => {
+  test('refuses writes and reports why; reads still work', async () => {
     const directory = join(temporaryDirectory(), 'store')
     const { cluster } = await testStore({ directory })
     await cluster.create('ConfigMap', configMap('one', { value: '1' }))
@@ -404,7 +404,7 @@ describe('a directory that is removed while it is open', () => {
     expect((await refusal(cluster.create('ConfigMap', configMap('two')), 'Unavailable')).message).toMatch(
       expectedMessage,
     )
-    // Even if a new directory gets the same name.
+    // The store refuses writes even if a new directory gets the same name.
     mkdirSync(directory)
     expect((await refusal(cluster.create('ConfigMap', configMap('two')), 'Unavailable')).message).toMatch(
       expectedMessage,
@@ -413,7 +413,7 @@ describe('a directory that is removed while it is open', () => {
     expect(await dataOf(cluster)).toEqual({ one: '1' })
   })
 
-  test('and put back works again, without the refused writes', async () => {
+  test('works again when it is put back, without the refused writes', async () => {
     const directory = join(temporaryDirectory(), 'store')
     const store = await openDirectory(directory)
     const cluster = store.connect('test')

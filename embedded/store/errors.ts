@@ -1,13 +1,13 @@
-/** Why a store cannot be opened. An open store refuses with a ClusterError. */
+/** Why a store cannot be opened. A store that is open refuses with a ClusterError. */
 
-/** `newer`: not damaged, but written by a later release in a form that this one cannot read. */
+/** `newer`: not damaged, but a later release wrote it in a form that this release cannot read. */
 type StoreErrorReason = 'locked' | 'corrupt' | 'newer' | 'inaccessible' | 'definition'
 
 /** The directory of an open store was deleted, moved or replaced: writes to it are lost. */
 export class DirectoryMissing extends Error {
   override readonly name = 'DirectoryMissing'
   constructor(directory: string) {
-    super(`${directory} is gone: it was deleted or moved while it was in use`)
+    super(`${directory} is missing: it was deleted or moved while it was in use`)
   }
 }
 

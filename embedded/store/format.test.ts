@@ -22,7 +22,7 @@ const payloadsOf = (path: string): unknown[] =>
   decodeFrames(readFileSync(path)).payloads.map(payload => JSON.parse(payload.toString()))
 const append = (path: string, ...frames: Buffer[]): void =>
   writeFileSync(path, Buffer.concat([readFileSync(path), ...frames]))
-/** The same content with another format number. */
+/** Writes the same content with another format number. */
 function restate(path: string, stated: number): void {
   const [header, ...rest] = payloadsOf(path)
   writeFileSync(path, Buffer.concat([{ ...(header as object), format: stated }, ...rest].map(frameOf)))
@@ -44,20 +44,20 @@ async function refused(directory: string): Promise<StoreError> {
   return error
 }
 
-const advice = /start the newer release again; nothing is damaged, remove nothing$/
+const advice = /start the newer release again; nothing is damaged; keep all files$/
 
 describe('a store that a newer release wrote', () => {
   test('in a later format is reported with its number, whatever its other files contain', async () => {
     const { directory, journal } = await written()
     restate(journal, 7)
-    const expectedMessage = `${directory} was written by a newer release (format 7; this one reads up to ${format})`
+    const expectedMessage = `${directory} was written by a newer release (format 7; this release reads up to ${format})`
     const error = await refused(directory)
     expect([error.reason, error.message]).toEqual(['newer', expect.stringContaining(expectedMessage)])
     expect(error.message).toMatch(advice)
-    // Frames of another kind after the first.
+    // The frames after the first have another form.
     append(journal, Buffer.from('ESP2 and so on'))
     expect((await refused(directory)).message).toContain(expectedMessage)
-    // Only a snapshot, with the journals under another name.
+    // The directory has only a snapshot; its journals have another name.
     writeFileSync(join(directory, 'snapshot-00000009'), frameOf({ format: 8 }))
     writeFileSync(join(directory, 'snapshot.new'), 'being written')
     expect((await refused(directory)).message).toContain('(format 8; ')
@@ -66,8 +66,8 @@ describe('a store that a newer release wrote', () => {
   test.each<[string, unknown, string]>([
     ['a kind', { put: { kind: 'Flux', metadata: { name: 'x', resourceVersion: '5' } } }, 'objects of the kind Flux'],
     ['a kind that was deleted again', { version: 5, gone: ['Flux', 'default', 'x'] }, 'objects of the kind Flux'],
-    ['a record', { moved: 'from here' }, 'records of a sort'],
-    ['an object', { put: { kind: 'ConfigMap' } }, 'records of a sort'],
+    ['a record', { moved: 'from here' }, 'records of a type'],
+    ['an object', { put: { kind: 'ConfigMap' } }, 'records of a type'],
   ])('with unknown %s is distinguished from damage', async (_, record, what) => {
     const { directory, journal } = await written()
     append(journal, frameOf([record]))
@@ -77,7 +77,7 @@ describe('a store that a newer release wrote', () => {
       expect.stringContaining(`a newer release (journal-00000001 contains ${what} that this release does not know)`),
     ])
     expect(error.message).toMatch(advice)
-    // A truncated write after it is not dropped by a release that cannot read the rest.
+    // A truncated write follows. A release that cannot read the rest does not drop it.
     append(journal, frameOf([]).subarray(0, 9))
     expect((await refused(directory)).reason).toBe('newer')
   })
@@ -88,7 +88,7 @@ describe('a store that a newer release wrote', () => {
     expect((await refused(directory)).reason).toBe('newer')
   })
 
-  test('and that is also damaged is reported as damaged', async () => {
+  test('is reported as damaged if it is also damaged', async () => {
     const { directory, journal } = await written()
     append(journal, frameOf([{ moved: 'from here' }]), frameOf([]))
     const bytes = readFileSync(journal)
@@ -98,7 +98,7 @@ describe('a store that a newer release wrote', () => {
     expect([error.reason, error.message]).toEqual(['corrupt', expect.stringContaining('copy the whole directory')])
   })
 
-  test('without its beginning is damaged', async () => {
+  test('is reported as damaged if its beginning is missing', async () => {
     const { directory, journal } = await written()
     const [first] = decodeFrames(readFileSync(journal)).payloads
     writeFileSync(journal, readFileSync(journal).subarray(encodeFrame(first ?? Buffer.alloc(0)).length))
@@ -124,7 +124,7 @@ describe('a store of the previous format', () => {
     expect((await cluster.list('ConfigMap')).items.map(({ metadata }) => metadata.name)).toEqual(['a', 'b', 'c'])
   })
 
-  test('stays in its format if the disk accepts no new file, and loses nothing', async () => {
+  test('keeps its format and its data if the disk accepts no new file', async () => {
     const { directory, journal } = await written()
     restate(journal, format - 1)
     const disk = faultyFiles()
@@ -137,7 +137,7 @@ describe('a store of the previous format', () => {
     expect((await cluster.list('ConfigMap')).items).toHaveLength(3)
   })
 
-  test('first drops a truncated last write', async () => {
+  test('drops a truncated last write first', async () => {
     const { directory, journal } = await written()
     restate(journal, format - 1)
     truncateSync(journal, readFileSync(journal).length - 3)
@@ -150,8 +150,8 @@ describe('a store of the previous format', () => {
 })
 
 test('each list of kinds has its own format number', () => {
-  // For a new kind: raise the format (records.ts) and add to this list. A release that does not know the kind must
-  // report that.
+  // After adding a kind: raise the format (records.ts) and add the kind to this list. A release that does not know the
+  // kind must report it.
   expect({ format, kinds: kindNames.toSorted() }).toEqual({
     format: 3,
     kinds: [

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { decodeFrames, encodeFrame } from './frames.ts'
 
-/** As JSON: no zero byte, and no byte that one flipped bit makes zero. */
+/** Bytes like those of JSON: none is zero, and no single flipped bit makes one zero. */
 const letters = fc.uint8Array({ min: 0x61, max: 0x7a, minLength: 2, maxLength: 700 })
 const payloads = fc.array(letters, { minLength: 1, maxLength: 8 })
 const fileOf = (contents: readonly Uint8Array[]): Buffer =>
@@ -35,7 +35,7 @@ describe('frames', () => {
     )
   })
 
-  test('a flipped bit is damage, also in the last frame', () => {
+  test('a flipped bit counts as damage, also in the last frame', () => {
     fc.assert(
       fc.property(payloads, fc.nat(), fc.integer({ min: 0, max: 7 }), (contents, where, bit) => {
         const file = fileOf(contents)
@@ -54,13 +54,13 @@ describe('frames', () => {
     expect(decodeFrames(file)).toMatchObject({ end: file.length - 100, rest: 'torn' })
   })
 
-  test('a last frame with some sectors that never reached the disk is a truncated write', () => {
+  test('a last frame with sectors that never reached the disk is a truncated write', () => {
     fc.assert(
       fc.property(payloads, letters, fc.nat(), (before, big, which) => {
         const head = fileOf(before)
         const frame = encodeFrame(Buffer.concat([Buffer.from(big), Buffer.alloc(1100, 'x')]))
         const file = Buffer.concat([head, frame])
-        // All sectors that contain only the last frame, from one on.
+        // All sectors that contain only the last frame, from this sector on.
         const first = Math.ceil(head.length / 512)
         const from = (first + (which % Math.max(1, Math.floor(file.length / 512) - first))) * 512
         file.fill(0, from, which % 2 === 0 ? file.length : from + 512)
@@ -69,7 +69,7 @@ describe('frames', () => {
     )
   })
 
-  test('a payload that looks like a frame is not read as a frame', () => {
+  test('a payload in the form of a frame is not read as a frame', () => {
     const inner = encodeFrame(Buffer.from('inner'))
     expect(decodeFrames(encodeFrame(inner)).payloads).toEqual([inner])
   })

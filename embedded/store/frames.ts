@@ -6,7 +6,7 @@ import { crc32 } from 'node:zlib'
 
 const magic = Buffer.from('ESPL', 'latin1')
 const headerBytes = 12
-/** Far above any batch that is written: a larger length is damage. */
+/** Far above the size of any batch. A larger length is damage. */
 const largestPayload = 256 * 1024 * 1024
 
 const checksum = (length: Buffer, payload: Buffer): number => crc32(payload, crc32(length))
@@ -40,16 +40,16 @@ export type Frames = {
   /** The end of the last undamaged frame. */
   end: number
   /**
-   * What follows it: nothing, the rest of a truncated write, damage with undamaged frames after it, or a complete but
-   * damaged last frame.
+   * The bytes after `end`: nothing, the rest of a truncated write, damage with undamaged frames after it, or a complete
+   * but damaged last frame.
    */
   rest: 'nothing' | 'torn' | 'damaged' | 'damaged at the end'
 }
 
 /**
- * Reads all undamaged frames from the start of a file. A batch is written only once the previous one is on disk. So a
- * bad frame before an undamaged one is damage, not a truncated write. A complete last frame with a bad checksum is
- * damage too: its write may have been acknowledged.
+ * Reads all undamaged frames from the start of a file. The store writes a batch only once the previous batch is on
+ * disk. So a bad frame before an undamaged frame is damage, not a truncated write. A complete last frame with a bad
+ * checksum is damage too: its write may have been acknowledged.
  */
 export function decodeFrames(file: Buffer): Frames {
   const payloads: Buffer[] = []
@@ -68,10 +68,10 @@ export function decodeFrames(file: Buffer): Frames {
 const sectorBytes = 512
 
 /**
- * Whether the bytes after the last undamaged frame are a truncated write, which was never acknowledged: the file ends
- * before the frame does, or part of the frame never reached the disk and reads as zeros. (No payload contains a zero
- * byte: it is JSON.) Anything else was complete and was changed later.
- * @param at its offset in the file
+ * Whether the bytes after the last undamaged frame are a truncated write, which was never acknowledged. In a truncated
+ * write, the file ends before the frame does, or part of the frame never reached the disk and reads as zeros. (A
+ * payload is JSON, so it contains no zero byte.) In all other cases the frame was complete and was changed later.
+ * @param at the offset of the tail in the file
  */
 function isTruncated(tail: Buffer, at: number): boolean {
   // A journal may end with zeros that reserve space on the disk: only written bytes are read.
@@ -96,7 +96,7 @@ function hasUnwritten(rest: Buffer, at: number): boolean {
   return false
 }
 
-/** Whether it is a complete frame up to the end, with a wrong length or magic. */
+/** Whether the bytes up to the end are a complete frame with a wrong length or magic. */
 function isSoundButForItsHeader(rest: Buffer): boolean {
   if (rest.length < headerBytes) return false
   const payload = rest.subarray(headerBytes)

@@ -1,13 +1,13 @@
 /**
  * Collects garbage in the background, as a cluster does after a deletion:
  *
- * - deletes dependents if all their owners are deleted or being deleted in the foreground; if another owner exists,
+ * - deletes a dependent if all its owners are deleted or being deleted in the foreground; if another owner exists,
  *   removes the references to deleted owners
  * - removes the owner references of orphaned dependents
  * - removes the protection finalizer of a claim or volume that is being deleted and unused
  * - empties and then removes a terminating namespace
  *
- * It decides on committed state only and checks all objects when the store opens, so it continues after a crash.
+ * It decides on committed state only. It checks all objects when the store opens, so it continues after a crash.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
@@ -25,7 +25,7 @@ export const orphanFinalizer = 'orphan'
 /** Keeps an object that is being deleted until no dependent blocks its deletion. */
 export const foregroundFinalizer = 'foregroundDeletion'
 
-/** The collector's writes. Each one checks the object's uid, so a late write does no harm. */
+/** The collector's writes. Each write checks the object's uid, so a late write cannot change another object. */
 export type CollectorActions = {
   delete(reference: ObjectReference, options: DeleteOptions): Promise<void>
   dropOwners(reference: ObjectReference, uid: string | undefined, owners: ReadonlySet<string>): Promise<void>
@@ -87,7 +87,7 @@ class GarbageCollector implements Collector {
     await this.#working
   }
 
-  /** An owner may have waited for this dependent. */
+  /** Queues the owners, because an owner may have waited for this dependent. */
   #noticeOwners(reference: ObjectReference, previous: JsonObject): void {
     for (const owner of metadataOf(previous).ownerReferences ?? []) {
       if (this.#owners.isWaiting(reference, owner)) this.#enqueue(ownerOf(reference, owner) ?? reference)
@@ -95,7 +95,7 @@ class GarbageCollector implements Collector {
   }
 
   #noticeDeleted(reference: ObjectReference, object: JsonObject): void {
-    // A claim that this pod used may be deletable now.
+    // A claim of this pod may now be unused.
     if (reference.kind === 'Pod') for (const claim of claimsOf(reference, object)) this.#enqueue(claim)
     const namespace = this.#state.get({ kind: 'Namespace', namespace: '', name: reference.namespace })
     if (namespace !== undefined && metadataOf(namespace).deletionTimestamp !== undefined) {
@@ -116,7 +116,7 @@ class GarbageCollector implements Collector {
       try {
         await this.#collect(next)
       } catch (error) {
-        // Another write was first: its change queues the object again.
+        // Another write came first. Its change queues the object again.
         if (isClusterError(error, 'Conflict', 'NotFound')) continue
         if (signal.aborted) break
         this.#logger.warn({ err: error, object: keyOf(next) }, 'garbage collection failed; will try again')
@@ -150,7 +150,7 @@ class GarbageCollector implements Collector {
   async #collectDependent(reference: ObjectReference, object: JsonObject): Promise<void> {
     const { uid, resourceVersion, ownerReferences: owners = [], finalizers = [] } = metadataOf(object)
     const waiting = owners.filter(owner => this.#owners.isWaiting(reference, owner))
-    const leaving = [...owners.filter(owner => !this.#owners.isThere(reference, owner)), ...waiting]
+    const leaving = [...owners.filter(owner => !this.#owners.exists(reference, owner)), ...waiting]
     if (leaving.length === 0) return
     if (leaving.length < owners.length) {
       return this.#actions.dropOwners(reference, uid, new Set(leaving.map(owner => owner.uid)))
@@ -189,7 +189,7 @@ class GarbageCollector implements Collector {
   }
 
   async #empty(reference: ObjectReference): Promise<void> {
-    // All at once, so that they share disk writes.
+    // The deletions start at once, so that they share disk writes.
     const contents = this.#state.inNamespace(reference.name)
     await Promise.all(contents.map(content => this.#deleteContent(content)))
     await this.#actions.removeNamespace(reference)
@@ -206,7 +206,7 @@ class GarbageCollector implements Collector {
   }
 }
 
-/** The owners of an object, by committed state. */
+/** Answers questions about the owners of an object, from committed state. */
 class Owners {
   readonly #state: State
 
@@ -215,7 +215,7 @@ class Owners {
   }
 
   /** Also returns true for an owner that cannot be read, so that its dependent is retained. */
-  isThere(dependent: ObjectReference, owner: OwnerReference): boolean {
+  exists(dependent: ObjectReference, owner: OwnerReference): boolean {
     const reference = ownerOf(dependent, owner)
     if (reference === undefined) return true
     const object = this.#state.get(reference)
@@ -224,7 +224,7 @@ class Owners {
 
   isWaiting(dependent: ObjectReference, owner: OwnerReference): boolean {
     const reference = ownerOf(dependent, owner)
-    return reference !== undefined && this.isThere(dependent, owner) && this.isWaitingObject(reference)
+    return reference !== undefined && this.exists(dependent, owner) && this.isWaitingObject(reference)
   }
 
   /** Whether an object is being deleted in the foreground. */

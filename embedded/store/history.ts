@@ -1,7 +1,7 @@
 /**
- * The recent changes of one kind, oldest first, in a bounded ring. Each watch reads from it with its own cursor, so a
- * slow watch costs no memory; a watch that falls behind the ring must list again. Consistent paging uses it too: the
- * list at an older version is the current list with later changes undone.
+ * The recent changes of one kind, oldest first, in a bounded ring. Each watch reads from the ring with its own cursor,
+ * so a slow watch costs no memory. A watch that falls behind the ring must list again. Consistent paging uses the ring
+ * too: the list at an older version is the current list with later changes undone.
  */
 import type { JsonObject } from './json.ts'
 import { metadataOf, type ObjectReference } from './objects.ts'
@@ -9,7 +9,7 @@ import { metadataOf, type ObjectReference } from './objects.ts'
 export type Change = {
   readonly version: number
   readonly reference: ObjectReference
-  /** The new object; after a deletion, the last state with the version of the deletion. */
+  /** The new object. After a deletion: the last state, with the version of the deletion. */
   readonly object: JsonObject
   readonly previous: JsonObject | undefined
   readonly deleted: boolean
@@ -21,13 +21,15 @@ export type History = {
   readonly floor: number
   /** The cursor of the first change after a version. */
   cursorAfter(version: number): number
-  /** Returns the change at a cursor: undefined at the end, 'lost' if it is no longer in the ring. */
+  /**
+   * Returns the change at a cursor. Returns undefined at the end, and 'lost' if the change is no longer in the ring.
+   */
   at(cursor: number): Change | undefined | 'lost'
   /** The changes after a version, newest first. */
   newestFirst(version: number): Iterable<Change>
 }
 
-/** @param floor the version that was current when the history began */
+/** @param floor the version at which the history began */
 export function createHistory(capacity: number, floor: number): History {
   let changes: Change[] = []
   let dropped = 0

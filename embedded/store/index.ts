@@ -1,6 +1,7 @@
 /**
- * The object store for one machine: a Kubernetes API server for the `Cluster` port, as far as Espalier needs one. With
- * a directory every acknowledged write survives any crash; without one it is in memory only.
+ * The object store for one machine: a Kubernetes API server for the `Cluster` port, with the features that Espalier
+ * needs. With a directory, every acknowledged write survives any crash. Without a directory, the store is in memory
+ * only.
  */
 import type { Logger } from 'pino'
 import { ClusterError } from '../../cluster/errors.ts'
@@ -34,15 +35,15 @@ export type StoreOptions = {
   now?: (() => number) | undefined
   /** Bookmark interval of a quiet watch, in ms; default 10,000. */
   bookmarkMs?: number | undefined
-  /** How many changes of each kind can be watched or paged from, at least; default 4,096. */
+  /** The least number of changes of each kind that can be watched or paged from; default 4,096. */
   historyCapacity?: number | undefined
   /** How often expired Events are removed, in ms; default one minute. */
   eventSweepMs?: number | undefined
   /** Journal size that starts a compaction, in bytes; default 16 MiB. */
   compactAfterBytes?: number | undefined
-  /** Whether volumes of a storage class can grow; default all. Undefined is the default class. */
+  /** Whether volumes of a storage class can grow; default: all. An undefined class is the default class. */
   growsIn?: ((storageClass: string | undefined) => boolean) | undefined
-  /** Further refusals of this cluster, like admission policies on Kubernetes. */
+  /** Further checks that can refuse a write, like admission policies on Kubernetes. */
   admissions?: readonly Admission[] | undefined
   /** Disk space reserved for a full disk, in bytes; default none. */
   reserveBytes?: number | undefined
@@ -54,10 +55,10 @@ export type StoreOptions = {
 type LogSource = (pod: ObjectKey, options?: LogOptions) => Promise<string[]>
 
 export type Store = {
-  /** Returns the cluster as one field manager uses it. */
+  /** Returns a cluster whose writes use this field manager. */
   connect(fieldManager: string): Cluster
   setLogSource(source: LogSource): void
-  /** Whether the disk is full, so that mostly deletions are accepted. */
+  /** Whether the disk is full. Then the store accepts mainly deletions. */
   isDiskFull(): boolean
   /** Ends all watches, waits for running writes, and closes the directory. */
   close(): Promise<void>
@@ -143,7 +144,7 @@ async function openFiles(
   source: { version(): number; objects(): JsonObject[] },
 ): Promise<{ disk: Disk | undefined; version: number }> {
   const { directory, logger, compactAfterBytes, openFile, reserveBytes } = options
-  // An empty store is at version 1, since 0 means "any" to a watch.
+  // An empty store has version 1, because 0 means "any version" to a watch.
   if (directory === undefined) return { disk: undefined, version: 1 }
   return openDisk({ directory, sink: state, source, logger, compactAfterBytes, openFile, reserveBytes })
 }
@@ -153,7 +154,7 @@ function adopt(state: State, resources: ReadonlyMap<KindName, Resource>): void {
   for (const [reference, object] of [...state.all()]) {
     const { managedFields } = metadataOf(object)
     const compact = managedFields ? withMetadata(object, { managedFields: internEntries(managedFields) }) : object
-    // An unchanged object stays the object that was read: the most compact form.
+    // If completion changes nothing, the object that was read stays: it has the most compact form.
     const completed = share(compact, resources.get(reference.kind)?.complete(compact) ?? compact)
     if (isObject(completed)) state.put(reference, freeze(completed))
   }
@@ -167,7 +168,7 @@ async function bootstrap(parts: operations.Parts): Promise<void> {
 }
 
 function connect(parts: operations.Parts, manager: string, logSource: () => LogSource | undefined): Cluster {
-  // Stored objects are JSON that was validated when written, so each one is an object of its kind.
+  // The store validated each object before it wrote it, so the JSON is an object of its kind.
   const typed = <K extends KindName>(object: JsonObject): Kinds[K] => object as unknown as Kinds[K]
   return {
     async get<K extends KindName>(kind: K, key: ObjectKey) {
@@ -199,7 +200,7 @@ function connect(parts: operations.Parts, manager: string, logSource: () => LogS
         throw new ClusterError('NotFound', `pods "${pod.name}" not found`)
       }
       const source = logSource()
-      if (source === undefined) throw new ClusterError('Unavailable', 'nothing runs pods here')
+      if (source === undefined) throw new ClusterError('Unavailable', 'no component runs pods in this installation')
       return source(pod, options)
     },
   }

@@ -1,12 +1,12 @@
 /**
- * Keeps one copy of field sets that many objects share: the fields that a controller owns differ little between
- * objects, and would otherwise use as much memory as the objects.
+ * Keeps one copy of field sets that many objects share. The fields that a controller owns are nearly the same in all
+ * its objects. Without sharing, they would use as much memory as the objects.
  */
 import type { ManagedFieldsEntry } from '../../crds/metadata.ts'
 import type { FieldSet } from './fields.ts'
 import { freeze, isObject, type JsonObject, type JsonValue, type MutableObject } from './json.ts'
 
-/** Beyond this many, sets differ too much to share; the table is emptied. */
+/** With more sets than this, sets differ too much for sharing, and the table is emptied. */
 const mostSets = 5000
 const sets = new Map<string, FieldSet>()
 
@@ -19,7 +19,7 @@ function shared(set: FieldSet): FieldSet {
   return set
 }
 
-/** The set with the parts shared that are usually equal: everything except owners, which contain a uid. */
+/** Shares the parts of a set that are usually equal: everything except owners, which contain a uid. */
 function internSet(set: FieldSet): FieldSet {
   const result: MutableObject = {}
   for (const [element, part] of Object.entries(set)) {
@@ -36,7 +36,7 @@ const internMetadata = (part: JsonObject): JsonObject =>
     ),
   )
 
-/** The entries, sharing the parts that equal those of other objects. */
+/** Returns the entries; parts that equal those of other objects are shared. */
 export const internEntries = (entries: readonly ManagedFieldsEntry[]): ManagedFieldsEntry[] =>
-  // A field set is JSON; the type of an entry is only less exact.
+  // A field set is JSON; the type of an entry is less exact.
   entries.map(entry => ({ ...entry, fieldsV1: internSet(entry.fieldsV1 as FieldSet) }))

@@ -1,6 +1,6 @@
 /**
- * JSON values in the store: copied once on write, deeply frozen, and then shared by all readers. A new version of an
- * object shares every unchanged subtree with the previous version.
+ * JSON values in the store. A value is copied once on write, deeply frozen, and then shared by all readers. A new
+ * version of an object shares every unchanged subtree with the previous version.
  */
 import { ClusterError } from '../../cluster/errors.ts'
 import { isRecord } from '../../values/record.ts'
@@ -8,7 +8,7 @@ import { isRecord } from '../../values/record.ts'
 export type JsonList = readonly JsonValue[]
 export type JsonObject = { readonly [field: string]: JsonValue }
 export type JsonValue = string | number | boolean | null | JsonList | JsonObject
-/** A JSON object under construction, by its creator. */
+/** A JSON object under construction. Only its creator changes it. */
 export type MutableObject = { [field: string]: JsonValue }
 
 export const isList = (value: unknown): value is JsonList => Array.isArray(value)
@@ -33,7 +33,7 @@ export const textIn = (value: JsonValue | undefined, field: string): string | un
 const deepest = 100
 
 /**
- * Copies a value as JSON would: omits undefined fields, converts dates to text. The copy shares nothing mutable with
+ * Copies a value as JSON would: omits undefined fields and converts dates to text. The copy shares nothing mutable with
  * its source.
  * @throws ClusterError `BadRequest` for values that JSON does not have, and for nesting beyond 100 levels
  */

@@ -10,7 +10,7 @@ import { expired } from './watch.ts'
 
 export type Page = { items: JsonObject[]; resourceVersion: string; continueToken?: string }
 
-/** Where a list continues: the version, and the last object returned. */
+/** Where the next page continues: the version, and the last returned object. */
 type Position = { readonly version: number; readonly after: string }
 
 /** @throws ClusterError `BadRequest`, `Expired` */

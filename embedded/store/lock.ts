@@ -1,7 +1,7 @@
 /**
  * Keeps two processes from opening one directory. It uses the kernel's lock on a file, through SQLite, because Node has
- * no call for it. The kernel releases the lock when the process ends, so no stale lock exists, and the lock works
- * between containers that share the directory.
+ * no call for such a lock. The kernel releases the lock when the process ends, so a lock never becomes stale. The lock
+ * also works between containers that share the directory.
  */
 import { closeSync, openSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,7 +17,7 @@ export function lockDirectory(directory: string): () => void {
   createOnce(path)
   const database = new DatabaseSync(path, { timeout: 0 })
   try {
-    // Without a journal file of SQLite, which a full disk has no space for.
+    // SQLite must not create a journal file: a full disk has no space for it.
     database.exec('PRAGMA journal_mode = MEMORY; PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE')
   } catch (error) {
     database.close()
@@ -36,7 +36,7 @@ export function lockDirectory(directory: string): () => void {
 /** SQLITE_BUSY. */
 const isBusy = (error: unknown): boolean => error instanceof Error && 'errcode' in error && error.errcode === 5
 
-/** Never opens an existing lock file: closing it would release a lock that this process holds on it. */
+/** Never opens an existing lock file, because closing the file would release this process's lock on it. */
 function createOnce(path: string): void {
   try {
     closeSync(openSync(path, 'wx', 0o600))
@@ -46,8 +46,8 @@ function createOnce(path: string): void {
 }
 
 /**
- * Finds the lock's owner in the kernel's list (proc_locks(5)). It is not stored in a file: if the file cannot be
- * written on a full disk, it would name an earlier process. A process outside of our container has no known number.
+ * Finds the lock's owner in the kernel's list (proc_locks(5)). The owner is not stored in a file: on a full disk the
+ * file could not be written, and would name an earlier process. A process outside this container has no known number.
  */
 function holderOf(path: string): string {
   try {

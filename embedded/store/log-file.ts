@@ -1,7 +1,7 @@
 /**
  * One append-only file of frames. `append` returns once its payload is on disk. After a failed write the file is
- * truncated to its previous length. If that fails as well, or if the disk did not confirm a write, the file cannot be
- * trusted any more and reports so.
+ * truncated to its previous length. If the truncation fails too, or if the disk did not confirm a write, `trusted`
+ * becomes false.
  */
 import { type FileHandle, open } from 'node:fs/promises'
 import { encodeFrame } from './frames.ts'
@@ -18,21 +18,21 @@ export type LogFile = {
   readonly length: number
   /** Bytes after `length` that are already allocated on disk, as zeros. */
   readonly spare: number
-  /** False once the disk content after `length` is unknown: only a new file helps. */
+  /** False once the content on disk after `length` is unknown. Then the store needs a new file. */
   readonly trusted: boolean
-  /** Writes a payload; it is on disk after the next `append`. */
+  /** Writes a payload. The payload is on disk only after the next `append`. */
   write(payload: Buffer): Promise<void>
   append(payload: Buffer): Promise<void>
   /** Frees the space allocated after `length`. */
   trim(): Promise<void>
-  /** Discards the last append: it must never be read before later writes. */
+  /** Discards the last append, which no reader may read before later writes. */
   distrust(): void
   close(): Promise<void>
 }
 
 /**
  * @param start end of the undamaged content; bytes after it are overwritten or truncated
- * @param size file size, if zeros after the content reserve disk space
+ * @param size the file size, if zeros after the content reserve disk space
  */
 export function logFile(file: WritableFile, start: number, size = start): LogFile {
   let length = start
@@ -40,7 +40,7 @@ export function logFile(file: WritableFile, start: number, size = start): LogFil
   let trusted = true
   /** True while bytes of a failed write may exist after `length`. */
   let dirty = false
-  /** Their number, if they are within the allocated space. */
+  /** The number of these bytes, if they are within the allocated space. */
   let dirtyBytes = 0
 
   async function removeTail(): Promise<void> {

@@ -1,14 +1,14 @@
 /**
- * The manifest: the number of the journal in use, written before anything is written to that journal. Without it, a
- * missing newest journal would go undetected. It is overwritten in place, which needs no space on a full disk. A
- * directory of an earlier release has none until the first write.
+ * The manifest: the number of the journal in use, written before anything is written to that journal. Without the
+ * manifest, the store would not detect that its newest journal is missing. The manifest is overwritten in place, which
+ * needs no space on a full disk. In a directory of an earlier release, the first write creates it.
  */
 import { type FileHandle, open, readFile, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isObject, type JsonValue } from './json.ts'
 
 const manifestName = 'manifest'
-/** Less than a disk sector: it is written completely or not at all. */
+/** Less than a disk sector, so the disk writes it completely or not at all. */
 const manifestBytes = 64
 
 /** The journal that a directory must contain; undefined without a manifest. @throws Error for an unreadable manifest */
@@ -19,7 +19,7 @@ export async function readManifest(directory: string): Promise<number | undefine
   })
   if (text === undefined) return undefined
   const value: JsonValue = JSON.parse(text)
-  if (!isObject(value) || typeof value.journal !== 'number') throw new Error('it names no journal')
+  if (!isObject(value) || typeof value.journal !== 'number') throw new Error('the manifest names no journal')
   return value.journal
 }
 
@@ -31,7 +31,7 @@ type Manifest = {
 
 /**
  * The manifest of an open store. Its file stays open, so that a process without free file descriptors can continue.
- * @param stated the journal that it names already
+ * @param stated the journal that the manifest already names
  * @param syncNames makes the directory's names durable
  */
 export function createManifest(

@@ -1,12 +1,12 @@
 /**
- * Server-side apply on values: which fields a value sets, what changed between two values, merging a value over
- * another, and removing fields. Pure functions of values, their shape and sets of fields.
+ * Server-side apply on values: which fields a value sets, what changed between two values, how a value merges into
+ * another, and how fields are removed. Pure functions of values, their shape and sets of fields.
  */
 import { childrenOf, emptySet, type FieldSet, isMember, node, reaches } from './fields.ts'
 import { equal, type JsonObject, type JsonValue, type MutableObject } from './json.ts'
 import { fieldShape, type Parts, partsOf, type Shape } from './shape.ts'
 
-/** The fields that a value sets: its leaves, and every item of a list whose items have owners. */
+/** The fields that a value sets: its leaves, and every item of a list whose items have separate owners. */
 export function fieldsOf(shape: Shape, value: JsonValue): FieldSet {
   const parts = partsOf(shape, value)
   const result: MutableObject = {}
@@ -86,7 +86,7 @@ function childValues(shape: Shape, value: JsonValue): Map<string, Child> {
   return children
 }
 
-/** Returns `live` with everything set that `applied` sets. */
+/** Returns `live` with all fields that `applied` sets. */
 export function merge(shape: Shape, live: JsonValue, applied: JsonValue): JsonValue {
   const below = partsOf(shape, live)
   const above = partsOf(shape, applied)
@@ -104,7 +104,9 @@ export function merge(shape: Shape, live: JsonValue, applied: JsonValue): JsonVa
 
 type Items = Extract<Parts, { type: 'items' }>
 
-/** The applied items in their own order, the others at their position relative to the items in both lists. */
+/**
+ * Keeps the applied items in their order, and the other items at their position relative to the items in both lists.
+ */
 function mergeItems(live: Items, applied: Items): JsonValue[] {
   const wanted = new Map(applied.elements.map((element, index) => [element, applied.value[index] ?? null]))
   const present = new Map(live.elements.map((element, index) => [element, live.value[index] ?? null]))
@@ -128,8 +130,8 @@ function mergeItems(live: Items, applied: Items): JsonValue[] {
 }
 
 /**
- * Removes the `fields` that have no owner: an element is removed, with everything below it, if neither it nor anything
- * below it is in `owned`.
+ * Removes those of `fields` that have no owner. An element is removed, with everything below it, if `owned` contains
+ * neither the element nor anything below it.
  */
 export function prune(shape: Shape, value: JsonValue, fields: FieldSet, owned: FieldSet): JsonValue {
   const parts = partsOf(shape, value)

@@ -55,7 +55,7 @@ export function unknownMetadata(object: JsonObject): string[] {
   return [...fields.map(field => `metadata.${field}`), ...owners]
 }
 
-/** Metadata fields of the wrong type; further rules cannot be checked then. */
+/** Metadata fields of the wrong type. If there are any, further rules cannot be checked. */
 export function metadataTypes(object: JsonObject): Problem[] {
   if (!isObject(object.metadata)) return [required('metadata')]
   const { metadata } = object
@@ -121,8 +121,8 @@ function checkLabels(labels: JsonObject, path: string): Problem[] {
 }
 
 /**
- * @throws ClusterError `BadRequest` for a selector that is not a valid label: it would select other objects than
- * intended
+ * @throws ClusterError `BadRequest` for a selector that is not a valid label, because it would select other objects
+ * than intended
  */
 export function requireSelector(selector: LabelSelector | undefined): void {
   if (selector === undefined) return

@@ -1,4 +1,4 @@
-/** What the store knows of an object of any kind: its key, its metadata, and its name in messages. */
+/** Helpers for objects of any kind: their key, their metadata, and their name in messages. */
 import type { KindName } from '../../cluster/kinds.ts'
 import type { LabelSelector, Selection } from '../../cluster/port.ts'
 import type { ObjectMeta } from '../../crds/metadata.ts'
@@ -8,10 +8,10 @@ import { isObject, type JsonObject } from './json.ts'
 /** The key of an object; `namespace` is empty for cluster-scoped kinds. */
 export type ObjectReference = { readonly kind: KindName; readonly namespace: string; readonly name: string }
 
-/** One text for a key; names contain no slash. */
+/** The key as one text. Names contain no slash. */
 export const keyOf = ({ kind, namespace, name }: ObjectReference): string => `${kind}/${namespace}/${name}`
 
-/** An object's metadata, typed. Metadata was validated when the object was written. */
+/** An object's metadata, typed. The store validated the metadata when it wrote the object. */
 export const metadataOf = (object: JsonObject): ObjectMeta => object.metadata as unknown as ObjectMeta
 
 /** Returns the object with these metadata fields set; undefined removes a field. */
@@ -22,7 +22,7 @@ export function withMetadata(
   const metadata = isObject(object.metadata) ? { ...object.metadata } : {}
   for (const [field, value] of Object.entries(changes)) {
     if (value === undefined) delete metadata[field]
-    // ObjectMeta is JSON; its type only has no index signature.
+    // ObjectMeta is JSON, but its type has no index signature.
     else (metadata as { [field: string]: unknown })[field] = value
   }
   return { ...object, metadata } as JsonObject
@@ -37,7 +37,7 @@ export const referenceOf = (kind: KindName, object: JsonObject): ObjectReference
 export const selects = ({ labels, open }: Pick<Selection, 'labels' | 'open'>, object: JsonObject): boolean =>
   hasLabels(labels, object) && !(open && isEnded(object as Pick<Task, 'status'>))
 
-/** Whether labels match a selector: each has this value, or exists if the value is `true`. */
+/** Whether labels match a selector. Each label must have the given value; `true` means that the label must exist. */
 function hasLabels(selector: LabelSelector | undefined, object: JsonObject): boolean {
   if (selector === undefined) return true
   const { labels } = metadataOf(object)

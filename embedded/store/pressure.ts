@@ -1,5 +1,5 @@
 /**
- * Which writes a store accepts while its disk is full: mainly those that free space. Half of the reserve is for
+ * The writes that a store accepts while its disk is full: mainly those that free space. Half of the reserve is for
  * deletions only, so that other writes cannot use it up.
  */
 import type { KindName } from '../../cluster/kinds.ts'
@@ -15,7 +15,7 @@ type Write = {
   isDeleted: boolean
 }
 
-/** Objects whose creation needs space for data, and Events, which no component waits for. */
+/** Kinds whose new objects need space for data, and Events, which no component waits for. */
 const takesSpace = new Set<KindName>([
   'ManagedDatabase',
   'Branch',
@@ -26,11 +26,11 @@ const takesSpace = new Set<KindName>([
   'Event',
 ])
 
-/** Kinds that a deletion also writes. */
+/** Kinds that the operator also writes during a deletion. */
 const servesDeletion = new Set<KindName>(['Task', 'Namespace'])
 
 /** Whether a write is accepted. Pure. */
-export function isTaken(pressure: Pressure, { kind, current, object, isDeleted }: Write): boolean {
+export function isAccepted(pressure: Pressure, { kind, current, object, isDeleted }: Write): boolean {
   if (pressure === 'none' || isDeleted || metadataOf(object).deletionTimestamp !== undefined) return true
   if (servesDeletion.has(kind)) return true
   if (current === undefined && takesSpace.has(kind)) return false

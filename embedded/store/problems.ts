@@ -1,10 +1,10 @@
 /**
- * Field errors in the API server's words: `<path>: <what>: <value>: <detail>`. Code that matches on a cluster's
- * messages works here too.
+ * Field errors in the API server's words: `<path>: <what>: <value>: <detail>`. Code that matches the messages of a
+ * cluster also works here.
  */
 import { isList, isObject, type JsonValue } from './json.ts'
 
-/** One broken rule; after a `blocking` one, rules across fields cannot be checked. */
+/** One violated rule. If `blocking`, rules across fields cannot be checked. */
 export type Problem = { readonly text: string; readonly blocking: boolean }
 
 const quoted = (value: JsonValue): string => JSON.stringify(value)

@@ -68,7 +68,7 @@ test('a database with branches is deleted by force, by the API, or after its bra
   for (const name of ['asked', 'bare']) expect(await isGoing(name)).toBe(true)
 })
 
-test('a database is not deleted while a branch exists that the operator has not counted yet', async () => {
+test('a database is not deleted while it has a branch that the operator has not counted yet', async () => {
   const { cluster, database, isGoing } = await open()
   await database('shop', { blockingBranches: 0, branchCount: 0 })
   await database('beside', {})
@@ -108,7 +108,7 @@ test('an orphaning deletion is refused until the database is annotated for it', 
   expect(await isGoing('left')).toBe(true)
 })
 
-test('objects with data or passwords are deleted by the operator, by force, and with a namespace that may be deleted', async () => {
+test('only the operator, a forced deletion, or the deletion of their namespace can delete objects with data or passwords', async () => {
   const { store, cluster, annotate } = await open()
   const credentials = { ...databaseLabel, [labels.component]: 'credentials' }
   const secret = (name: string, entries: Record<string, string>, at = namespace) =>

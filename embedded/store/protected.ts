@@ -22,13 +22,19 @@ const isOfTenant = (namespace: Namespace | undefined): boolean =>
   namespace?.metadata.labels?.[labels.tenant] !== undefined
 const isOfDatabase = ({ metadata }: WithMetadata): boolean => metadata.labels?.[labels.database] !== undefined
 
-/** Whether the namespace is deleted: a tenant's, or one deleted by force. */
-const isEmptied = ({ manager, namespace }: AdmissionRequest): boolean =>
+/**
+ * Whether this deletion is part of a permitted namespace deletion: of a tenant's namespace, or of a namespace with
+ * `force`.
+ */
+const isNamespaceDeletion = ({ manager, namespace }: AdmissionRequest): boolean =>
   manager === collector && (isOfTenant(namespace) || isForced(namespace))
 
-/** Whether a child is deleted without force by a client other than the operator. */
-const isTaken = (request: AdmissionRequest): boolean =>
-  isOfDatabase(request.object) && request.manager !== operator && !isForced(request.object) && !isEmptied(request)
+/** Whether a client other than the operator deletes a child object without force. */
+const isForbiddenDeletion = (request: AdmissionRequest): boolean =>
+  isOfDatabase(request.object) &&
+  request.manager !== operator &&
+  !isForced(request.object) &&
+  !isNamespaceDeletion(request)
 
 const refusalText = (what: string, instead: string): string =>
   `${what}: ${instead}, or annotate it with ${annotations.force}=true`
@@ -41,7 +47,7 @@ export const protections: Admission = request => {
     case 'ManagedDatabase':
       if (object.spec.deletionProtection)
         return 'deletion protection is on: switch it off first (spec.deletionProtection: false)'
-      if (manager === api || isForced(object) || isOrphan(object) || isEmptied(request)) return undefined
+      if (manager === api || isForced(object) || isOrphan(object) || isNamespaceDeletion(request)) return undefined
       return hasBranches(object, request.neighbours('Branch'))
         ? refusalText('the database has branches, or branches that failed', 'delete them first')
         : undefined
@@ -50,18 +56,22 @@ export const protections: Admission = request => {
         ? refusalText("this namespace holds a tenant's databases", 'delete the Tenant, which waits until they are gone')
         : undefined
     case 'PersistentVolumeClaim':
-      return isTaken(request) ? refusalText("this claim holds a database's data", 'delete the database') : undefined
+      return isForbiddenDeletion(request)
+        ? refusalText("this claim holds a database's data", 'delete the database')
+        : undefined
     case 'PersistentVolume': {
       const isBound = object.status?.phase === 'Bound'
       const isRetained = object.metadata.annotations?.[reclaimPolicyAnnotation] !== undefined
-      return (isBound || isRetained) && isTaken({ ...request, namespace: undefined })
+      return (isBound || isRetained) && isForbiddenDeletion({ ...request, namespace: undefined })
         ? refusalText("this volume holds a database's data", 'delete the database')
         : undefined
     }
     case 'VolumeSnapshot':
-      return isTaken(request) ? refusalText('this snapshot is a backup of a database', 'delete the Backup') : undefined
+      return isForbiddenDeletion(request)
+        ? refusalText('this snapshot is a backup of a database', 'delete the Backup')
+        : undefined
     case 'Secret':
-      return object.metadata.labels?.[labels.component] === credentialsComponent && isTaken(request)
+      return object.metadata.labels?.[labels.component] === credentialsComponent && isForbiddenDeletion(request)
         ? refusalText("this Secret holds a database's passwords, of which there is no copy", 'delete the database')
         : undefined
     default:

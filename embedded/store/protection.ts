@@ -1,6 +1,6 @@
 /**
- * Storage in use is not deleted: a claim while a pod with a node uses it, a volume while it is bound. Such an object
- * gets a finalizer when it is created; this module decides when to remove it.
+ * Protects storage in use from deletion: a claim while a pod with a node uses it, a volume while it is bound. Such an
+ * object gets a finalizer when it is created. This module decides when the store removes the finalizer.
  */
 import type { KindName } from '../../cluster/kinds.ts'
 import { isObject, type JsonObject, listIn, objectIn, textIn } from './json.ts'
@@ -23,7 +23,7 @@ export const claimsOf = ({ namespace }: { namespace: string }, pod: JsonObject):
     return name === undefined ? [] : [{ kind: 'PersistentVolumeClaim', namespace, name }]
   })
 
-/** Whether a claim or volume is in use. A pod without a node does not count: it can no longer get one. */
+/** Whether a claim or volume is in use. A pod without a node does not count, because it can no longer get a node. */
 export function isInUse(state: State, reference: ObjectReference, object: JsonObject): boolean {
   if (reference.kind === 'PersistentVolume') return objectIn(object, 'status').phase === 'Bound'
   const pods = state.list('Pod', reference.namespace).filter(pod => textIn(pod.spec, 'nodeName'))

@@ -33,7 +33,7 @@ test('two claims that grow at once do not both get the same free quota', async (
   const claims = [await bound(cluster, 'one'), await bound(cluster, 'two')]
   const grow = claims.map(claim => cluster.replace('PersistentVolumeClaim', withStorage(claim, '2Gi')))
   expect(await refusedOf(grow, 'Forbidden')).toBe(1)
-  // A refused write uses no quota: one more GiB would have been too much from the start.
+  // The refused write uses no quota. If it did, even one more GiB would be too much.
   await refusal(bound(cluster, 'three'), 'Forbidden')
 })
 
@@ -49,7 +49,7 @@ test('a claim grows by apply and by replace, and a write that failed on disk use
   expect((await apply('2Gi')).spec?.resources?.requests?.storage).toBe('2Gi')
 })
 
-test('above a quota that was added later a claim may request less, and everything else may change', async () => {
+test('a claim above a quota that was added later may request less, and all its other fields may change', async () => {
   const { cluster } = await testStore()
   const grown = await cluster.replace('PersistentVolumeClaim', withStorage(await bound(cluster, 'one'), '4Gi'))
   await putQuota(cluster, { [storage]: '1Gi', persistentvolumeclaims: '0' })
@@ -59,7 +59,7 @@ test('above a quota that was added later a claim may request less, and everythin
   await refusal(cluster.replace('PersistentVolumeClaim', withStorage(after, '3Gi')), 'Forbidden')
 })
 
-test('a request that was reduced counts while the driver may still grant it', async () => {
+test('a reduced request still counts while the driver may grant it', async () => {
   const { cluster } = await testStore()
   await putQuota(cluster, { [storage]: '3Gi' })
   const requested = await cluster.replace('PersistentVolumeClaim', withStorage(await bound(cluster, 'one'), '3Gi'))

@@ -1,8 +1,9 @@
 /**
- * ResourceQuotas, as the API server enforces them: a creation or growth beyond a quota of the namespace is refused;
- * existing objects remain and may shrink. Counted are objects of any kind (`count/<plural>.<group>`, and the short
- * names of some) and the storage requested by claims, in total and per storage class. CPU and memory are not counted,
- * because nothing here limits a process. Quotas with scopes are ignored, since scopes are about CPU and memory.
+ * ResourceQuotas, as the API server enforces them: the store refuses a creation or growth beyond a quota of the
+ * namespace. Existing objects remain and may shrink. The store counts objects of any kind (`count/<plural>.<group>`,
+ * and the short names of some) and the storage that claims request, in total and per storage class. It does not count
+ * CPU and memory, because the embedded installation does not limit processes. It ignores quotas with scopes, since
+ * scopes are about CPU and memory.
  */
 import type { KindName } from '../../cluster/kinds.ts'
 import { canonicalQuantity, parseQuantity } from '../../values/quantity.ts'
@@ -40,7 +41,7 @@ const storageRequest = 'requests.storage'
 function usageOf(resource: Resource, object: JsonObject): Usage {
   const { kind, info, qualifiedPlural } = resource
   const counted: [string, number][] = [[`count/${qualifiedPlural}`, 1]]
-  // A finished pod uses no resources; the object still counts as an object.
+  // A finished pod uses no resources, but still counts as an object.
   const hasEnded = kind === 'Pod' && ['Succeeded', 'Failed'].includes(textIn(objectIn(object, 'status'), 'phase') ?? '')
   if (shortNames.has(kind) && !hasEnded) counted.push([info.plural, 1])
   if (kind !== 'PersistentVolumeClaim') return new Map(counted)
@@ -54,7 +55,7 @@ function usageOf(resource: Resource, object: JsonObject): Usage {
   return new Map(counted)
 }
 
-/** A reduced request counts while the driver may still grant it. */
+/** A reduced request still counts while the driver may grant it. */
 function storageOf(claim: JsonObject): number {
   const requested = objectIn(objectIn(objectIn(claim, 'spec'), 'resources'), 'requests').storage
   const allocated = objectIn(objectIn(claim, 'status'), 'allocatedResources').storage
@@ -121,7 +122,7 @@ export function createQuotas(state: State): Quotas {
   return {
     require: (resource, reference, next) => void check(resource, reference, undefined, next),
     take: (resource, reference, previous, next) => {
-      // For other resources an update uses the same as before.
+      // For other resources, an update does not change the usage.
       if (previous !== undefined && resource.kind !== 'PersistentVolumeClaim') return () => {}
       const usage = check(resource, reference, previous, next)
       const bucket = bucketOf(reference)

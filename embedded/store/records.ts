@@ -7,20 +7,20 @@ import { isList, isObject, type JsonObject, type JsonValue, listIn } from './jso
 import { metadataOf, type ObjectReference } from './objects.ts'
 
 /**
- * The format number of the store's files. It increases with everything that the previous release cannot read: another
- * framing, record or kind (the list is in format.test.ts). In every format, a file begins with a short frame
- * (frames.ts) of a JSON object with this number as `format`, so each release can distinguish a newer format from
- * damage. 1 covers all formats before this list.
+ * The format number of the store's files. It increases with each change that the previous release cannot read: another
+ * framing, record or kind (format.test.ts has the list). In every format, a file begins with a short frame (frames.ts).
+ * This frame contains a JSON object with the number as `format`, so each release can distinguish a newer format from
+ * damage. Format 1 stands for all formats before this list existed.
  */
 export const format = 3
 
-/** Undamaged content that cannot be read, as a message names it: a later release wrote it. */
+/** Undamaged content that this release cannot read, because a later release wrote it. The text names the content. */
 export class Unknown extends Error {
   override readonly name = 'Unknown'
 }
-export const unknownRecords = 'records of a sort'
+export const unknownRecords = 'records of a type'
 
-/** One committed change; without an object it is a removal. */
+/** One committed change. If it has no object, it is a removal. */
 export type LogRecord = {
   readonly version: number
   readonly reference: ObjectReference
@@ -34,7 +34,7 @@ export const headerPayload = ({ number, version }: Header): Buffer =>
 
 export const endPayload = (objects: number): Buffer => Buffer.from(JSON.stringify({ end: objects }))
 
-/** @param records each as text, from `putText` and `deletionText` */
+/** @param records the text of each record, from `putText` and `deletionText` */
 export const batchPayload = (records: readonly string[]): Buffer => Buffer.from(`[${records.join(',')}]`)
 
 /** @param object the object's JSON */

@@ -1,8 +1,8 @@
 /**
- * Reads a store's directory: the newest snapshot, then the journals after it. A truncated write at the very end is
- * dropped, because it was never acknowledged. Any other inconsistency is refused, because continuing would lose writes
- * silently. Newer formats are distinguished from damage. Nothing is changed before everything has been read, and no
- * message advises to delete what may be the only copy.
+ * Reads a store's directory: the newest snapshot, then the journals after it. It drops a truncated write at the very
+ * end, because that write was never acknowledged. It refuses any other inconsistency, because continuing would silently
+ * lose writes. It distinguishes newer formats from damage. It changes nothing before it has read everything. No message
+ * advises the user to delete data, because they may be the only copy.
  */
 import { open, readdir, readFile, rm, truncate } from 'node:fs/promises'
 import { basename, join } from 'node:path'
@@ -38,7 +38,10 @@ export type Recovered = {
   snapshotBytes: number
   /** The journal that the manifest names; undefined without a manifest. */
   manifest: number | undefined
-  /** The journal to continue; length 0 if it does not exist yet. `size`: including zeros after its content. */
+  /**
+   * The journal to continue; length 0 if the journal does not exist yet. `size`: the file size, including zeros after
+   * the content.
+   */
   journal: { number: number; length: number; size: number; format: number }
 }
 
@@ -58,11 +61,11 @@ export async function storeFiles(directory: string): Promise<{ journals: number[
 /** @throws StoreError `corrupt`, `newer` */
 export async function recover(directory: string, sink: Sink, logger: Logger): Promise<Recovered> {
   const { journals, snapshots } = await storeFiles(directory)
-  // First, since the other files of a newer release may look damaged to this one.
+  // The formats are checked first: this release could mistake other files of a newer release for damaged files.
   for (const name of [...snapshots.map(snapshotName), ...journals.map(journalName)]) {
     const stated = await formatOf(join(directory, name))
     if (stated !== undefined && stated > format)
-      throw tooNew(directory, `format ${stated}; this one reads up to ${format}`)
+      throw tooNew(directory, `format ${stated}; this release reads up to ${format}`)
   }
   const due = await dueJournal(directory)
   if (due !== undefined && Math.max(0, ...journals) < due) throw missing(directory, due)
@@ -87,7 +90,7 @@ export async function recover(directory: string, sink: Sink, logger: Logger): Pr
   return { version, manifest: due, snapshotBytes: snapshot.bytes, journal: { number: numbers.at(-1) ?? base, ...last } }
 }
 
-/** The journal that must exist according to the manifest. @throws StoreError `corrupt` */
+/** The journal that must exist, because the manifest names it. @throws StoreError `corrupt` */
 async function dueJournal(directory: string): Promise<number | undefined> {
   try {
     return await readManifest(directory)
@@ -96,10 +99,10 @@ async function dueJournal(directory: string): Promise<number | undefined> {
   }
 }
 
-/** More than the size of any file's first frame, in bytes. */
+/** In bytes: more than the first frame of any file. */
 const headerLimit = 64 * 1024
 
-/** The format at the beginning of a file, whatever the rest contains. */
+/** Reads only the format at the beginning of a file; the rest may be unreadable. */
 async function formatOf(path: string): Promise<number | undefined> {
   const file = await open(path, 'r')
   try {
@@ -144,18 +147,18 @@ async function readJournal(directory: string, expected: Header, last: boolean, s
     throw corrupt(directory, name, `is damaged at byte ${frames.end}, with undamaged records after it`)
   }
   const read = replay(directory, name, expected, frames, sink)
-  const size = frames.rest === 'torn' ? await takeBack(path, file, frames.end, logger) : frames.end
+  const size = frames.rest === 'torn' ? await dropTruncatedWrite(path, file, frames.end, logger) : frames.end
   return { ...read, length: frames.end, size }
 }
 
-/** Zeros after a journal that are not the rest of a write: more than one page. */
+/** More zeros than this after a journal are reserved space, not the rest of a write: more than one page. */
 const leastSpareBytes = 4096
 
 /**
  * Drops a truncated write. Zeros that reserve space for the journal on a full disk stay.
  * @returns the new file size
  */
-async function takeBack(path: string, file: Buffer, end: number, logger: Logger): Promise<number> {
+async function dropTruncatedWrite(path: string, file: Buffer, end: number, logger: Logger): Promise<number> {
   const bytes = writtenBytes(file.subarray(end))
   const hasSpare = end > 0 && file.length - end - bytes >= leastSpareBytes
   if (bytes > 0 || !hasSpare) {
@@ -183,12 +186,12 @@ function replay(directory: string, name: string, expected: Header, { payloads }:
   if (payloads.length === 0) return { version: expected.version, format }
   const header = checkHeader(directory, name, payloads[0])
   if (header.number !== expected.number || header.version !== expected.version) {
-    throw corrupt(directory, name, `begins at version ${header.version}, where ${expected.version} is expected`)
+    throw corrupt(directory, name, `begins at version ${header.version}; expected ${expected.version}`)
   }
   let version = expected.version
   for (const payload of payloads.slice(1)) {
     for (const { version: next, reference, object } of batchOf(directory, name, payload)) {
-      if (next !== version + 1) throw corrupt(directory, name, `jumps from version ${version} to ${next}`)
+      if (next !== version + 1) throw corrupt(directory, name, `continues at version ${next} after version ${version}`)
       if (object === undefined) sink.remove(reference)
       else sink.put(reference, object)
       version = next
@@ -201,7 +204,7 @@ function checkHeader(directory: string, name: string, payload: Buffer | undefine
   try {
     return readHeader(payload)
   } catch (error) {
-    throw corrupt(directory, name, 'does not begin like a file of the store', error)
+    throw corrupt(directory, name, 'has no valid header of a store file', error)
   }
 }
 
@@ -217,13 +220,13 @@ function batchOf(directory: string, name: string, payload: Buffer): LogRecord[] 
 const tooNew = (directory: string, how: string): StoreError =>
   new StoreError(
     'newer',
-    `${directory} was written by a newer release (${how}): start the newer release again; nothing is damaged, remove nothing`,
+    `${directory} was written by a newer release (${how}): start the newer release again; nothing is damaged; keep all files`,
   )
 
 const missing = (directory: string, number: number): StoreError =>
   new StoreError(
     'corrupt',
-    `${join(directory, journalName(number))} is missing, and the newest writes with it. Nothing was changed. Restore it, or the whole directory, from a copy. Without a copy, \`espalier rescue\` creates the databases again from their volumes`,
+    `${join(directory, journalName(number))} is missing. It contains the newest writes. Nothing was changed. Restore it, or the whole directory, from a copy. Without a copy, \`espalier rescue\` creates the databases again from their volumes`,
   )
 
 const corrupt = (directory: string, file: string, what: string, cause?: unknown): StoreError =>

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { eventually, refusal } from '../../cluster/testing/conformance/suite.ts'
 import { decodeFrames, encodeFrame } from './frames.ts'
-import { isTaken } from './pressure.ts'
+import { isAccepted } from './pressure.ts'
 import { configMap, faultyFiles, openDirectory, refusedToOpen, temporaryDirectory, testStore } from './testing/store.ts'
 
 const reserveBytes = 256 * 1024
@@ -39,7 +39,7 @@ describe('a store whose disk is full', () => {
     const refused = await refusal(cluster.create('PersistentVolumeClaim', claim), 'Unavailable')
     expect(refused.message).toContain('is full: nothing was written; delete databases')
 
-    // State after a kill during a write.
+    // The state after a kill during a write.
     const journal = readFileSync(join(directory, 'journal-00000002'))
     const { end } = decodeFrames(journal)
     encodeFrame(Buffer.from('[{"put":{}}]')).copy(journal, end, 0, 15)
@@ -48,7 +48,7 @@ describe('a store whose disk is full', () => {
     writeFileSync(join(copy, 'journal-00000002'), journal)
     const { cluster: again, store: restarted } = await testStore({ directory: copy })
     expect((await again.list('ConfigMap')).items.map(({ metadata }) => metadata.name)).toEqual(['kept'])
-    // Its disk space is still allocated, and all zeros.
+    // The disk space of the write is still allocated, and contains only zeros.
     expect(restarted.isDiskFull()).toBe(true)
     const after = readFileSync(join(copy, 'journal-00000002'))
     expect(after.length).toBe(reserveBytes)
@@ -110,6 +110,6 @@ describe('on a full disk', () => {
     ['scarce', 'ManagedDatabase', { ...update, isDeleted: true }, true],
     ['none', 'ManagedDatabase', create, true],
   ] as const)('%s: %s', (pressure, kind, write, taken) => {
-    expect(isTaken(pressure, { kind, ...write })).toBe(taken)
+    expect(isAccepted(pressure, { kind, ...write })).toBe(taken)
   })
 })

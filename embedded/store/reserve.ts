@@ -1,7 +1,7 @@
 /**
- * The store's reserve: a file of zeros that allocates disk space in advance. On a full disk it becomes the next
- * journal, so that databases can be deleted and the installation can start. Its blocks are overwritten in place and
- * never returned to the file system, where a database would use them at once.
+ * The store's reserve: a file of zeros that allocates disk space in advance. On a full disk the file becomes the next
+ * journal, so that the installation can start and users can delete databases. The store overwrites its blocks in place
+ * and never returns them to the file system, because a database would use them at once.
  */
 import { open, rename, rm, stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import { encodeFrame } from './frames.ts'
 const reserveName = 'reserve'
 const unfinishedReserve = 'reserve.new'
 const chunkBytes = 1024 * 1024
-/** Free space that remains for databases when a reserve is created. */
+/** Free space that must remain for databases after a reserve is created. */
 const leastFreeBytes = 64 * 1024 * 1024
 
 export const isFull = (error: unknown): boolean =>
@@ -56,7 +56,7 @@ export async function makeReserve(directory: string, bytes: number, syncNames: (
 export const dropReserve = (directory: string): Promise<void> => rm(join(directory, reserveName), { force: true })
 
 /**
- * Makes the reserve the journal of this name, which begins with this payload.
+ * Renames the reserve to this journal name and writes the payload to its start.
  * @returns its size in bytes
  */
 export async function spendReserve(

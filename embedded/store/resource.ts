@@ -1,7 +1,7 @@
 /**
- * Rules of a kind: its defaults, its validation, how apply merges its fields, and what increases its generation.
- * Espalier's kinds take them from their definitions; those of Kubernetes' kinds are in `builtin.ts`, as far as Espalier
- * relies on them.
+ * The rules of a kind: its defaults, its validation, how apply merges its fields, and which changes increase its
+ * generation. The rules of Espalier's kinds are in their definitions. `builtin.ts` has the rules of Kubernetes' kinds
+ * that Espalier relies on.
  */
 import { type KindInfo, type KindName, kindInfo } from '../../cluster/kinds.ts'
 import type { CustomResourceDefinition } from '../../crds/definition.ts'
@@ -80,14 +80,14 @@ function customResource({ spec }: CustomResourceDefinition): Resource {
   }
 }
 
-/** The schema does not cover metadata fields. */
+/** Omits the metadata fields, which the schema does not cover. */
 const withoutMetadata = (root: SchemaNode): SchemaNode => {
   const metadata = root.properties.get('metadata')
   if (metadata === undefined) return root
   return { ...root, properties: new Map(root.properties).set('metadata', { ...metadata, preserveUnknown: true }) }
 }
 
-/** Rules see only the name of the metadata. */
+/** The object as CEL rules read it: of the metadata, only the name. */
 const forRules = (object: JsonObject): JsonObject => ({
   ...object,
   metadata: { name: objectIn(object, 'metadata').name ?? '' },

@@ -42,11 +42,11 @@ export type SchemaNode = {
   readonly default: JsonValue | undefined
   readonly listType: 'atomic' | 'set' | 'map'
   readonly listKeys: readonly string[]
-  /** A map that is owned completely by the manager that applies it. */
+  /** A map that belongs completely to the manager that applies it. */
   readonly atomicMap: boolean
   readonly rules: readonly CompiledRule[]
-  /** Whether this node or one below has a rule about `oldSelf`: then an unchanged value is checked, too. */
+  /** Whether this node or a node below it has a rule about `oldSelf`. Then unchanged values are checked too. */
   readonly hasTransitions: boolean
-  /** Whether this node or one below has a default. */
+  /** Whether this node or a node below it has a default. */
   readonly hasDefaults: boolean
 }

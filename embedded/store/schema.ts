@@ -1,7 +1,7 @@
 /**
  * A structural schema (Kubernetes documentation, "Specifying a structural schema"), converted once for validation,
- * defaults and apply. The store refuses to open with a keyword that it does not enforce, so that no rule of a
- * definition is silently ignored.
+ * defaults and apply. If a schema has a keyword that the store does not enforce, the store refuses to open. So the
+ * store never silently ignores a rule.
  */
 import type { CelRule } from '../../crds/kind.ts'
 import { compileRule } from './cel.ts'

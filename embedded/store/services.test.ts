@@ -1,4 +1,4 @@
-/** Services created by `kubectl apply` are checked by the same rules as those created by the API. */
+/** The same rules check services from `kubectl apply` and from the API. */
 import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Cluster } from '../../cluster/index.ts'
@@ -36,7 +36,7 @@ test('three services are accepted', async () => {
 })
 
 test.each<[string, object[], RegExp]>([
-  ['two of a type', [mcp, { ...mcp, serviceId: '11111111' }], /Duplicate value/],
+  ['two services of one type', [mcp, { ...mcp, serviceId: '11111111' }], /Duplicate value/],
   [
     'a configuration of another type',
     [{ ...mcp, rest: rest.rest }],
@@ -69,7 +69,7 @@ test.each<[string, object[], RegExp]>([
     [{ ...rag, rag: ragOf({ embeddingLlm: { ...llm, provider: 'anthropic' } }) }],
     /anthropic, which has no embeddings/,
   ],
-  ['two pipelines of a name', [{ ...rag, rag: ragOf({ pipelines: [pipeline, pipeline] }) }], /Duplicate value/],
+  ['two pipelines with one name', [{ ...rag, rag: ragOf({ pipelines: [pipeline, pipeline] }) }], /Duplicate value/],
 ])('%s is refused', async (_what, services, message) => {
   await expect(apply(...services)).rejects.toThrow(message)
 })

@@ -1,22 +1,22 @@
 /**
- * How apply merges the fields of a kind: which lists are maps or sets with an owner per item, and which values are
- * owned completely. By default objects have an owner per field and lists are owned completely (Kubernetes
- * documentation, "Server-Side Apply", merge strategy).
+ * How apply merges the fields of a kind: which lists are maps or sets with an owner per item, and which values have one
+ * owner. By default an object has an owner per field, and a list has one owner (Kubernetes documentation, "Server-Side
+ * Apply", merge strategy).
  */
 import { isList, isObject, type JsonList, type JsonObject, type JsonValue } from './json.ts'
 import type { SchemaNode } from './schema-node.ts'
 
 export type Shape =
-  /** A value that is owned completely. */
+  /** A value that has one owner as a whole. */
   | { readonly type: 'atomic' }
-  /** An object, with shapes for some of its fields and one for the others. */
+  /** An object: shapes for some of its fields, and one shape for all other fields. */
   | {
       readonly type: 'object'
       readonly fields: { readonly [field: string]: Shape }
       readonly others: Shape | undefined
     }
   | { readonly type: 'set' }
-  /** A list of objects told apart by the values of some fields; a missing key counts as its default. */
+  /** A list of objects, identified by the values of some fields. A missing key counts as its default. */
   | {
       readonly type: 'map'
       readonly keys: readonly string[]
@@ -33,7 +33,7 @@ export const fields = (known: { readonly [field: string]: Shape }, others?: Shap
 })
 export const listBy = (keys: readonly string[], item: Shape = plain, keyDefaults: JsonObject = {}): Shape => ({
   type: 'map',
-  // In the order of a path element.
+  // Sorted as in a path element.
   keys: keys.toSorted(),
   keyDefaults,
   item,
@@ -68,7 +68,7 @@ function keyDefaultsOf(node: SchemaNode): JsonObject {
 }
 
 /**
- * How a value is merged: by field, by item, or completely. A value that does not match its shape is merged completely.
+ * How a value is merged: by field, by item, or as a whole. A value that does not match its shape is merged as a whole.
  */
 export type Parts =
   | { readonly type: 'whole' }

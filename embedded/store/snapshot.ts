@@ -30,7 +30,7 @@ export async function writeSnapshot(
     await log.write(headerPayload(header))
     for (const chunk of chunks(objects)) {
       await log.write(batchPayload(chunk))
-      // The store serves requests while a snapshot is written.
+      // Pauses, because the store serves requests while it writes a snapshot.
       await breathe()
     }
     await log.append(endPayload(objects.length))

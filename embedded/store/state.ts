@@ -1,6 +1,6 @@
 /**
- * The current objects in memory, with the indexes for reads and garbage collection. It contains only committed objects,
- * and changes only in `put` and `remove`.
+ * The current objects in memory, with the indexes for reads and garbage collection. It contains only committed objects.
+ * Only `put` and `remove` change it.
  */
 import { type KindName, kindNames } from '../../cluster/kinds.ts'
 import type { JsonObject } from './json.ts'
@@ -11,7 +11,7 @@ type Bucket = { readonly byName: Map<string, JsonObject>; sorted: string[] | und
 
 export type State = {
   get(reference: ObjectReference): JsonObject | undefined
-  /** Objects of a kind, sorted by namespace and name; without a namespace, of all namespaces. */
+  /** Objects of a kind, sorted by namespace and name. Without `namespace`: the objects of all namespaces. */
   list(kind: KindName, namespace?: string): JsonObject[]
   /** Keys of the objects that name this uid as an owner. */
   dependents(ownerUid: string): ObjectReference[]

@@ -13,7 +13,7 @@ async function writeMany(cluster: Cluster, count: number): Promise<void> {
 }
 
 describe('watches', () => {
-  test('one that is too slow is closed, and others are not', async () => {
+  test('that are too slow are closed; the others continue', async () => {
     const { cluster } = await testStore({ historyCapacity: 10 })
     const { resourceVersion } = await cluster.list('ConfigMap')
     const { signal } = new AbortController()
@@ -36,7 +36,7 @@ describe('watches', () => {
     expect((await refusal(slow.next(), 'Expired')).message).toContain('too slow')
   })
 
-  test('a quiet kind keeps its versions while another is busy', async () => {
+  test('of a quiet kind keep their position while another kind has many changes', async () => {
     const { cluster } = await testStore({ historyCapacity: 10 })
     const { resourceVersion } = await cluster.list('Secret')
     await writeMany(cluster, 100)
@@ -47,7 +47,7 @@ describe('watches', () => {
     }
   })
 
-  test('a version from the future is Expired, one that is not a number is refused', async () => {
+  test('from a future version are Expired, and those from a version that is not a number are refused', async () => {
     const { cluster } = await testStore()
     const next = (resourceVersion: string) =>
       cluster.watch('Pod', { resourceVersion, signal: new AbortController().signal })[Symbol.asyncIterator]().next()
@@ -114,14 +114,14 @@ describe('objects', () => {
       spec: { ...smallest.Task('default', 'one').spec, request: { text: 'x'.repeat(bytes) } },
     })
     const { message } = await refusal(cluster.create('Task', task(1.5 * 2 ** 20)), 'Invalid')
-    expect(message).toMatch(/too large: \d+ bytes, where 1572864 are allowed/)
+    expect(message).toMatch(/too large: \d+ bytes; at most 1572864 are allowed/)
     await cluster.create('Task', task(1.4 * 2 ** 20))
   })
 
   test('must be JSON of the stated kind', async () => {
     const { cluster } = await testStore()
     const bad: [object, string][] = [
-      [{ ...configMap('one'), kind: 'Secret' }, 'is expected'],
+      [{ ...configMap('one'), kind: 'Secret' }, 'expected a v1, ConfigMap'],
       [{ ...configMap('one'), data: { a: () => 1 } }, 'JSON has no function'],
       [{ ...configMap('one'), data: { a: Number.NaN } }, 'data.a: NaN'],
       [

@@ -1,6 +1,6 @@
 /**
- * The store's operations on its state, without types for kinds: reads, writes decided by the pure functions of
- * `writes.ts`, and the store's own writes.
+ * The store's operations on its state, without types for kinds: reads, the store's own writes, and writes that the pure
+ * functions of `writes.ts` decide.
  */
 import { ClusterError } from '../../cluster/errors.ts'
 import type { Namespace } from '../../cluster/index.ts'
@@ -103,7 +103,7 @@ function requireNamespace(parts: Parts, resource: Resource, reference: ObjectRef
 }
 
 const present = (object: JsonObject | undefined): JsonObject => {
-  if (object === undefined) throw new ClusterError('Unavailable', 'the write came to nothing')
+  if (object === undefined) throw new ClusterError('Unavailable', 'the write stored no object')
   return object
 }
 
@@ -156,7 +156,7 @@ export async function create(parts: Parts, manager: string, kind: KindName, inpu
   let release = () => {}
   const decide = (current: JsonObject | undefined): Decision => {
     requireNamespace(parts, resource, reference)
-    // As on an API server, before checking whether the name is taken.
+    // As on an API server, the quota is checked before the name.
     parts.quotas.require(resource, reference, draft)
     if (current !== undefined) throw alreadyExists(resource, reference.name)
     const object = created(contextOf(parts, resource, manager), draft)
@@ -241,7 +241,7 @@ function deleted(
     throw conflict(resource, name, modified)
   }
   const startsDeletion = stored.deletionTimestamp === undefined
-  // The deletion of a pod or namespace keeps its first options; for other objects a later deletion may change them.
+  // The first deletion of a pod or namespace sets the options. For other objects, a later deletion may change them.
   if (!startsDeletion && (resource.kind === 'Namespace' || resource.kind === 'Pod')) return undefined
   const remaining = withPropagation(finalizers, propagation)
   // The collector removes a namespace once it is empty.
@@ -251,7 +251,7 @@ function deleted(
   return { object: startsDeletion ? withDeletionTimestamp(resource, object, parts.now()) : object, isDeleted: false }
 }
 
-/** The finalizers by which the collector knows the propagation policy. */
+/** The finalizers that tell the collector the propagation policy. */
 function withPropagation(finalizers: readonly string[], propagation: Propagation): string[] {
   const others = finalizers.filter(each => each !== orphanFinalizer && each !== foregroundFinalizer)
   if (propagation === 'Orphan') return [...others, orphanFinalizer]
@@ -260,7 +260,7 @@ function withPropagation(finalizers: readonly string[], propagation: Propagation
 
 /** The writes of the garbage collector. */
 export function collectorActions(parts: Parts): CollectorActions {
-  /** Replaces the metadata of the object with this uid; does nothing if the name has another object by now. */
+  /** Replaces the metadata of the object with this uid. Does nothing if another object now has the name. */
   async function change(
     reference: ObjectReference,
     uid: string | undefined,
@@ -335,6 +335,6 @@ function lastSeen(event: JsonObject): number {
   )
 }
 
-/** A new change notifier for every kind. */
+/** Creates a change notifier for every kind. */
 export const changeNotifiersFor = (make: () => ChangeNotifier): Map<KindName, ChangeNotifier> =>
   new Map(kindNames.map(kind => [kind, make()]))

@@ -41,7 +41,7 @@ describe('a value is refused', () => {
       ['x: Invalid value: "boolean": x in body must be of type integer,string: "boolean"'],
     ],
     [
-      'a value beside the enum',
+      'a value that the enum does not contain',
       { type: 'string', enum: ['16', '17'] },
       '15',
       ['x: Unsupported value: "15": supported values: "16", "17"'],
@@ -98,19 +98,19 @@ describe('a value is refused', () => {
       ['x.a: Invalid value: "integer": x.a in body must be of type string: "integer"'],
     ],
     [
-      'a twin in a set',
+      'a duplicate in a set',
       { type: 'array', 'x-kubernetes-list-type': 'set' },
       ['a', 'b', 'a'],
       ['x[2]: Duplicate value: "a"'],
     ],
     [
-      'a twin in a map list',
+      'a duplicate key in a map list',
       { type: 'array', 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['k'] },
       [{ k: 'a' }, { k: 'a', v: 1 }],
       ['x[1]: Duplicate value: {"k":"a"}'],
     ],
     [
-      'missing and wrong at once, without the rules that need both',
+      'a missing and a wrong field at once, without the rules that need both fields',
       {
         type: 'object',
         required: ['a', 'b'],

@@ -1,7 +1,7 @@
 /**
- * Checks a value against its structural schema, in the API server's words. A subtree that a write does not change is
- * not checked again, so that an object stored under older rules can still be written; only rules about the change
- * itself check it (Kubernetes documentation, "Validation ratcheting").
+ * Checks a value against its structural schema, in the API server's words. It does not check a subtree that a write
+ * leaves unchanged, so that an object stored under older rules can still be written. Only rules about the change itself
+ * check such a subtree (Kubernetes documentation, "Validation ratcheting").
  */
 import { runRules } from './cel.ts'
 import { equal, isList, isObject, type JsonList, type JsonObject, type JsonValue } from './json.ts'
@@ -74,7 +74,7 @@ function isDateTime(text: string): boolean {
 function checkText(node: SchemaNode, value: string, path: string): Problem[] {
   const { minLength, maxLength } = node.limits
   const problems: Problem[] = []
-  // Lengths count characters, not UTF-16 units; the cheap upper bound comes first.
+  // Lengths count characters, not UTF-16 units. The cheap upper bound is checked first.
   const length = minLength === undefined && value.length <= (maxLength ?? 0) ? 0 : [...value].length
   if (maxLength !== undefined && length > maxLength) problems.push(tooLong(path, maxLength))
   if (minLength !== undefined && length < minLength) {
@@ -133,7 +133,7 @@ function itemKey(node: SchemaNode, item: JsonValue): JsonValue {
   return Object.fromEntries(node.listKeys.flatMap(key => (item[key] === undefined ? [] : [[key, item[key]]])))
 }
 
-/** Finds the previous value of an item; only items of a map list have an identity. */
+/** Finds the previous value of an item. Only items of a map list have an identity. */
 function previousItems(node: SchemaNode, old: JsonValue | undefined): (item: JsonValue) => JsonValue | undefined {
   if (node.listType !== 'map' || !isList(old)) return () => undefined
   const byKey = new Map(old.map(item => [JSON.stringify(itemKey(node, item)), item]))

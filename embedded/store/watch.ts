@@ -1,5 +1,5 @@
 /**
- * Watches over the history of a kind. Each has only a cursor: a slow watch costs no memory, and is closed with
+ * Watches over the history of a kind. A watch has only a cursor, so a slow watch costs no memory. It is closed with
  * `Expired` once the history no longer contains its position.
  */
 import { ClusterError } from '../../cluster/errors.ts'
@@ -16,7 +16,7 @@ export type StoreEvent =
 /** Signals for watches: a change of their kind, the time for a bookmark, or the end of the store. */
 export type Signal = 'change' | 'bookmark' | 'close'
 export type ChangeNotifier = {
-  /** Calls back once, at the next signal; after `close`, at once. */
+  /** Calls `wake` once, at the next signal; after `close`, immediately. */
   once(wake: (signal: Signal) => void): void
   cancel(wake: (signal: Signal) => void): void
   notify(signal: Signal): void
@@ -100,7 +100,7 @@ function parseVersion(text: string): number {
 export const expired = (version: string, why: string): ClusterError =>
   new ClusterError('Expired', `too old resource version: ${version}: ${why}; list again`)
 
-/** How a watcher sees a change; undefined if it does not concern the watcher. */
+/** The event that a watcher receives for a change; undefined if the change does not concern the watcher. */
 function eventOf(source: WatchSource, change: Change): StoreEvent | undefined {
   const { object, previous, deleted, reference, version } = change
   if (source.namespace !== undefined && reference.namespace !== source.namespace) return undefined
@@ -108,7 +108,7 @@ function eventOf(source: WatchSource, change: Change): StoreEvent | undefined {
   const is = !deleted && selects(source, object)
   if (is) return { type: was ? 'MODIFIED' : 'ADDED', object }
   if (!was) return undefined
-  // An object that no longer matches is reported as deleted in its last matching state, with the version of the change.
+  // An object that no longer matches is reported as deleted: its last matching state, with the version of the change.
   const last = deleted ? object : freeze(withMetadata(previous, { resourceVersion: `${version}` }))
   return { type: 'DELETED', object: last }
 }

@@ -1,6 +1,7 @@
 /**
- * How a write changes an object: pure functions of the stored object, the request, its sender, and the time. None
- * changes the store; each refuses what the API server refuses. The resourceVersion is set at commit.
+ * How a write changes an object: pure functions of the stored object, the request, its sender, and the time. They do
+ * not change the store. Each function refuses the writes that the API server refuses. The commit sets the
+ * resourceVersion.
  */
 import { randomUUID } from 'node:crypto'
 import { ClusterError } from '../../cluster/errors.ts'
@@ -23,14 +24,14 @@ export type WriteContext = { readonly resource: Resource; readonly manager: stri
 /** Result of a write: the new object, or the last state of a deleted one. */
 export type Outcome = { readonly object: JsonObject; readonly isDeleted: boolean }
 
-/** A copy of a caller's object, of the right kind, with metadata of the right types. */
+/** Copies a caller's object. Checks its kind and the types of its metadata. */
 export function receive(resource: Resource, input: unknown): JsonObject {
   const object = copyJson(input)
   if (!isObject(object)) throw new ClusterError('BadRequest', 'the body must be an object')
   const { info, kind } = resource
   if (object.apiVersion !== info.apiVersion || object.kind !== kind) {
     const given = `${object.apiVersion}, ${object.kind}`
-    throw new ClusterError('BadRequest', `the object is a ${given}, where a ${info.apiVersion}, ${kind} is expected`)
+    throw new ClusterError('BadRequest', `the object is a ${given}; expected a ${info.apiVersion}, ${kind}`)
   }
   const metadata = objectIn(object, 'metadata')
   const present = Object.fromEntries(Object.entries(metadata).filter(([, value]) => value !== null))
@@ -41,7 +42,7 @@ export function receive(resource: Resource, input: unknown): JsonObject {
   return received
 }
 
-/** A new object: fields that only the server sets are overwritten. */
+/** A new object. Overwrites fields that only the server sets. */
 export function created(context: WriteContext, draft: JsonObject): JsonObject {
   if (metadataOf(draft).resourceVersion) {
     throw new ClusterError('BadRequest', 'resourceVersion should not be set on objects to be created')
@@ -69,7 +70,7 @@ function asNew({ resource, now }: WriteContext, draft: JsonObject): JsonObject {
 const withFinalizers = (given: string[] | undefined, requiredFinalizers: readonly string[]): string[] | undefined =>
   requiredFinalizers.length === 0 ? given : [...new Set([...(given ?? []), ...requiredFinalizers])]
 
-/** The object with everything but its status as it was sent. */
+/** The object as the client sent it, with its current status. */
 export function replaced(context: WriteContext, current: JsonObject, input: JsonObject): Outcome {
   const { resource } = context
   guard(resource, current, input, 'required')
@@ -86,7 +87,7 @@ export function replaced(context: WriteContext, current: JsonObject, input: Json
   return finish(resource, current, object, managedFields)
 }
 
-/** The object with its status as it was sent. */
+/** The current object with the status that the client sent. */
 export function withStatus(context: WriteContext, current: JsonObject, input: JsonObject): Outcome {
   const { resource } = context
   if (!resource.info.statusSubresource) throw notFound(resource, `${metadataOf(input).name}/status`)
@@ -97,7 +98,7 @@ export function withStatus(context: WriteContext, current: JsonObject, input: Js
   return finish(resource, current, object, afterUpdate(metadataOf(current).managedFields ?? [], writer, comparison))
 }
 
-/** Server-side apply with force on the stored object, or on none. */
+/** Server-side apply with force, on the stored object or for a new object. */
 export function applied(context: WriteContext, current: JsonObject | undefined, draft: JsonObject): Outcome {
   const { resource } = context
   if (metadataOf(draft).managedFields !== undefined) {
@@ -125,7 +126,7 @@ export function applied(context: WriteContext, current: JsonObject | undefined, 
   return finish(resource, current, accept(resource, next, current), managedFields)
 }
 
-/** The complete object from its ownable part. */
+/** The complete object, built from the part that field managers own. */
 function rebuild({ apiVersion, kind, metadata }: JsonObject, part: JsonObject): JsonObject {
   const { name, namespace } = objectIn({ metadata: metadata ?? {} }, 'metadata')
   const identity = { ...(name === undefined ? {} : { name }), ...(namespace === undefined ? {} : { namespace }) }
@@ -137,7 +138,7 @@ function rebuild({ apiVersion, kind, metadata }: JsonObject, part: JsonObject): 
   }
 }
 
-/** The object with a deletion timestamp, while finalizers delay its deletion. */
+/** The object with a deletion timestamp, for an object whose finalizers delay its deletion. */
 export function withDeletionTimestamp(resource: Resource, current: JsonObject, now: number): JsonObject {
   const { generation } = metadataOf(current)
   const object = withMetadata(current, {
@@ -168,7 +169,7 @@ const writerOf = ({ resource, manager, now }: WriteContext, operation: Writer['o
   time: timestamp(now),
 })
 
-/** Refuses a write that is based on another version, or on another object of the same name. */
+/** Refuses a write based on another version, or on another object with the same name. */
 function guard(resource: Resource, current: JsonObject, input: JsonObject, version: 'required' | 'optional'): void {
   const sent = metadataOf(input)
   const stored = metadataOf(current)
@@ -182,7 +183,7 @@ function guard(resource: Resource, current: JsonObject, input: JsonObject, versi
   }
 }
 
-/** An apply with a uid requires an existing object; one with only a version also creates it. */
+/** An apply with a uid requires an existing object. An apply with only a resourceVersion also creates the object. */
 function refuseUid(resource: Resource, draft: JsonObject): void {
   const { name, uid } = metadataOf(draft)
   if (uid) throw conflict(resource, name, otherUid(uid, undefined))
@@ -215,7 +216,7 @@ function finish(
   managedFields: ManagedFieldsEntry[],
 ): Outcome {
   const before = metadataOf(current)
-  // Entries are JSON; their type only has no index signature.
+  // The entries are JSON, but their type has no index signature.
   const sameOwners = equal(managedFields as unknown as JsonValue, before.managedFields as unknown as JsonValue)
   if (object === current && sameOwners) return { object: current, isDeleted: false }
   const generation = before.generation

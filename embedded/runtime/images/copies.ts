@@ -1,6 +1,6 @@
 /**
- * Copies of binaries and programs in the home directory, for users that cannot read the originals. A copy appears by
- * one rename, complete or not at all.
+ * Copies of binaries and programs in the home directory, for users that cannot read the originals. One rename publishes
+ * a copy, so it exists completely or not at all.
  */
 import { chmodSync, constants, mkdirSync, readdirSync, statSync } from 'node:fs'
 import { access, chmod, copyFile, mkdir, rename, rm } from 'node:fs/promises'
@@ -10,11 +10,11 @@ import { makeOwned, type Owner } from '../directories.ts'
 export type HomeCopies = {
   /** The directory of the copies. */
   directory: string
-  /** Returns the directory `name` of the copies. `fill` creates it if it is missing. */
+  /** Returns the directory `name` of the copies. If it is missing, calls `fill` to create it. */
   copyOnce(name: string, fill: (directory: string) => Promise<void>): Promise<string>
   /** The path of a copy of this process's Node. */
   node(): Promise<string>
-  /** Node's compile cache for workloads: compiling is most of the start time. */
+  /** Node's compile cache for workloads. Without a cache, compiling takes most of the start time. */
   compiled(): Promise<string>
 }
 
@@ -23,7 +23,7 @@ export function createHomeCopies({ home, owner }: { home: string; owner?: Owner 
 
   async function makeDirectory(): Promise<void> {
     mkdirSync(directory, { recursive: true, mode: 0o755 })
-    await chmod(directory, 0o755) // independent of the umask
+    await chmod(directory, 0o755) // sets the mode whatever the umask is
   }
 
   async function copyOnce(name: string, fill: (directory: string) => Promise<void>): Promise<string> {
@@ -70,7 +70,7 @@ export async function exists(path: string): Promise<boolean> {
   }
 }
 
-/** Makes a tree readable for every user, and executable where its owner can execute it. */
+/** Makes a tree readable for all users. A file becomes executable for all users if its owner can execute it. */
 function openToAll(directory: string): void {
   chmodSync(directory, 0o755)
   for (const entry of readdirSync(directory, { withFileTypes: true })) {

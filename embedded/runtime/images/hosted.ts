@@ -1,6 +1,6 @@
 /**
- * The instance agent runs inside the runtime's process: it is idle nearly all the time, and its own process would use
- * at least 20 MB of memory per database.
+ * Runs the instance agent inside the runtime's process. The agent is idle nearly all the time, and a separate process
+ * would use at least 20 MB of memory per database.
  */
 import { parseAgentArguments } from '../../../instance/agent/command.ts'
 import { startAgent } from '../../../instance/agent/index.ts'
@@ -8,8 +8,8 @@ import { logVariable } from '../../../instance/log/directory.ts'
 import type { HostedProgram } from './resolver.ts'
 
 /**
- * It does not forward logs: no component collects container output here, the log is already on disk, and a flood would
- * slow down the process that serves everything.
+ * The agent does not forward logs here. No component collects container output, the log is already on disk, and a flood
+ * would slow down the runtime's process, which serves everything.
  */
 const agent: HostedProgram = async (args, { log, environment, mayWrite }) => {
   const logDirectory = environment.get(logVariable)

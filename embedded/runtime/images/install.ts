@@ -1,6 +1,6 @@
 /**
  * Installs binaries: creates the symbolic links between libraries that the npm packages lack. If workloads run as
- * another user, copies the binaries, Node and the instance's programs to a place that this user can read.
+ * another user, it also copies the binaries, Node and the instance's programs to a place that this user can read.
  */
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -23,7 +23,7 @@ type Installer = {
   /** How an image runs `espalier instance ...`. */
   instanceCommand(): Promise<Pick<ResolvedImage, 'commands' | 'env'>>
   /**
-   * Copies the home directory's extensions into the binaries of the npm packages; running databases can use them at
+   * Copies the home directory's extensions into the binaries of the npm packages. Running databases can use them at
    * once.
    */
   addExtensions(major: string): Promise<void>
@@ -32,7 +32,7 @@ type Installer = {
 const instanceDirectory = fileURLToPath(new URL('../../../instance', import.meta.url))
 const arch = process.arch
 
-/** Calls a function once per argument, also for concurrent callers; again after a failure. */
+/** Calls a function once per argument, also for concurrent callers. After a failure, the next caller calls it again. */
 function once<T>(make: (key: string) => Promise<T>): (key: string) => Promise<T> {
   const made = new Map<string, Promise<T>>()
   return key => {
@@ -70,7 +70,10 @@ export function createInstaller({ home, owner, packagesFrom = import.meta.filena
     return join(directory, 'bin')
   }
 
-  /** Also to copies of earlier releases: a database that was not restarted since still runs from one. */
+  /**
+   * Also adds them to copies of earlier releases, because a database that has not restarted still runs from such a
+   * copy.
+   */
   async function addExtensions(major: string): Promise<void> {
     await installPackage(major)
     for (const name of (await exists(copies.directory)) ? readdirSync(copies.directory) : []) {
@@ -87,7 +90,7 @@ export function createInstaller({ home, owner, packagesFrom = import.meta.filena
   }
 
   async function installInstance(): Promise<Pick<ResolvedImage, 'commands' | 'env'>> {
-    // Compiled once, not at each start of a database: compiling is most of the command's time.
+    // Compiled once for all starts of databases: compiling takes most of the command's time.
     const env = { NODE_COMPILE_CACHE: await copies.compiled() }
     if (owner === undefined)
       return { commands: { espalier: [process.execPath, join(instanceDirectory, 'main.ts')] }, env }
@@ -110,7 +113,7 @@ export function createInstaller({ home, owner, packagesFrom = import.meta.filena
   return { packageBinaries: once(installPackage), instanceCommand: () => instance(''), addExtensions }
 }
 
-/** Creates the links that the package lists, each next to its target; an existing link is unchanged. */
+/** Creates the links that the package lists, each link next to its target. Does not change an existing link. */
 async function makeLinks(native: string): Promise<void> {
   const list: { source: string; target: string }[] = JSON.parse(
     await readFile(join(native, 'pg-symlinks.json'), 'utf8'),

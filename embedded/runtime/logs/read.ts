@@ -7,9 +7,9 @@ const blockBytes = 64 * 1024
 const newline = 0x0a
 
 type LogQuery = {
-  /** At most this many, the newest ones. */
+  /** The largest number of lines; the newest lines are returned. */
   tailLines?: number | undefined
-  /** RFC 3339; earlier lines are omitted. */
+  /** RFC 3339. Earlier lines are omitted. */
   sinceTime?: string | undefined
 }
 
@@ -35,7 +35,7 @@ async function* linesBackwards(file: FileHandle): AsyncGenerator<string> {
   if (unfinished.length > 0) yield unfinished.toString('utf8')
 }
 
-/** Oldest first, each `<RFC 3339 time> <line>`. A container without a log has no lines. */
+/** Returns the lines, oldest first, each `<RFC 3339 time> <line>`. A container without a log has no lines. */
 export async function readContainerLog(directory: string, container: string, query: LogQuery = {}): Promise<string[]> {
   const wanted = query.tailLines ?? Number.POSITIVE_INFINITY
   const since = query.sinceTime === undefined ? undefined : Date.parse(query.sinceTime)

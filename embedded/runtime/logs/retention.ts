@@ -1,4 +1,7 @@
-/** Log retention: as long as the pod; for pods of a StatefulSet, whose names are reused, as long as the set. */
+/**
+ * Keeps logs as long as their pod exists. Pods of a StatefulSet reuse their names, so their logs stay as long as the
+ * set.
+ */
 import { readdirSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -13,7 +16,7 @@ type RetentionOptions = {
   logger: Logger
 }
 
-/** Removes old logs now and from now on. Returns a function that stops this. */
+/** Removes old logs, now and after each change. Returns a function that stops this. */
 export function keepLogs({ layout, pods, statefulSets, logger }: RetentionOptions): () => void {
   const isNeeded = (namespace: string, pod: string): boolean => {
     const set = /^(.+)-\d+$/.exec(pod)?.[1]

@@ -1,19 +1,19 @@
 /**
- * Writes a container's output to one file of lines `<RFC 3339 time> <line>`, rotated when it is full. Memory use is
- * bounded: lines are written as they arrive, and output above the rate limit is dropped and counted. Then the reader of
- * the output pauses, so that a flood slows down only its own container. On a full disk, lines are lost without other
- * effects.
+ * Writes a container's output to one file of lines `<RFC 3339 time> <line>`. A full file is rotated. Memory use is
+ * bounded: lines are written as they arrive, and output above the rate limit is dropped and counted. After a drop, the
+ * reader of the output pauses, so that a flood slows down only its own container. On a full disk, lines are lost
+ * without other effects.
  */
 import { closeSync, fstatSync, mkdirSync, openSync, renameSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 
 type LogLimits = {
   fileBytes: number
-  /** The current file and its predecessors `.1`, `.2`, ... */
+  /** The number of files: the current file and its predecessors `.1`, `.2`, ... */
   files: number
   /** A longer line is split. */
   lineBytes: number
-  /** Output above this rate is dropped, after a burst of up to one file's size. */
+  /** Output above this rate is dropped. A burst may have up to one file's size. */
   bytesPerSecond: number
 }
 
@@ -25,13 +25,13 @@ export const defaultLogLimits: LogLimits = {
 }
 
 type LogStream = {
-  /** False: output was dropped; the caller pauses before it reads more. */
+  /** Returns false if output was dropped; then the caller pauses before it reads more. */
   push(chunk: Buffer): boolean
   end(): void
 }
 
 export type ContainerLog = {
-  /** Accepts output of one stream, in chunks of any size. */
+  /** Returns a writer for one stream, which accepts chunks of any size. */
   stream(): LogStream
   close(): void
 }
@@ -39,7 +39,7 @@ export type ContainerLog = {
 const newline = 0x0a
 export const logFile = (directory: string, container: string): string => join(directory, `${container}.log`)
 
-/** Opens the log of a container and continues an existing one. */
+/** Opens the log of a container, or continues the existing log. */
 export function openContainerLog(
   directory: string,
   container: string,
@@ -66,7 +66,7 @@ export function openContainerLog(
       try {
         renameSync(index === 1 ? path : `${path}.${index - 1}`, `${path}.${index}`)
       } catch {
-        // fewer files exist
+        // this file does not exist yet
       }
     }
   }

@@ -32,7 +32,7 @@ describe('claimAddresses', () => {
     await new Promise(resolve => server.close(resolve))
   })
 
-  test('the ends of networks are not used, and a released address is used again later', async () => {
+  test('the first and last addresses of a network are not used, and a released address is used again later', async () => {
     const pool = await claim(201)
     const all = new Set<string>()
     expect(() => {

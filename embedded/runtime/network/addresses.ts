@@ -1,7 +1,7 @@
 /**
- * An address for every pod. A runtime reserves one network 127.x.0.0/16 by a listening socket on a fixed address in it.
- * So two runtimes on one machine never share addresses, and the reservation ends with the process. Linux serves all of
- * 127.0.0.0/8 on the loopback device (RFC 1122 3.2.1.3) without configuration.
+ * An address for every pod. A runtime reserves one network 127.x.0.0/16 with a listening socket on a fixed address in
+ * it. So two runtimes on one machine never share addresses, and the reservation ends with the process. Linux serves all
+ * of 127.0.0.0/8 on the loopback device (RFC 1122 3.2.1.3) without configuration.
  */
 import { createServer, type Server } from 'node:net'
 import { errorCode, messageOf, RuntimeError } from '../errors.ts'
@@ -12,7 +12,7 @@ const claimPort = 41_137
 const firstNetwork = 1
 const lastNetwork = 254
 const addressesPerNetwork = 65_536
-/** 127.x.0.* is for the reservation; the last address is the network's broadcast. */
+/** 127.x.0.* is for the reservation. The last address is the network's broadcast address. */
 const firstAddress = 256
 
 export type AddressPool = {
@@ -44,8 +44,8 @@ function candidates(preferred: number | undefined): number[] {
 }
 
 /**
- * Reserves a network: `preferred` if it is free, so that addresses stay similar after a restart.
- * @throws RuntimeError `UnsupportedPlatform` if none can be bound
+ * Reserves a network. Prefers `preferred`, so that pods have similar addresses after a restart.
+ * @throws RuntimeError `UnsupportedPlatform` if no network can be reserved
  */
 export async function claimAddresses(preferred?: number): Promise<AddressPool> {
   if (process.platform !== 'linux') {
@@ -73,7 +73,7 @@ function poolOf(network: number, claim: Server): AddressPool {
   return {
     network,
     allocate() {
-      // Continues from the last address: a client may still use a released one.
+      // Continues after the last address, because a client may still use a released address.
       for (let tries = firstAddress; tries < addressesPerNetwork; tries += 1) {
         const candidate = next
         next = next + 1 >= addressesPerNetwork - 1 ? firstAddress : next + 1

@@ -1,18 +1,19 @@
 /**
- * Reports the endpoints of Services, like EndpointSlices in Kubernetes, to the gateway, whose thread cannot call the
- * runtime's resolver. A change is reported in the same event loop turn, before any client can read it from the cluster.
+ * Reports the endpoints of Services to the gateway, like EndpointSlices in Kubernetes. The gateway's thread cannot call
+ * the runtime's resolver. A change is reported in the same event loop turn, before any client can read it from the
+ * cluster.
  */
 import type { ObjectKey, Pod, Service } from '../../../cluster/index.ts'
 import { keyText, parseKey } from '../../../cluster/informer/index.ts'
 import { type Address, addressesOf, namespaceIndex, type ServicesOptions, selects } from './services.ts'
 
-/** All addresses of a Service by port; no ports if the Service is deleted. */
+/** All addresses of a Service, by port. No ports if the Service is deleted. */
 export type Endpoints = { namespace: string; service: string; ports: { port: number; addresses: Address[] }[] }
 
 export type EndpointsFeed = {
-  /** A pod's readiness or address may have changed. */
+  /** Notifies that a pod's readiness or address may have changed. */
   touch(pod: ObjectKey): void
-  /** Reports all Services now, and later those whose endpoints change. */
+  /** Reports all Services now, and later each Service whose endpoints change. */
   follow(report: (changes: Endpoints[]) => void): void
 }
 

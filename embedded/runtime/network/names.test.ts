@@ -11,7 +11,7 @@ const endpoints = (namespace: string, service: string, host?: string, port = 543
   ports: host === undefined ? [] : [{ port, addresses: [{ host, port }] }],
 })
 
-/** A write replaces the file, so a new inode shows a write. */
+/** Each write replaces the file, so a new inode shows that a write happened. */
 test('the file has the namespaces whose pods read it, and is written only when their names change', async () => {
   const path = join(temporaryDirectory(), 'names')
   const file = createNamesFile(path, error => expect.unreachable(String(error)))
@@ -24,7 +24,7 @@ test('the file has the namespaces whose pods read it, and is written only when t
 
   for (let round = 0; round < 20; round++) {
     file.put([endpoints('other', 'db-2', `127.9.2.${round}`)])
-    // A change of port is not a change of name.
+    // A changed port does not change a name.
     file.put([endpoints('tenant', 'db-1', '127.9.1.1', 5433 + round)])
   }
   await new Promise(resolve => setTimeout(resolve, 150))

@@ -1,6 +1,6 @@
 /**
  * Maintains a file with the names of Services, in the format of /etc/hosts: `<address> <service>.<namespace>.svc`, one
- * line per serving address. Pods of the embedded installation have no cluster DNS; their servers read this file
+ * line per serving address. Pods of the embedded installation have no cluster DNS, so their servers read this file
  * (images/service-names.mjs). It contains the namespaces of such servers, and is written only when their names change.
  */
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
@@ -11,18 +11,18 @@ import type { Informer } from '../../../cluster/informer/index.ts'
 import { servicesImage } from '../images/services.ts'
 import type { Endpoints, EndpointsFeed } from './endpoints.ts'
 
-/** Delay between a change and its write, and minimum interval between two writes. */
+/** The delay between a change and its write, and the minimum interval between two writes. */
 const delays = { changeMs: 10, betweenMs: 100 }
 
 type NamesFile = {
   put(changes: Endpoints[]): void
-  /** A pod of this namespace reads the file. */
+  /** Adds a namespace whose pods read the file. */
   use(namespace: string): void
 }
 
 /**
- * `onFailure`: the file could not be written; the next change retries. Its directory is created once, so that a write
- * after the deletion of the home directory does not create it again.
+ * `onFailure` is called if the file could not be written; the next change retries. The directory is created only once.
+ * If the home directory is deleted, a later write must not create it again.
  */
 export function createNamesFile(path: string, onFailure: (error: unknown) => void): NamesFile {
   mkdirSync(dirname(path), { recursive: true, mode: 0o755 })
@@ -70,7 +70,7 @@ export function createNamesFile(path: string, onFailure: (error: unknown) => voi
   }
 }
 
-/** Updates the file as long as the runtime reports. A server starts more slowly than the file is written. */
+/** Updates the file after each report of the runtime. Starting a server takes longer than writing the file. */
 export function keepNames(
   path: string,
   { feed, pods, logger }: { feed: EndpointsFeed; pods: Informer<'Pod'>; logger: Logger },

@@ -5,7 +5,7 @@ import { createEndpointTable } from '../../gateway/endpoint-table.ts'
 import { namespace, openTestCluster, pod, ready, script, until, untilPod } from '../testing/runtime.ts'
 
 test.each(['as the runtime resolves it', 'as the runtime reports it'])(
-  'a Service resolves to its ready pods, or to all running ones if it says so, one after another, by name or number of the port, and to nothing else, %s',
+  '%s: a Service resolves to its ready pods (or to all running pods if configured), in turn, by name or number of the port',
   async how => {
     const { cluster, runtime } = await openTestCluster()
     const table = createEndpointTable()

@@ -1,4 +1,4 @@
-/** Resolves a Service to its pods: by label selector, and only ready pods by default. */
+/** Resolves a Service to its pods: by label selector; by default, only to ready pods. */
 import type { Pod, Service } from '../../../cluster/index.ts'
 import type { Informer } from '../../../cluster/informer/index.ts'
 import { portNumber } from '../pods/probes.ts'
@@ -13,13 +13,13 @@ export type ServicesOptions = {
   services: Informer<'Service'>
   pods: Informer<'Pod'>
   readyAddress(pod: Pod): string | undefined
-  /** For a running pod, ready or not. */
+  /** The address of a running pod, ready or not. */
   address(pod: Pod): string | undefined
 }
 
 export const selects = (service: Service, pod: Pod): boolean => {
   const selector = Object.entries(service.spec?.selector ?? {})
-  // Kubernetes: a Service without a selector selects nothing.
+  // As in Kubernetes, a Service without a selector selects no pods.
   return selector.length > 0 && selector.every(([label, value]) => pod.metadata.labels?.[label] === value)
 }
 

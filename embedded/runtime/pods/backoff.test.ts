@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { defaultBackoff, nextWait } from './backoff.ts'
 
-test('immediately, then ten seconds, doubling to five minutes, and reset after a long run', () => {
+test('the first restart is immediate, then the delay doubles from ten seconds to five minutes; a long run resets it', () => {
   let state = { waits: 0 }
   const waits = [0, 0, 0, 0, 0, 0, 0, 0, 599_999, 600_000, 0].map(ranMs => {
     const next = nextWait(state, ranMs, defaultBackoff)

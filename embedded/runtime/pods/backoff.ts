@@ -1,7 +1,7 @@
 /** The delay before a container restarts. Pure. */
 
 export type BackoffLimits = {
-  /** The first delay; each further one is twice as long. */
+  /** The first delay. Each further delay is twice as long. */
   initialMs: number
   maximumMs: number
   /** After a run of this length the delay is reset. */
@@ -10,14 +10,15 @@ export type BackoffLimits = {
 
 export const defaultBackoff: BackoffLimits = { initialMs: 10_000, maximumMs: 300_000, resetAfterMs: 600_000 }
 
-/** More doublings would overflow a number; the maximum is reached long before. */
+/** More doublings would overflow a number. The maximum delay is reached long before. */
 const mostDoublings = 30
 
-/** The number of delays so far: none for a container that has not ended yet. */
+/** The number of delays so far. Zero for a container that has not ended yet. */
 type BackoffState = { waits: number }
 
 /**
- * After a run of `ranMs`: the first restart is immediate, the next after `initialMs`, then doubling up to the maximum.
+ * The delay after a run of `ranMs`. The first restart is immediate, the next waits `initialMs`, and each later delay
+ * doubles up to the maximum.
  */
 export function nextWait(
   state: BackoffState,

@@ -1,6 +1,6 @@
 /**
- * Runs one container through all its starts: prepare, launch, probe, wait for its end, clean up, and repeat as the
- * pod's policy says, with growing delays. It owns the container's view and calls `changed` after each change.
+ * Runs one container through all its starts: prepare, launch, probe, wait for its end, clean up, and repeat with
+ * growing delays as the pod's policy says. It owns the container's view and calls `changed` after each change.
  */
 import type { Logger } from 'pino'
 import type { Owner } from '../directories.ts'
@@ -20,10 +20,10 @@ import type { SharedProbes } from './shared-probe.ts'
 import { forgetTerminationMessage, terminationMessage } from './termination.ts'
 import type { ContainerView, Terminated } from './view.ts'
 
-/** Everything that a start needs, computed again for each start. */
+/** All inputs of a start, computed again for each start. */
 export type Preparation = {
   command: [string, ...string[]]
-  /** It needs no process: this runs in the runtime's process. */
+  /** The program runs inside the runtime's process, without a separate process. */
   hosted?: { start: HostedProgram; args: string[] }
   environment: ReadonlyMap<string, string>
   workingDirectory: string
@@ -36,16 +36,16 @@ export type ContainerOptions = {
   view: ContainerView
   changed: () => void
   podIp: string
-  /** @throws RuntimeError if something that it needs is missing */
+  /** @throws RuntimeError if an object that the container needs is missing */
   prepare(): Promise<Preparation>
-  /** Resolves when preparing again may succeed. */
+  /** Resolves when a new attempt to prepare may succeed. */
   nextWake(): Promise<void>
   shouldRestart(exitCode: number): boolean
   graceMs(): number
-  /** Volumes it may write to, with the directories of those that no other pod uses. */
+  /** Volumes that the container may write to, with the directories of those that no other pod uses. */
   volumes: string[]
   exclusiveDirectories: string[]
-  /** `NAME=value` in the environment of all its processes. */
+  /** `NAME=value`, which the environment of all its processes contains. */
   marker: string
   terminationFile: string
   log: ContainerLog
@@ -67,7 +67,7 @@ const waitingReasons: Partial<Record<RuntimeErrorReason, string>> = {
   ReferenceMissing: 'CreateContainerConfigError',
   Unsupported: 'CreateContainerConfigError',
 }
-/** How often, and how long each time, output is awaited after the container's last process has ended. */
+/** How often, and for how long each time, the container waits for output after its last process has ended. */
 const drainRounds = 10
 const drainMs = 50
 
@@ -131,7 +131,7 @@ async function runOnce(
   forgetTerminationMessage(options.terminationFile)
   const launched = await use.start(volumes, () => launch(launchOptions(options, preparation, streams)))
   const startedAt = now()
-  // A container that failed to start has no process; its end is reported at once.
+  // A container that failed to start has no process, so its end is reported at once.
   if (launched.pid > 0) {
     view.state = { kind: 'running', startedAt }
     changed()
@@ -156,7 +156,10 @@ async function runOnce(
   return terminatedOf(options, exit, startedAt, await terminationMessage(options, exit))
 }
 
-/** Many short waits instead of a long one: if this process was delayed, arrived output is read between them. */
+/**
+ * Many short waits instead of one long wait. If this process was delayed, it reads the output that arrived between two
+ * waits.
+ */
 async function lastOutput({ drained }: Launched): Promise<void> {
   const over = new AbortController()
   void drained.then(() => over.abort())
@@ -181,7 +184,7 @@ const launchOptions = (
 })
 
 async function endGently(options: ContainerOptions, launched: Launched): Promise<void> {
-  await options.use.whenReleased(options.volumes) // a signal now would wake a process that a snapshot has stopped
+  await options.use.whenReleased(options.volumes) // a signal during a snapshot would continue the stopped process
   if (launched.pid === 0) return
   try {
     await endTrees([launched], options.graceMs())
@@ -191,8 +194,8 @@ async function endGently(options: ContainerOptions, launched: Launched): Promise
 }
 
 /**
- * Kills processes that outlived the container's main process, but none of other containers on the same volumes. Returns
- * only when they have ended: until then the volumes are in use.
+ * Kills processes that outlived the container's main process, but not those of other containers on the same volumes.
+ * Returns only when they have ended, because they use the volumes until then.
  */
 async function endOrphans(options: ContainerOptions, launched: Launched): Promise<void> {
   if (launched.pid === 0) return
@@ -208,7 +211,7 @@ async function endOrphans(options: ContainerOptions, launched: Launched): Promis
     } catch (error) {
       options.logger.error(
         { err: error, container: options.container.name },
-        'processes that a container left do not end',
+        'processes that outlived their container do not end',
       )
     }
   }

@@ -102,7 +102,7 @@ describe('environmentOf', () => {
     ['Secret "absent" not found', { envFrom: [{ secretRef: { name: 'absent' } }] }],
     ['Secret "s" has no key "x"', { env: [{ name: 'A', valueFrom: { secretKeyRef: { name: 's', key: 'x' } } }] }],
     ['fieldRef "spec.x" is not', { env: [{ name: 'A', valueFrom: { fieldRef: { fieldPath: 'spec.x' } } }] }],
-    ['env valueFrom takes', { env: [{ name: 'A', valueFrom: { resourceFieldRef: { resource: 'limits.cpu' } } }] }],
+    ['env valueFrom must be', { env: [{ name: 'A', valueFrom: { resourceFieldRef: { resource: 'limits.cpu' } } }] }],
     ['cannot be passed', { env: [{ name: 'A', value: 'a\0b' }] }],
   ])('refuses: %s', (message, container) => {
     expect(() => environment(container)).toThrow(message)

@@ -1,6 +1,6 @@
 /**
- * The environment of a container: exactly what its spec and image set and a few fixed names; nothing of the runtime's
- * own environment, which may contain secrets. Pure.
+ * The environment of a container: the variables of its spec and image, and a few fixed names. It contains nothing from
+ * the runtime's own environment, which may contain secrets. Pure.
  */
 import type { Pod } from '../../../cluster/index.ts'
 import { RuntimeError } from '../errors.ts'
@@ -48,7 +48,7 @@ export type EnvironmentInput = {
   podIp: string
   references: References
   image: { path: string[]; env?: Record<string, string> }
-  /** Translates mount paths to directories; applied to values of the spec, never to a value from a Secret. */
+  /** Translates mount paths to directories. Applied to values of the spec, never to a value from a Secret. */
   translate: (text: string) => string
   /** HOME and TMPDIR: a directory of this pod. */
   home: string
@@ -92,6 +92,6 @@ export function environmentOf(input: EnvironmentInput): Map<string, string> {
     if (from.fieldRef) return fieldOf(pod, podIp, from.fieldRef.fieldPath)
     if (from.secretKeyRef) return valueAt(references, 'secret', from.secretKeyRef)?.toString('utf8')
     if (from.configMapKeyRef) return valueAt(references, 'configMap', from.configMapKeyRef)?.toString('utf8')
-    throw new RuntimeError('Unsupported', 'env valueFrom takes fieldRef, secretKeyRef or configMapKeyRef here')
+    throw new RuntimeError('Unsupported', 'env valueFrom must be fieldRef, secretKeyRef or configMapKeyRef here')
   }
 }

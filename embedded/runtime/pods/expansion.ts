@@ -1,13 +1,13 @@
 /**
- * Translates a container's command, arguments and environment for this machine: expands $(NAME) references, like the
- * kubelet, and replaces mount paths by directories, since there are no mount namespaces.
+ * Translates a container's command, arguments and environment for this machine. It expands $(NAME) references, as the
+ * kubelet does. It replaces mount paths with directories, since there are no mount namespaces.
  */
 
 const reference = /\$\$|\$\(([^()$\s]+)\)/g
 
 /**
- * Expands `$(NAME)`. `$$` becomes `$`, so `$$(NAME)` becomes the literal `$(NAME)`; an unknown name is unchanged
- * (Kubernetes API, Container.command).
+ * Expands `$(NAME)`. `$$` becomes `$`, so `$$(NAME)` becomes the literal `$(NAME)`. A reference to an unknown name
+ * stays unchanged (Kubernetes API, Container.command).
  */
 export function expandReferences(text: string, values: ReadonlyMap<string, string>): string {
   return text.replace(reference, (match, name: string | undefined) =>
@@ -22,9 +22,9 @@ const escapePattern = (text: string): string => text.replaceAll(/[.*+?^${}()|[\]
 const withoutTrailingSlash = (path: string): string => (path.length > 1 ? path.replace(/\/+$/, '') : path)
 
 /**
- * Returns a function that replaces each mount path, as a complete path or as the beginning of one, by its directory.
- * The longest mount path wins; replaced text is not searched again. A path begins at the start of the text or after
- * white space, a quote, or one of `= : , ; (`.
+ * Returns a function that replaces each mount path, as a complete path or as the beginning of a path, with its
+ * directory. The longest mount path has precedence. Replaced text is not searched again. A path begins at the start of
+ * the text, or after white space, a quote, or one of `= : , ; (`.
  */
 export function pathTranslator(mappings: PathMapping[]): (text: string) => string {
   const directories = new Map(mappings.map(({ mountPath, directory }) => [withoutTrailingSlash(mountPath), directory]))

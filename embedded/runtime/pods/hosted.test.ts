@@ -1,4 +1,4 @@
-/** Containers that run in the runtime's process, next to ordinary ones. */
+/** Containers that run in the runtime's process, next to containers with their own process. */
 import { expect, test } from 'vitest'
 import type { HostedContext, HostedProgram } from '../images/resolver.ts'
 import type { ImageResolver } from '../index.ts'
@@ -20,7 +20,7 @@ import { initialView } from './view.ts'
 
 const quick = { initialMs: 10, maximumMs: 20, resetAfterMs: 60_000 }
 
-/** An image with one hosted program; `starts`: the behaviour of each start. */
+/** An image with one hosted program. `starts` sets the behaviour of each start. */
 function hosting(...starts: ('runs' | 'fails' | 'ends')[]) {
   const seen: (Omit<HostedContext, 'log'> & { args: readonly string[]; isOver: boolean })[] = []
   const images: ImageResolver = async (image, volumes) => ({
@@ -59,7 +59,7 @@ const watch = {
 }
 const volumes = [{ name: 'state', emptyDir: {} }]
 
-test('one runs with its arguments next to a process, has a log, and ends with the pod', async () => {
+test('a hosted program runs with its arguments next to a process, has a log, and ends with the pod', async () => {
   const { images, seen } = hosting()
   const { cluster, runtime } = await openTestCluster({ images })
   await cluster.create('Pod', pod('p', { volumes, containers: [script(staying), watch] }))
@@ -75,7 +75,7 @@ test('one runs with its arguments next to a process, has a log, and ends with th
   expect(seen.map(({ isOver }) => isOver)).toEqual([true])
 })
 
-test("one may write to its pod's volumes except while an image of them is taken", async () => {
+test("a hosted program may write to its pod's volumes except while an image of them is taken", async () => {
   const use = createVolumeUse()
   const view = initialView('watch', 'node', undefined)
   const received = Promise.withResolvers<HostedContext['mayWrite']>()
@@ -97,7 +97,7 @@ test("one may write to its pod's volumes except while an image of them is taken"
   expect(await run).toMatchObject({ exitCode: 0 })
 })
 
-test('one that cannot start, or ends, is restarted, and the process next to it continues', async () => {
+test('a hosted program that cannot start, or ends, is restarted; the process next to it continues', async () => {
   const { images, seen } = hosting('fails', 'ends', 'runs')
   const { cluster } = await openTestCluster({ images, backoff: quick })
   await cluster.create('Pod', pod('p', { volumes, containers: [script(staying), watch] }))

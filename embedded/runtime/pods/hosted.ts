@@ -1,7 +1,7 @@
 /**
- * One start of a container without a process. It is ready while it runs. Probes are skipped: they check whether a
- * process runs, and this one runs in the runtime's own process. It writes to a data volume only while no image of it is
- * taken, so that no snapshot waits for it.
+ * One start of a container without a process. The container is ready while its program runs. Probes are skipped: they
+ * check whether a process runs, and this program runs in the runtime's own process. The program writes to a data volume
+ * only while no image of the volume is taken, so that no snapshot waits for it.
  */
 import { messageOf } from '../errors.ts'
 import type { HostedContext, HostedProgram } from '../images/resolver.ts'
@@ -20,7 +20,7 @@ type HostedOptions = {
   volumes: string[]
 }
 
-/** Exit code for a program that cannot be started, as for a process. */
+/** The exit code for a program that cannot be started, as for a process. */
 const cannotStart = 128
 
 export async function runHosted(

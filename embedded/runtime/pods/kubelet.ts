@@ -1,6 +1,6 @@
 /**
- * Runs the cluster's pods as processes of this machine and writes their status. One pass per pod compares the pod with its
- * run and takes the next step. A step that takes long runs in the background and enqueues the pod when it has ended.
+ * Runs the cluster's pods as processes of this machine and writes their status. One pass per pod compares the pod with
+ * its run and takes the next step. A long step runs in the background and enqueues the pod when it has ended.
  */
 import type { Logger } from 'pino'
 import type { Cluster, ObjectKey, Pod } from '../../../cluster/index.ts'
@@ -24,8 +24,8 @@ type KubeletOptions = {
 
 export type Kubelet = {
   /**
-   * Resolves when every pod that existed at the start has had one pass. From then on, no pod has the status that an
-   * earlier process wrote, such as ready.
+   * Resolves when every pod that existed at the start has had one pass. From then on, no pod has an outdated status
+   * from an earlier process, such as ready.
    */
   started: Promise<void>
   /** Returns the pod's address if the pod is ready now. */
@@ -34,15 +34,15 @@ export type Kubelet = {
   address(pod: Pod): string | undefined
   /** Retries pods of this namespace that may wait for a volume; without a namespace, all pods. */
   wake(namespace?: string): void
-  /** Updates the files of pods that name a Secret or ConfigMap that has changed. */
+  /** Updates the files of pods that use this Secret or ConfigMap, after it has changed. */
   refresh(namespace: string, reference: string): void
-  /** Stops all pods, those of StatefulSets last. Their objects stay for the next start. */
+  /** Stops all pods; the pods of StatefulSets stop last. Their objects stay for the next start. */
   stop(): Promise<void>
 }
 
 type Entry = { run: PodRun; ending: boolean }
 
-/** Concurrent passes; a pass never waits for a process. */
+/** The number of concurrent passes. A pass never waits for a process. */
 const workers = 16
 
 export function startKubelet(options: KubeletOptions): Kubelet {
@@ -59,7 +59,7 @@ class ProcessKubelet implements Kubelet {
   readonly #writer: PodWriter
   readonly #controller: Controller
   readonly #unsubscribe: () => void
-  /** By pod name: a new pod with the name of an earlier one waits until the earlier pod has ended. */
+  /** Runs by pod name. A new pod with the name of an earlier pod waits until the earlier pod has ended. */
   readonly #runs = new Map<string, Entry>()
   /** Names of pods that cannot be scheduled. */
   readonly #unscheduled = new Set<string>()
@@ -148,8 +148,8 @@ class ProcessKubelet implements Kubelet {
   }
 
   async #begin(pod: Pod, text: string): Promise<void> {
-    // An earlier pod of the same name must have ended first; its end enqueues this pod.
-    // A pod with scheduling gates is scheduled only after a client removes them.
+    // An earlier pod of the same name must end first. Its end enqueues this pod.
+    // A pod with scheduling gates is scheduled only after a client removes the gates.
     const isGated = (pod.spec?.schedulingGates ?? []).length > 0
     if (this.#stopping || this.#runs.has(text) || isFinished(pod) || isGated) return
     const obstacle = pod.spec?.nodeName === undefined ? this.#obstacleTo(pod) : undefined
@@ -164,8 +164,8 @@ class ProcessKubelet implements Kubelet {
   }
 
   /**
-   * Returns why a pod cannot be scheduled. An unscheduled pod does not use its claims, so a claim that is being deleted is
-   * deleted even if a new pod names it.
+   * Returns why a pod cannot be scheduled. An unscheduled pod does not use its claims. So a claim that is being deleted
+   * is deleted even if a new pod names it.
    */
   #obstacleTo({ metadata, spec }: Pod): string | undefined {
     for (const { persistentVolumeClaim } of spec?.volumes ?? []) {
@@ -221,7 +221,7 @@ class ProcessKubelet implements Kubelet {
   }
 }
 
-/** Resolves `started` when `seen` was called with each of these names. */
+/** Resolves `started` when `seen` was called with all of these names. */
 function untilAllSeen(names: string[]): { started: Promise<void>; seen: (name: string) => void } {
   const { promise, resolve } = Promise.withResolvers<void>()
   const unseen = new Set(names)

@@ -1,6 +1,6 @@
 /**
- * The volumes of a pod as directories of this machine. Claims are in use as long as the pod lives; the files of Secrets
- * and ConfigMaps follow their objects.
+ * The volumes of a pod as directories of this machine. Its claims are in use as long as the pod exists. The files of
+ * Secrets and ConfigMaps follow their objects.
  */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,14 +14,14 @@ import type { PathMapping } from './expansion.ts'
 import { filesOf, isProjected, type ProjectedFiles, type Volume } from './projection.ts'
 import type { References } from './references.ts'
 
-/** A bound claim, or why it cannot be used. */
+/** A bound claim, or the reason why it cannot be used. */
 export type ClaimVolume =
   | {
       bound: true
       /** The volume's handle. */
       volume: string
       directory: string
-      /** ReadWriteOncePod: one pod at a time. */
+      /** True for ReadWriteOncePod: only one pod at a time may use the volume. */
       alone: boolean
     }
   | { bound: false; message: string; isTerminating?: boolean }
@@ -36,11 +36,11 @@ type MountOptions = {
 }
 
 export type Mounts = {
-  /** By the volume's name in the pod. */
+  /** Directories by the volume's name in the pod. */
   directories: ReadonlyMap<string, string>
   /** Handles of the claims' volumes. */
   claims: string[]
-  /** Roots of all claims, and of those that no other pod may use meanwhile. */
+  /** Roots of all claims, and of the claims that no other pod may use meanwhile. */
   claimDirectories: string[]
   exclusiveDirectories: string[]
   /** Updates the files of Secrets and ConfigMaps. @throws RuntimeError if one is missing now */
@@ -49,7 +49,7 @@ export type Mounts = {
 
 const uidOf = (pod: Pod): string => pod.metadata.uid ?? ''
 
-/** @throws RuntimeError `ReferenceMissing` while something is missing, `Unsupported` */
+/** @throws RuntimeError `ReferenceMissing` while a referenced object is missing, `Unsupported` */
 export function mountVolumes(options: MountOptions): Mounts {
   const { pod, layout, use } = options
   const volumes = pod.spec?.volumes ?? []
@@ -65,7 +65,7 @@ export function mountVolumes(options: MountOptions): Mounts {
     const before = written.get(volume.name)
     if (before !== undefined && sameFiles(before, files)) return
     const directory = join(root, volume.name)
-    if (before === undefined) rmSync(directory, { recursive: true, force: true }) // possible leftovers of a crash
+    if (before === undefined) rmSync(directory, { recursive: true, force: true }) // a crash may have left files
     writeAtomically(directory, files, layout.owner)
     written.set(volume.name, files)
   }

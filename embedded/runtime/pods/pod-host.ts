@@ -1,4 +1,4 @@
-/** What the runtime provides to all pods, and the paths of a pod's files. */
+/** The parts of the runtime that all pods use, and the paths of a pod's files. */
 import { join } from 'node:path'
 import type { Logger } from 'pino'
 import type { Pod } from '../../../cluster/index.ts'
@@ -20,7 +20,7 @@ export type PodHost = {
   use: VolumeUse
   referencesIn(namespace: string): References
   findClaim(namespace: string, name: string): ClaimVolume
-  /** Identifies the processes of this runtime. */
+  /** The id that identifies the processes of this runtime. */
   runtimeId: string
   warn(pod: Pod, reason: string, message: string): void
   backoff: BackoffLimits
@@ -36,7 +36,7 @@ export const containerMarker = 'ESPALIER_RUNTIME_CONTAINER'
 export const containerId = (host: PodHost, podUid: string, container: Container): string =>
   `${host.runtimeId}/${podUid}/${container.name}`
 
-/** The only directory besides its volumes that a pod's containers may write to: HOME, TMPDIR, working directory. */
+/** The pod's home: HOME, TMPDIR and working directory. Besides its volumes, a pod's containers may write only here. */
 export const homeOf = (layout: Layout, uid: string): string => join(layout.pod(uid), 'home')
 export const terminationFile = (layout: Layout, uid: string, container: Container): string =>
   join(homeOf(layout, uid), `.termination-${container.name}`)

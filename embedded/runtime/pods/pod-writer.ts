@@ -1,4 +1,4 @@
-/** Writes what the kubelet changes in pods: node, finalizer and status, each result through to the cache. */
+/** Writes the kubelet's changes of pods: node, finalizer and status. Writes each result through to the cache. */
 import { isDeepStrictEqual } from 'node:util'
 import { type Cluster, isClusterError, type ObjectKey, type Pod } from '../../../cluster/index.ts'
 import type { Informer } from '../../../cluster/informer/index.ts'
@@ -23,7 +23,7 @@ export class PodWriter {
     this.#options = options
   }
 
-  /** Assigns a pod to this node, with a finalizer that keeps its object until its processes have ended. */
+  /** Assigns a pod to this node. Adds a finalizer that keeps its object until its processes have ended. */
   async admit(pod: Pod): Promise<Pod> {
     const { cluster, pods, nodeName } = this.#options
     const { finalizers = [] } = pod.metadata
@@ -69,7 +69,10 @@ export class PodWriter {
     }
   }
 
-  /** Accepts that the pod is gone. After a conflict, reads the pod and enqueues it at once. Throws every other error. */
+  /**
+   * Ignores that the pod does not exist. After a conflict, reads the pod and enqueues it at once. Throws all other
+   * errors.
+   */
   async #afterFailure(error: unknown, pod: Pod): Promise<void> {
     if (isClusterError(error, 'NotFound')) return
     if (!isClusterError(error, 'Conflict')) throw error

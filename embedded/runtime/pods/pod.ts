@@ -1,6 +1,7 @@
 /**
- * Runs one pod on this machine: allocates its address, mounts its volumes, runs its init containers one after the other and
- * its containers concurrently, and cleans up at the end. It updates the pod's view; kubelet.ts writes it to the cluster.
+ * Runs one pod on this machine. It allocates an address, mounts the volumes, runs the init containers one after another
+ * and the containers concurrently, and cleans up at the end. It updates the pod's view; kubelet.ts writes the view to
+ * the cluster.
  */
 import { rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -22,13 +23,13 @@ export type PodRun = {
   readonly view: PodView
   /** The Secrets and ConfigMaps that the pod names, by `referenceName`. */
   readonly references: ReadonlySet<string>
-  /** Retries what the pod waits for. */
+  /** Retries the step that the pod waits for. */
   wake(): void
   /** Updates the pod's files after a Secret or ConfigMap that it names has changed. */
   refresh(): void
   /**
-   * Stops the pod with the grace period of its spec (a `Cluster` cannot request another). Resolves when all its processes
-   * have ended and its volumes are released.
+   * Stops the pod with the grace period of its spec (a `Cluster` cannot request another). Resolves when all its
+   * processes have ended and its volumes are released.
    */
   stop(): Promise<void>
 }
@@ -75,7 +76,7 @@ class RunningPod implements PodRun {
     try {
       this.#mounts?.refresh()
     } catch (error) {
-      this.#host.warn(this.#pod, 'FailedMount', messageOf(error)) // the files stay unchanged
+      this.#host.warn(this.#pod, 'FailedMount', messageOf(error)) // the pod keeps its current files
     }
   }
 
@@ -136,7 +137,7 @@ class RunningPod implements PodRun {
     return true
   }
 
-  /** Retries until the volumes can be mounted. Returns undefined if the pod is stopped before. */
+  /** Retries until the volumes can be mounted. Returns undefined if the pod is stopped first. */
   async #mountUntilPossible(podIp: string): Promise<Mounts | undefined> {
     const { layout, use, findClaim } = this.#host
     const pod = this.#pod
@@ -240,8 +241,8 @@ function initialPodView({ spec, status }: Pod, now: number): PodView {
 }
 
 /**
- * Deletes a pod's files, except its logs. First moves them to a directory that workloads cannot reach, so that none can
- * redirect the deletion by a link.
+ * Deletes a pod's files, except its logs. First moves them to a directory that workloads cannot reach, so that no
+ * workload can redirect the deletion with a link.
  */
 export async function removePodDirectory(layout: Layout, uid: string): Promise<void> {
   const removed = join(layout.staging, `pod-${uid}`)

@@ -70,7 +70,7 @@ describe('containers', () => {
     expect(up.status?.conditions?.find(({ type }) => type === 'Initialized')?.status).toBe('True')
   })
 
-  test('a container killed with SIGKILL restarts at once; one that keeps failing waits', async () => {
+  test('a container killed with SIGKILL restarts at once; a container that keeps failing waits', async () => {
     const { cluster, runtime } = await openTestCluster({ backoff: { ...quick, initialMs: 60_000, maximumMs: 60_000 } })
     await cluster.create('Pod', pod('p', { containers: [script(staying)] }))
     await untilPod(cluster, 'p', ready)
@@ -87,7 +87,7 @@ describe('containers', () => {
     expect(ready(waiting)).toBe(false)
   })
 
-  test('policy Never: the pod succeeds or fails with its containers, and reports the exit', async () => {
+  test('with restart policy Never, the pod succeeds or fails with its containers, and reports their exit', async () => {
     const { cluster } = await openTestCluster()
     const spec = { restartPolicy: 'Never' }
     await cluster.create('Pod', pod('good', { ...spec, containers: [script('')] }))
@@ -104,7 +104,7 @@ describe('containers', () => {
     expect(await stateOf('loud')).toMatchObject({ exitCode: 1, message: 'last words' })
   })
 
-  test('a container that cannot be started reports why, and starts when it can', async () => {
+  test('a container that cannot be started reports why, and starts once it can be started', async () => {
     const { cluster } = await openTestCluster()
     const waitingFor = async (name: string, reason: string) => {
       const found = await untilPod(
@@ -132,7 +132,7 @@ describe('containers', () => {
     await untilPod(cluster, 'waiting', ready, 2000)
   })
 
-  test('readiness and liveness: in and out of service, and a restart', async () => {
+  test('a readiness probe makes a container ready and unready, and a failed liveness probe restarts it', async () => {
     const { cluster } = await openTestCluster({ backoff: quick })
     const server = `
       let healthy = true
@@ -195,14 +195,14 @@ describe('termination of a pod', () => {
       ${staying}`
     await cluster.create('Pod', pod('p', { containers: [script(source, { lifecycle })] }))
     await untilPod(cluster, 'p', ready)
-    // Before the handler is installed, a signal would just end it.
+    // Waits for the handler; before it is installed, a signal would end the process.
     await until(async () => (await processOf(runtime, 'p')) > 0)
     await cluster.delete('Pod', key('p'))
     await until(async () => (await cluster.get('Pod', key('p'))) === undefined)
     expect(readFileSync(file, 'utf8')).toBe(expected)
   })
 
-  test('processes of a dead container do not run next to its successor', async () => {
+  test('processes of a container that died do not run next to the restarted container', async () => {
     const { cluster, runtime } = await openTestCluster({ backoff: quick })
     const source = `
       const options = { detached: true, stdio: 'ignore' }
@@ -299,7 +299,7 @@ describe('resources of a pod', () => {
     await untilPod(cluster, 'two', ready, 5000)
   })
 
-  test('a flood of output is slowed down, never stopped, and the newest lines remain', async () => {
+  test('a container with a flood of output is slowed down, never stopped, and its newest lines remain', async () => {
     const { cluster, runtime } = await openTestCluster()
     const flood = `
       const block = 'x'.repeat(99) + '\\n'

@@ -20,7 +20,7 @@ test('every major version starts, answers, and shuts down fast while a client is
       await cluster.delete('Pod', key(name))
       await until(async () => (await cluster.get('Pod', key(name))) === undefined)
       expect(performance.now() - begin).toBeLessThan(10_000)
-      // A clean end leaves no lock file behind.
+      // A clean shutdown leaves no lock file.
       const data = join(directory, 'volumes', namespace, metadata.uid ?? '', 'pgdata')
       expect(existsSync(join(data, 'postmaster.pid'))).toBe(false)
       await client.end().catch(() => {})
@@ -28,7 +28,7 @@ test('every major version starts, answers, and shuts down fast while a client is
   )
 })
 
-test('after kill -9 of a postmaster, a backend that did not notice is ended, and the server restarts with its data', async () => {
+test('after kill -9 of a postmaster, the runtime ends a backend that did not notice it, and the server restarts with its data', async () => {
   const { cluster, directory } = await openPostgresCluster()
   const { metadata } = await cluster.create('PersistentVolumeClaim', claim('db'))
   await cluster.create('Pod', pod('db', postgresPod({ claimName: 'db' })))
@@ -38,7 +38,7 @@ test('after kill -9 of a postmaster, a backend that did not notice is ended, and
   const busy = client.query('DO $$ BEGIN LOOP END LOOP; END $$').catch(() => {})
   const data = join(directory, 'volumes', namespace, metadata.uid ?? '', 'pgdata')
   const postmaster = Number(readFileSync(join(data, 'postmaster.pid'), 'utf8').split('\n')[0])
-  // The backend must be in its loop: only there it does not check whether its parent lives.
+  // The backend must be in its loop: only there, it does not check whether its parent runs.
   await until(() => descendantsOf(readProcesses(), [postmaster]).some(({ state }) => state === 'R'))
   const before = descendantsOf(readProcesses(), [postmaster])
   process.kill(postmaster, 'SIGKILL')

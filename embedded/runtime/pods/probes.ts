@@ -5,12 +5,12 @@ import { request as httpRequest } from '../../../server/node-http.ts'
 import type { Container } from './environment.ts'
 
 export type Probe = NonNullable<Container['readinessProbe']>
-/** `isCertain`: one such failure is enough, whatever the threshold. */
+/** `isCertain`: one such failure is enough, whatever the failure threshold. */
 export type ProbeResult = { ok: true } | { ok: false; message: string; isCertain?: boolean }
 
 /**
- * The exit code of a probe that found the disk full, the number of ENOSPC. None of Espalier's commands uses it
- * otherwise.
+ * The exit code of a probe that found the disk full: the number of ENOSPC. Espalier's commands do not use this code for
+ * anything else.
  */
 export const fullDiskCode = 28
 

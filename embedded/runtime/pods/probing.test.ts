@@ -75,7 +75,7 @@ test('probes are frequent until the first success, for a limited time', () => {
   expect(waitMs(initialState, probe, 60_000, 3_000, defaultProbeTiming)).toBe(1000)
 })
 
-test('healthy containers are probed in groups every five seconds, and never later than their period', () => {
+test('healthy containers are probed in groups every five seconds, and at least once per period', () => {
   const well = { ...initialState, result: 'success' } as const
   const wait = (periodSeconds: number, now: number) =>
     waitMs(well, { periodSeconds, tcpSocket: { port: 1 } }, 0, now, defaultProbeTiming)
@@ -96,7 +96,7 @@ describe('runProbe', () => {
       message: 'no port named "absent"',
     })
   })
-  test('httpGet: the status decides, headers are sent, silence times out', async () => {
+  test('httpGet uses the status, sends headers, and times out without an answer', async () => {
     const server = createHttpServer((request, response) => {
       if (request.url === '/silent') return
       response.writeHead(request.headers['x-ask'] === 'yes' ? 204 : 503).end()
@@ -110,7 +110,7 @@ describe('runProbe', () => {
       message: 'no answer within 50 ms',
     })
   })
-  test('exec: the exit code decides', async () => {
+  test('exec uses the exit code', async () => {
     const exec = (code: number | undefined) =>
       runProbe({ exec: { command: ['x'] } }, { ...context, execute: async () => code })
     expect(await exec(0)).toEqual({ ok: true })
@@ -176,7 +176,7 @@ describe('startProbing', () => {
   test('without probes a container is ready at once', () => {
     expect(probing({}, () => 0)).toEqual(['started', 'ready'])
   })
-  test('startup is first, then readiness goes up and down', async () => {
+  test('the startup probe runs first; then the readiness probe makes the container ready and unready', async () => {
     const answers: Record<string, number> = { startup: 1, ready: 1 }
     const events = probing(
       { startupProbe: exec('startup'), readinessProbe: exec('ready', { periodSeconds: 0.01, failureThreshold: 1 }) },
@@ -208,7 +208,7 @@ describe('startProbing', () => {
       { livenessProbe: exec('x', failing) },
       () => {
         probes += 1
-        epoch += 1 // a freeze that began and ended meanwhile
+        epoch += 1 // a freeze began and ended meanwhile
         return 1
       },
       () => (frozen ? -1 : epoch),

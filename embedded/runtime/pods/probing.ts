@@ -1,22 +1,22 @@
 /**
- * When a container is probed, and the consequences. Until the first success it is probed every few milliseconds,
- * whatever its period, so that it becomes ready as early as possible. Failures still count only once per period, so
- * early probes cause no failure. Probes that a frozen volume may have affected do not count.
+ * Decides when a container is probed, and handles the results. Until the first success it is probed every few
+ * milliseconds, whatever its period, so that it becomes ready as early as possible. Failures still count only once per
+ * period, so early probes cause no failure. Probes that a frozen volume may have affected do not count.
  */
 import type { Container } from './environment.ts'
 import { type Probe, type ProbeContext, type ProbeResult, runProbe } from './probes.ts'
 
 export type ProbeTiming = {
-  /** Interval before the first success, for probes that start a process and for those that only connect. */
+  /** The interval before the first success, for probes that start a process and for probes that only connect. */
   eagerMs: number
   eagerConnectMs: number
-  /** After this time without success, at most one probe per second. */
+  /** After this time without success, the container is probed at most once per second. */
   eagerForMs: number
 }
 export const defaultProbeTiming: ProbeTiming = { eagerMs: 50, eagerConnectMs: 10, eagerForMs: 30_000 }
 const steadyMs = 1_000
 
-/** Consecutive results, and the current state. */
+/** The consecutive results, and the current state. */
 type ProbeState = {
   result: 'unknown' | 'success' | 'failure'
   successes: number
@@ -37,7 +37,7 @@ export function count(state: ProbeState, probe: Probe, ok: boolean, now: number,
   }
   if (isCertain) return { result: 'failure', successes: 0, failures: probe.failureThreshold ?? 3, countedAt: now }
   const { countedAt } = state
-  // A tolerance of half a period: a timer that fires slightly early counts as a probe of its own.
+  // The tolerance is half a period: a timer that fires slightly early must still count as a separate probe.
   const due = countedAt === undefined || now - countedAt >= periodMs(probe) * 0.9
   if (!due) return { ...state, successes: 0 }
   const failures = state.failures + 1
@@ -45,10 +45,13 @@ export function count(state: ProbeState, probe: Probe, ok: boolean, now: number,
   return { result, successes: 0, failures, countedAt: now }
 }
 
-/** Pods are probed together, a few at a time: waking up costs more than most probes. */
+/** Pods are probed together, a few at a time, because waking up costs more than most probes. */
 const groupMs = 5_000
 
-/** Delay until the next probe; if all is well, shorter than the period by at most one group interval. Pure. */
+/**
+ * The delay until the next probe. For a healthy container it is shorter than the period, by at most one group interval.
+ * Pure.
+ */
 export function waitMs(state: ProbeState, probe: Probe, elapsedMs: number, now: number, timing: ProbeTiming): number {
   if (state.result === 'success') return periodMs(probe) - (periodMs(probe) < 2 * groupMs ? 0 : now % groupMs)
   const eagerMs = probe.exec ? timing.eagerMs : timing.eagerConnectMs
@@ -59,13 +62,13 @@ type ProbingOptions = {
   container: Container
   context: ProbeContext
   timing: ProbeTiming
-  /** Aborts when a probe must run at once, whatever its period; absent: never. */
+  /** Aborts when a probe must run at once, whatever its period. If absent, this never happens. */
   nextAlarm?: () => AbortSignal
   /** VolumeUse.epoch of the container's volumes. */
   epoch(): number
   onStarted(): void
   onReady(ready: boolean, message?: string): void
-  /** The container must be restarted: its startup or liveness probe failed permanently. */
+  /** Called when the container must be restarted: its startup or liveness probe failed permanently. */
   onUnhealthy(which: 'startup' | 'liveness', message: string): void
   now: () => number
 }

@@ -6,14 +6,14 @@ import { type ReferenceKind, type References, valuesOf } from './references.ts'
 
 export type Volume = NonNullable<PodSpec['volumes']>[number]
 type ProjectedFile = { content: Buffer; mode: number }
-/** By path inside the volume. */
+/** Files by their path inside the volume. */
 export type ProjectedFiles = Map<string, ProjectedFile>
 
 type Items = { key: string; path: string; mode?: number }[]
 type Source = { kind: ReferenceKind; name: string | undefined; optional: boolean | undefined; items: Items | undefined }
 
 /**
- * A Secret's file is readable only by its owner, whatever mode is requested: the machine is shared with other users.
+ * Only the owner can read a Secret's file, whatever mode is requested, because the machine is shared with other users.
  */
 const ownerOnly = 0o700
 const defaultSecretMode = 0o600

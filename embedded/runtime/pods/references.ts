@@ -1,5 +1,5 @@
 /**
- * Values that a pod reads from Secrets and ConfigMaps: one look-up for environment and volumes, with errors that name
+ * Values that a pod reads from Secrets and ConfigMaps. Environment and volumes use the same look-up. Its errors name
  * the location.
  */
 import type { ConfigMap, Pod, Secret } from '../../../cluster/index.ts'
@@ -13,10 +13,10 @@ export type References = {
 
 export type ReferenceKind = 'secret' | 'configMap'
 const kindInWords = { secret: 'Secret', configMap: 'ConfigMap' } as const
-/** Valid keys of the API server (ConfigMap.data); keys also become file names. */
+/** Valid keys of the API server (ConfigMap.data). Keys also become file names. */
 const keyPattern = /^[-._a-zA-Z0-9]{1,253}$/
 
-/** All values of a Secret or ConfigMap; undefined if it is missing and optional. */
+/** All values of a Secret or ConfigMap. Undefined if the object is missing and optional. */
 export function valuesOf(
   references: References,
   kind: ReferenceKind,
@@ -45,7 +45,7 @@ export function valuesOf(
   return values
 }
 
-/** One value; undefined if it is missing and optional. */
+/** One value. Undefined if the value is missing and optional. */
 export function valueAt(
   references: References,
   kind: ReferenceKind,

@@ -8,7 +8,10 @@ import { temporaryDirectory } from '../testing/runtime.ts'
 import { fullDiskCode } from './probes.ts'
 import { createSharedProbes } from './shared-probe.ts'
 
-/** Directories by their first letter: each a file system, that of `g` is unknown; `o` and `p` are the runtime's own. */
+/**
+ * Each directory is on a file system named by its first letter. The file system `g` is unknown; `o` and `p` are the
+ * runtime's own.
+ */
 function start(timeoutMs = 10_000) {
   let now = 0
   let runs = 0
@@ -49,14 +52,14 @@ function start(timeoutMs = 10_000) {
 }
 
 describe('probes of WAL', () => {
-  test('of volumes next to a pool and in it are written by the runtime, which reports a full disk', async () => {
+  test('of volumes next to a pool and in it are done by the runtime, which reports a full disk', async () => {
     const { probe, runs, fill } = start()
     fill(true)
     for (const directory of ['/o1', '/p1']) expect(await probe(directory)).toBe(fullDiskCode)
     expect(runs()).toBe(0)
   })
 
-  test('of databases on one file system are shared, for less than a period', async () => {
+  test('of databases on one file system share their result for less than a period', async () => {
     const { probe, runs, later } = start()
     for (const directory of ['/a1', '/a2', '/a3']) expect(await probe(directory)).toBe(0)
     expect(runs()).toBe(1)
@@ -67,7 +70,7 @@ describe('probes of WAL', () => {
     expect(runs()).toBe(3)
   })
 
-  test('that are running are shared by all; a failure is reported to all of them and not cached', async () => {
+  test('that are running serve all callers; a failure is reported to all callers and is not cached', async () => {
     const { probe, runs } = start()
     const gate = Promise.withResolvers<number | undefined>()
     const waiting = ['/a1', '/a2', '/a3'].map(directory => probe(directory, gate.promise))
@@ -94,10 +97,10 @@ describe('probes of WAL', () => {
     expect(runs()).toBe(0)
   })
 
-  test('fail while a write of the runtime hangs, which is not started a second time, and pass after it', async () => {
+  test('fail while a write of the runtime hangs, and pass after it; the runtime does not start a second write', async () => {
     const { probe, file } = start(1_000)
     expect(spawnSync('mkfifo', [file]).status).toBe(0)
-    // Opening a pipe without a reader waits, like a hung disk.
+    // Opening a pipe without a reader hangs, as a write to a hung disk does.
     expect(await probe('/o1')).toBe(1)
     const began = performance.now()
     expect(await probe('/o2')).toBe(1)

@@ -1,8 +1,8 @@
 /**
  * The probe of WAL (operator/member/pod/wal-probe.ts) checks whether a file system completes a synced write. Many
- * databases of one machine share a file system, so one answer is valid for all of them. The runtime itself writes to
- * the file systems of its volumes, because starting a process takes twenty milliseconds from a process as large as this
- * one, and because a command does not reliably report a full disk.
+ * databases of one machine share a file system, so one result is valid for all of them. The runtime itself writes to
+ * the file systems of its volumes, for two reasons: starting a process takes twenty milliseconds in a process as large
+ * as this one, and a command does not reliably report a full disk.
  */
 import { statSync } from 'node:fs'
 import { constants, open, statfs } from 'node:fs/promises'
@@ -15,29 +15,31 @@ type Answer = number | undefined
 
 export type SharedProbes = {
   /**
-   * Answers a probe with a recent result for the same file system, by a write of the runtime, or by running it. Other
-   * commands always run.
+   * Answers a probe with a recent result for the same file system, with a write of the runtime, or with a run of the
+   * command. Other commands always run.
    */
   run(command: readonly string[], execute: () => Promise<Answer>): Promise<Answer>
-  /** Aborts with the next `alarm`. */
+  /** Returns a signal that aborts at the next `alarm`. */
   nextAlarm(): AbortSignal
-  /** The disk has just become full: earlier answers are invalid, and every database is probed at once. */
+  /**
+   * Call this when the disk has just become full. Earlier results become invalid, and every database is probed at once.
+   */
   alarm(): void
 }
 
-/** Less than the probe's period: no database gets the same answer twice. */
+/** Less than the probe's period, so no database gets the same result twice. */
 const freshMs = 10_000
 const timeoutMs = 10_000
 
 export function createSharedProbes(options: {
   now: () => number
-  /** One on each file system with volumes, in a directory that no workload can write to. */
+  /** One directory on each file system with volumes. No workload can write to these directories. */
   directories: readonly string[]
-  /** After this time a write of the runtime counts as hanging. */
+  /** A write of the runtime that takes longer than this counts as hanging. */
   timeoutMs?: number
   /** The file system of a directory; undefined if unknown. */
   deviceOf?: (directory: string) => number | undefined
-  /** Whether its file system accepts more data. */
+  /** Whether the directory's file system accepts more data. */
   hasFreeSpace?: (directory: string) => Promise<boolean>
 }): SharedProbes {
   const { now, directories, deviceOf = readDevice, hasFreeSpace = readFreeSpace } = options
@@ -53,7 +55,7 @@ export function createSharedProbes(options: {
     const begun = now()
     const answer = probe()
       .then(code => {
-        // Only success is cached: after a failure the next caller probes again.
+        // Only success is cached. After a failure, the next caller probes again.
         if (code === 0) passedAt.set(device, begun)
         return code
       })
@@ -84,8 +86,8 @@ export function createSharedProbes(options: {
 }
 
 /**
- * Does the same as the command, in a thread of this process. It cannot be stopped while the disk hangs, so there is
- * never a second one.
+ * Does the same as the command, in a thread of this process. While the disk hangs, this write cannot be stopped, so a
+ * second write is never started.
  */
 function createOwnProbe(
   path: string,

@@ -27,16 +27,16 @@ export async function terminationMessage(
   return text.slice(-fallbackBytes)
 }
 
-/** Removes the message of an earlier run of the container; a directory at its path is left to the container. */
+/** Removes the message of an earlier run of the container. If a directory is at its path, the directory stays. */
 export function forgetTerminationMessage(terminationFile: string): void {
   try {
     unlinkSync(terminationFile)
   } catch {
-    // it does not exist
+    // the file does not exist
   }
 }
 
-/** The beginning of a file that a workload wrote: never through a link, never waiting for a pipe. */
+/** Reads the beginning of a file that a workload wrote. Never follows a link and never waits for a pipe. */
 function readBounded(path: string): string {
   try {
     const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
@@ -48,6 +48,6 @@ function readBounded(path: string): string {
       closeSync(file)
     }
   } catch {
-    return '' // none was written
+    return '' // the workload wrote no message
   }
 }

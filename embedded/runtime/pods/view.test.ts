@@ -21,7 +21,7 @@ const view = (changes: Partial<PodView> = {}): PodView => ({
 })
 const waiting = { ready: false, started: false, state: { kind: 'waiting', reason: 'ContainerCreating' } } as const
 
-test('phases follow the containers', () => {
+test("the pod's phase follows its containers", () => {
   const phaseOf = (changes: Partial<PodView>) => podStatus(view(changes), undefined, now).phase
   expect(phaseOf({})).toBe('Running')
   expect(phaseOf({ main: [container('main', waiting)] })).toBe('Pending')
@@ -48,7 +48,7 @@ test('a pod is ready when all its containers are, and conditions keep the time o
   expect(isPodReady(view({ outcome: 'Succeeded' }))).toBe(false)
 })
 
-test("an earlier run's view of a container continues: a container that was lost has ended, with unknown cause", () => {
+test('the view of a container continues after a restart of the runtime; a lost container has ended with unknown cause', () => {
   const base = { name: 'main', image: 'i', imageID: '', ready: true, restartCount: 2 }
   const lost = initialView('main', 'i', { ...base, state: { running: { startedAt: '2026-01-01T00:00:00Z' } } })
   expect(lost).toMatchObject({ restarts: 3, last: { exitCode: 255, reason: 'Unknown' }, ready: false })

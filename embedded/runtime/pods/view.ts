@@ -21,7 +21,7 @@ export type ContainerView = {
   name: string
   image: string
   state: ContainerState
-  /** How it ended last time, if it runs or waits again. */
+  /** How the container ended last time, if it runs or waits again. */
   last: Terminated | undefined
   restarts: number
   started: boolean
@@ -81,7 +81,7 @@ function phaseOf(view: PodView): string {
   return view.init.every(hasCompleted) && view.main.some(begun) ? 'Running' : 'Pending'
 }
 
-/** A pod's status, based on the previous one: a condition keeps the time of its last change. */
+/** A pod's status, based on the previous status. A condition keeps the time of its last change. */
 export function podStatus(view: PodView, previous: PodStatus | undefined, now: number): PodStatus {
   const condition = (type: string, isTrue: boolean, because?: { reason: string; message?: string }): PodCondition => {
     const status = isTrue ? 'True' : 'False'
@@ -122,13 +122,13 @@ export function podStatus(view: PodView, previous: PodStatus | undefined, now: n
   }
 }
 
-/** The initial view of a container: continues the view of an earlier run of the runtime. */
+/** The initial view of a container. It continues the view of an earlier run of the runtime. */
 export function initialView(name: string, image: string, earlier: ContainerStatus | undefined): ContainerView {
   const ran = earlier?.state?.running ?? earlier?.state?.terminated
   const ended = earlier?.state?.terminated ?? (ran === undefined ? earlier?.lastState?.terminated : undefined)
   const startedAt = Date.parse((ended ?? ran)?.startedAt ?? '') || 0
   const last: Terminated | undefined = (ended ?? ran) && {
-    // The kubelet's words for a lost container.
+    // The kubelet's values for a lost container.
     exitCode: ended?.exitCode ?? 255,
     signal: ended?.signal,
     reason: ended?.reason ?? 'Unknown',

@@ -1,6 +1,6 @@
 /**
- * The file system of a pool: an XFS image next to the volumes' directories, mounted through a loop device. It is
- * created once, found again after a crash, mounted at one path, and unmounted when the runtime stops.
+ * The file system of a pool: an XFS image next to the volumes' directories, mounted through a loop device. The runtime
+ * creates it once, finds it again after a crash, mounts it at one path, and unmounts it when it stops.
  */
 import { existsSync, mkdirSync, rmdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { stat, statfs, truncate } from 'node:fs/promises'
@@ -29,14 +29,14 @@ export type PoolImage = {
 export const poolImage = (root: string): PoolImage => ({ file: join(root, 'pool.xfs'), directory: join(root, 'pool') })
 
 /**
- * Creates and mounts a pool. Removes it again if it cannot be mounted.
- * @throws with the reason why there can be no pool here
+ * Creates and mounts a pool. If it cannot be mounted, removes it again.
+ * @throws Error that says why a pool is not possible here
  */
 export async function createPool(image: PoolImage, root: string, logger: Logger): Promise<void> {
   const bytes = firstSize(await diskOf(root))
   if (bytes === undefined) throw new Error('the disk has too little space')
   try {
-    // Growing and limiting it need these programs too: without them the pool could not be maintained.
+    // Growing and limiting the pool need these programs too. Without them the pool could not be maintained.
     for (const program of ['mkfs.xfs', 'xfs_growfs', 'xfs_io', 'losetup']) {
       await run(program, '-V').catch((cause: unknown) => {
         throw new Error(`${program} of xfsprogs or util-linux is missing: ${messageOf(cause)}`, { cause })
@@ -68,7 +68,7 @@ export async function mountPool({ file, directory }: PoolImage, logger: Logger):
   }
 }
 
-/** Through the image's existing device, if there is one: two devices over one image would destroy it. */
+/** Uses the image's existing device, if there is one, because two devices over one image would destroy it. */
 async function attach(file: string, directory: string, logger: Logger): Promise<void> {
   const [device] = await devicesOf(file)
   // `discard` returns deleted blocks to the disk; a copy of a home directory has its source's UUID.
@@ -77,14 +77,15 @@ async function attach(file: string, directory: string, logger: Logger): Promise<
   else await run('mount', '-t', 'xfs', '-o', options, device, directory)
   const [used] = await devicesOf(file)
   if (used === undefined) return
-  // The pool's own file system caches pages; a second cache below it uses memory and makes each sync slower.
+  // The pool's own file system caches pages. A second cache below it would use memory and make each sync slower.
   await run('losetup', '--direct-io=on', used).catch((error: unknown) => {
     logger.debug({ err: error }, 'the pool is cached twice: its disk does not support direct writes')
   })
 }
 
 /**
- * Whether the mounted file system still works: after a disk failure it refuses everything until it is mounted again.
+ * Whether the mounted file system still works. After a disk failure, it refuses all operations until it is mounted
+ * again.
  */
 function isWritable(directory: string): boolean {
   const probe = join(directory, '.probe')
@@ -98,7 +99,10 @@ function isWritable(directory: string): boolean {
   }
 }
 
-/** Waits until no process uses it. If one still does, the next start finds it mounted. */
+/**
+ * Waits until no process uses the pool. If a process still uses it, the pool stays mounted, and the next start finds
+ * it.
+ */
 export async function unmountPool({ directory }: PoolImage, logger: Logger): Promise<void> {
   for (let tries = 1; (await mountAt(directory)) !== undefined; tries += 1) {
     try {
@@ -124,20 +128,20 @@ export async function stateOf(image: PoolImage, root: string, reservedBytes: num
   }
 }
 
-/** Each step can be repeated after a crash: the device and the file system get the image's size. */
+/** Gives the device and the file system the size of the image. Each step can be repeated after a crash. */
 export async function growPool({ file, directory }: PoolImage, imageBytes: number): Promise<void> {
   if (statSync(file).size < imageBytes) await truncate(file, imageBytes)
   for (const device of await devicesOf(file)) await run('losetup', '--set-capacity', device)
   await run('xfs_growfs', directory)
 }
 
-/** Reserves this much of the pool, so that it cannot be written. */
+/** Reserves this much space of the pool, so that no process can write to it. */
 export async function reserveInPool({ directory }: PoolImage, bytes: number): Promise<void> {
   const blocks = ownReserveBlocks + Math.ceil(bytes / blockBytes)
   await run('xfs_io', '-x', '-c', `resblks ${blocks}`, directory)
 }
 
-/** The size that an earlier `reserveInPool` reserved: a pool that stayed mounted after a crash keeps its reserve. */
+/** The size that an earlier `reserveInPool` reserved. A pool that stayed mounted after a crash keeps its reserve. */
 export async function reservedInPool({ directory }: PoolImage): Promise<number> {
   const [, blocks] = /^reserved blocks = ([0-9]+)/m.exec(await run('xfs_io', '-x', '-c', 'resblks', directory)) ?? []
   return Math.max(0, Number(blocks ?? 0) - ownReserveBlocks) * blockBytes

@@ -1,7 +1,7 @@
 /**
- * Whether copies of volumes share their blocks, and the pool that makes this possible. If the home directory's file
- * system cannot share blocks (ext4), a runtime with root gets a pool: an XFS image in the home directory, for all new
- * volumes and snapshots.
+ * Decides whether copies of volumes share their blocks, and opens the pool that makes this possible. If the home
+ * directory's file system cannot share blocks (ext4) and the runtime is root, it gets a pool. The pool is an XFS image
+ * in the home directory, for all new volumes and snapshots.
  */
 import { existsSync } from 'node:fs'
 import type { Logger } from 'pino'
@@ -33,7 +33,7 @@ export type Pool = {
 type PoolOptions = {
   /** The runtime's directory, by its real path. */
   root: string
-  /** Whether a pool may be created. An existing one is used in any case: volumes are in it. */
+  /** Whether the runtime may create a pool. An existing pool is used in any case, because it contains volumes. */
   make: boolean
   logger: Logger
 }
@@ -41,8 +41,8 @@ type PoolOptions = {
 const checkMs = 1_000
 
 /**
- * No other runtime may use this directory: an image is mounted once.
- * @throws RuntimeError `PoolNotMounted` if there is a pool that cannot be used
+ * No other runtime may use this directory, because an image must be mounted only once.
+ * @throws RuntimeError `PoolNotMounted` if a pool exists that cannot be used
  */
 export async function openPool(options: PoolOptions): Promise<Pool> {
   const { root, logger } = options
@@ -60,7 +60,7 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
   }
 }
 
-/** Mounts the pool; creates it if missing. @returns the kind of copies if there is no pool */
+/** Mounts the pool; creates it if it is missing. @returns the kind of copies if no pool is possible */
 async function findPool({ root, make, logger }: PoolOptions, image: PoolImage): Promise<Copies | undefined> {
   const isRoot = process.getuid?.() === 0
   if (existsSync(image.file)) {
@@ -87,13 +87,15 @@ async function findPool({ root, make, logger }: PoolOptions, image: PoolImage): 
     await createPool(image, root, logger)
     return undefined
   } catch (error) {
-    logger.info({ err: error }, 'no pool could be made')
-    return fullCopies(`the file system of the home cannot share blocks, and no pool could be made: ${messageOf(error)}`)
+    logger.info({ err: error }, 'could not create a pool')
+    return fullCopies(
+      `the file system of the home cannot share blocks, and no pool could be created: ${messageOf(error)}`,
+    )
   }
 }
 
 /**
- * Keeps the pool as large as its volumes need, and limits its writable part to what the disk can back. @returns a
+ * Keeps the pool as large as its volumes need, and limits its writable part to what the disk can store. @returns a
  * function that stops this
  */
 async function keepSize(image: PoolImage, root: string, logger: Logger): Promise<() => Promise<void>> {
@@ -105,7 +107,7 @@ async function keepSize(image: PoolImage, root: string, logger: Logger): Promise
     reserved ??= await reservedInPool(image)
     const state = await stateOf(image, root, reserved)
     const { imageBytes, reservedBytes } = planSize(state)
-    // At start: a crash may have interrupted growing, and the reserve is XFS's default.
+    // At the start this always runs: a crash may have interrupted the growth, and the reserve has XFS's default size.
     if (imageBytes > state.imageBytes || !isReserved) await growPool(image, imageBytes)
     if (imageBytes > state.imageBytes) logger.info({ bytes: imageBytes }, 'the pool has grown')
     if (reservedBytes === reserved && isReserved) return

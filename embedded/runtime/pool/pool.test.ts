@@ -49,7 +49,7 @@ function smallDisk(size: string): string {
   return disk
 }
 
-/** The running runtime: a crash is one that is not stopped. */
+/** The running runtime. A test simulates a crash by not stopping it. */
 async function openTestPool(root: string, make = true): Promise<Pool> {
   const pool = await openPool({ root, make, logger: testLogger })
   onTestFinished(() => pool.stop())
@@ -162,7 +162,7 @@ describe.runIf(able)('the pool on a real kernel', () => {
     }
   }
 
-  test('when other files fill the disk, writers in the pool get a full disk, and space again with the disk', async () => {
+  test('while other files fill the disk, writers in the pool find it full; when the disk has space, so does the pool', async () => {
     const root = smallDisk('2g')
     await openTestPool(root)
     const { directory } = poolImage(root)
@@ -176,7 +176,7 @@ describe.runIf(able)('the pool on a real kernel', () => {
     writeFileSync(join(directory, 'more'), 'more')
   })
 
-  test('a full disk leaves no free block in the pool, not even of deleted files or after a crash', async () => {
+  test('on a full disk, the pool has no free block, not even blocks of deleted files, and not after a crash', async () => {
     const root = smallDisk('2g')
     await openTestPool(root)
     const { directory } = poolImage(root)
@@ -207,7 +207,7 @@ describe.runIf(able)('the pool on a real kernel', () => {
     process.env.PATH = PATH
     expect(pool.copies).toMatchObject({
       kind: 'whole',
-      why: expect.stringMatching(/no pool could be made: mkfs.xfs .* is missing/),
+      why: expect.stringMatching(/no pool could be created: mkfs.xfs .* is missing/),
     })
     expect(readdirSync(root)).toEqual([])
   })

@@ -8,13 +8,13 @@ const roomy: PoolState = {
   ...{ diskFreeBytes: 100 * GiB, diskBytes: 200 * GiB },
 }
 
-test('a new pool has 16 GiB, or what the disk can back; below 1 GiB there is none', () => {
+test('a new pool has 16 GiB, or what the disk can store; no pool is created below 1 GiB', () => {
   expect(firstSize({ diskFreeBytes: 100 * GiB, diskBytes: 200 * GiB })).toBe(16 * GiB)
   expect(firstSize({ diskFreeBytes: 6 * GiB, diskBytes: 200 * GiB })).toBe(5 * GiB)
   expect(firstSize({ diskFreeBytes: 1.5 * GiB, diskBytes: 200 * GiB })).toBeUndefined()
 })
 
-test('a pool with free space keeps its size, and grows while the disk can back it', () => {
+test('a pool with free space keeps its size, and grows while the disk can store it', () => {
   expect(planSize(roomy)).toEqual({ imageBytes: 16 * GiB, reservedBytes: 0 })
   const short = { ...roomy, allocatedBytes: 12 * GiB, freeBytes: 4 * GiB }
   expect(planSize(short)).toEqual({ imageBytes: 32 * GiB, reservedBytes: 0 })
@@ -27,7 +27,7 @@ test('a large pool grows by a quarter', () => {
   expect(planSize({ ...large, diskFreeBytes: 1000 * GiB }).imageBytes).toBe(500 * GiB)
 })
 
-test('space that the disk cannot back is reserved, and is freed again with the disk', () => {
+test('space that the disk cannot store is reserved until the disk has space again', () => {
   expect(planSize({ ...roomy, diskFreeBytes: 6 * GiB })).toEqual({ imageBytes: 16 * GiB, reservedBytes: 10 * GiB })
   const reserved = { ...roomy, freeBytes: 5 * GiB, reservedBytes: 10 * GiB }
   expect(planSize({ ...reserved, diskFreeBytes: 6 * GiB + 1e6 }).reservedBytes).toBe(10 * GiB)
@@ -35,12 +35,12 @@ test('space that the disk cannot back is reserved, and is freed again with the d
   expect(planSize(reserved).reservedBytes).toBe(0)
 })
 
-test('without backing, nothing is writable, not even blocks of deleted files in the image', () => {
+test('without disk space, nothing is writable, not even blocks of deleted files in the image', () => {
   const deleted = { ...roomy, allocatedBytes: 5 * GiB, freeBytes: 15 * GiB + 4096, diskFreeBytes: 0 }
   expect(planSize(deleted).reservedBytes).toBe(15 * GiB + 4096)
 })
 
-test('writers never get more than the disk has', () => {
+test('writers never get more space than the disk has', () => {
   const bytes = (most: number) => fc.nat(most * 1024).map(mebibytes => mebibytes * 2 ** 20)
   const states = fc
     .record({

@@ -1,7 +1,7 @@
 /**
- * Decides the pool's size and its usable part. Pure. The image contains only written blocks, so the pool can promise
- * more than its disk has. If the disk cannot store a write, the pool's entire file system stops. A write into a full
- * file system only fails, as on any disk. So the pool reserves inside what the disk cannot back.
+ * Decides the pool's size and its usable part. Pure. The image contains only written blocks, so the pool can be larger
+ * than the free space of its disk. If the disk cannot store a write, the pool's entire file system stops. On a full
+ * file system, only the write fails. So the pool reserves, inside itself, the space that the disk cannot store.
  */
 const mebibyte = 2 ** 20
 const gibibyte = 2 ** 30
@@ -46,7 +46,7 @@ export function planSize(state: PoolState): PoolSize {
   const { imageBytes, allocatedBytes, freeBytes, reservedBytes } = state
   const backing = backingOf(state)
   // Deleted blocks are free before the image returns them to the disk. XFS may still write to other free blocks, which
-  // need disk space.
+  // then need disk space.
   const unbacked = Math.max(imageBytes - allocatedBytes, freeBytes + reservedBytes)
   const available = backing - unbacked
   const isShort = freeBytes < Math.max(firstPoolBytes / 2, imageBytes / 4)
@@ -54,7 +54,7 @@ export function planSize(state: PoolState): PoolSize {
     const more = Math.min(available, Math.max(firstPoolBytes, imageBytes / 4))
     return { imageBytes: imageBytes + toMebibytes(more), reservedBytes: 0 }
   }
-  // Rounded up: a pool without backing has no free byte, so it is reported as full.
+  // Rounded up, so that a pool without disk space has no free byte and is reported as full.
   const wanted = Math.min(Math.ceil(Math.max(0, -available) / mebibyte) * mebibyte, freeBytes + reservedBytes)
   const isNear = wanted > 0 && wanted <= reservedBytes && reservedBytes - wanted <= hysteresisBytes
   return { imageBytes, reservedBytes: isNear ? reservedBytes : wanted }

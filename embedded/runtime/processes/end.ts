@@ -1,16 +1,16 @@
 /**
- * Ends processes: sends a signal, waits for the grace period, then kills the complete tree. Resolves only when none of
- * them runs any more. A process that survives SIGKILL is an error.
+ * Ends processes: sends a signal, waits for the grace period, then kills the complete tree. Resolves only when all of
+ * them have ended. A process that survives SIGKILL is an error.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RuntimeError } from '../errors.ts'
 import { processesNow } from './scan.ts'
 import { descendantsOf, isAlive, type ProcessIdentity, signal } from './table.ts'
 
-/** How long a killed process may take to disappear; only a hung disk needs more than milliseconds. */
+/** How long a killed process may take to end. Only a hung disk needs more than milliseconds. */
 const killDeadlineMs = 10_000
 
-/** Waits until none of these runs; false at the deadline. */
+/** Waits until all of these have ended. Returns false at the deadline. */
 export async function waitUntilEnded(targets: ProcessIdentity[], deadlineMs: number): Promise<boolean> {
   const end = performance.now() + deadlineMs
   for (let wait = 2; targets.some(isAlive); wait = Math.min(wait * 2, 50)) {
@@ -22,8 +22,8 @@ export async function waitUntilEnded(targets: ProcessIdentity[], deadlineMs: num
 }
 
 /**
- * Kills the targets and all their descendants, and repeats until the process table has none: a child created between
- * reading the table and the kill is killed in the next round.
+ * Kills the targets and all their descendants, and repeats until the process table has none. A child that was created
+ * between reading the table and the kill is killed in the next round.
  * @throws RuntimeError `ProcessWouldNotEnd`
  */
 export async function killTrees(targets: ProcessIdentity[]): Promise<void> {
@@ -42,7 +42,7 @@ export async function killTrees(targets: ProcessIdentity[]): Promise<void> {
   }
 }
 
-/** Sends each root its signal; after the grace period kills the rest of the trees. */
+/** Sends each root its signal. After the grace period, kills the rest of the trees. */
 export async function endTrees(
   roots: (ProcessIdentity & { stopSignal: NodeJS.Signals })[],
   graceMs: number,
@@ -52,7 +52,7 @@ export async function endTrees(
     roots.map(root => root.pid),
   )
   for (const root of roots) {
-    signal(root, 'SIGCONT') // a stopped process handles no signal but SIGKILL
+    signal(root, 'SIGCONT') // a stopped process handles only SIGKILL
     signal(root, root.stopSignal)
   }
   await waitUntilEnded(roots, graceMs)

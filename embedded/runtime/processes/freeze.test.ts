@@ -14,8 +14,8 @@ const canFreezeDisks = process.getuid?.() === 0 && existsSync('/dev/loop-control
 const identity = (child: ChildProcess): ProcessIdentity => readProcess(child.pid ?? 0) ?? { pid: 0, startTime: '' }
 
 /**
- * A process whose three children are in sessions of their own, and all append to one file continuously.
- * @param other the file of the last child, if it has another
+ * Starts a process with three children in separate sessions. All of them append to one file continuously.
+ * @param other the file of the last child, if it is another file
  */
 async function family(file: string, other = file): Promise<ProcessIdentity> {
   const write = (to: string) =>
@@ -45,36 +45,39 @@ test('a frozen process tree writes nothing, and continues afterwards', async () 
   await until(() => statSync(file).size > size)
 })
 
-test.runIf(canFreezeDisks)('a process that waits for the disk delays the others for less than a second', async () => {
-  const mounted = mountDisk('ext4', '64M')
-  const [file, other] = [join(temporaryDirectory(), 'out'), join(mounted, 'out')]
-  const root = await family(file, other)
+test.runIf(canFreezeDisks)(
+  'a process that waits for the disk delays the other processes for less than a second',
+  async () => {
+    const mounted = mountDisk('ext4', '64M')
+    const [file, other] = [join(temporaryDirectory(), 'out'), join(mounted, 'out')]
+    const root = await family(file, other)
 
-  let [longest, last, size] = [0, performance.now(), 0]
-  const watch = setInterval(() => {
-    const now = statSync(file).size
-    if (now !== size) [longest, last, size] = [Math.max(longest, performance.now() - last), performance.now(), now]
-  }, 5)
-  let unfreezeTimer: NodeJS.Timeout | undefined
-  // Before the freeze: if waiting fails, no process remains that cannot be ended.
-  onTestFinished(() => {
-    clearTimeout(unfreezeTimer)
+    let [longest, last, size] = [0, performance.now(), 0]
+    const watch = setInterval(() => {
+      const now = statSync(file).size
+      if (now !== size) [longest, last, size] = [Math.max(longest, performance.now() - last), performance.now(), now]
+    }, 5)
+    let unfreezeTimer: NodeJS.Timeout | undefined
+    // Registered before the freeze: if waiting fails, all processes must still be ended.
+    onTestFinished(() => {
+      clearTimeout(unfreezeTimer)
+      clearInterval(watch)
+      spawnSync('fsfreeze', ['-u', mounted])
+    })
+    execFileSync('fsfreeze', ['-f', mounted])
+    await until(() => descendantsOf(readProcesses(), [root.pid]).some(({ state }) => state === 'D'))
+    unfreezeTimer = setTimeout(() => execFileSync('fsfreeze', ['-u', mounted]), 1_600)
+    const freeze = await freezeTrees([root], 10_000)
     clearInterval(watch)
-    spawnSync('fsfreeze', ['-u', mounted])
-  })
-  execFileSync('fsfreeze', ['-f', mounted])
-  await until(() => descendantsOf(readProcesses(), [root.pid]).some(({ state }) => state === 'D'))
-  unfreezeTimer = setTimeout(() => execFileSync('fsfreeze', ['-u', mounted]), 1_600)
-  const freeze = await freezeTrees([root], 10_000)
-  clearInterval(watch)
-  longest = Math.max(longest, performance.now() - last)
-  expect(freeze.processes).toBe(4)
-  expect(longest).toBeGreaterThan(200)
-  expect(longest).toBeLessThan(1_000)
-  freeze.unfreeze()
-})
+    longest = Math.max(longest, performance.now() - last)
+    expect(freeze.processes).toBe(4)
+    expect(longest).toBeGreaterThan(200)
+    expect(longest).toBeLessThan(1_000)
+    freeze.unfreeze()
+  },
+)
 
-test('the watchdog continues processes that nothing else continues, and reports it', async () => {
+test('the watchdog continues processes if no other code does, and reports it', async () => {
   const file = join(temporaryDirectory(), 'out')
   const root = await family(file)
   const freeze = await freezeTrees([root], 1000)

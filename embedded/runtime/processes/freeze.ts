@@ -1,32 +1,33 @@
 /**
- * Stops a set of process trees briefly, so that their files on disk are as after a power failure. The roots are stopped
- * first, because a stopped postmaster forks no more. Then every descendant in /proc is stopped, until no new one
- * appears and every thread is stopped. A signal is handled between system calls, so no write is in progress then. In
- * every case the processes are continued: by the caller, by the watchdog, at this process's exit, or at the next start
- * of the runtime.
+ * Stops a set of process trees briefly, so that their files on disk are as after a power failure. It stops the roots
+ * first, because a stopped postmaster does not fork. Then it stops every descendant in /proc, until no new process
+ * appears and every thread is stopped. A process handles a signal between system calls, so no write is in progress
+ * then. The processes are continued in every case: by the caller, by the watchdog, at this process's exit, or at the
+ * next start of the runtime.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RuntimeError } from '../errors.ts'
 import { descendantsOf, isAlive, isStopped, type ProcessIdentity, readProcesses, signal } from './table.ts'
 
 /**
- * How long processes may take to stop, per attempt. One that waits for the disk stops only afterwards, and all others
- * are stopped meanwhile. So the first attempts are abandoned early, and the processes run for as long before the next.
+ * How long processes may take to stop, per attempt. A process that waits for the disk stops only after that, and all
+ * other processes are stopped meanwhile. So the first attempts have a short limit. Between two attempts, the processes
+ * run for as long as the attempt took.
  */
 const stopDeadlinesMs = [250, 500, 1_000, 5_000]
 
 type Freeze = {
-  /** Processes that are stopped. */
+  /** The number of stopped processes. */
   processes: number
   /** Continues all of them, children before parents. A second call does nothing. */
   unfreeze(): void
-  /** True if the watchdog or another process has continued any of them: the copy is unusable then. */
+  /** True if the watchdog or another process has continued any of them. Then the copy is unusable. */
   readonly broken: boolean
 }
 
 /**
- * @param mostMs after this time the watchdog continues them
- * @throws RuntimeError `FreezeFailed`; all are continued then
+ * @param mostMs after this time, the watchdog continues the processes
+ * @throws RuntimeError `FreezeFailed`; then all processes are continued
  */
 export async function freezeTrees(roots: ProcessIdentity[], mostMs: number): Promise<Freeze> {
   for (const stopMs of stopDeadlinesMs.slice(0, -1)) {

@@ -1,7 +1,7 @@
 /**
- * Starts a process and reports how it ended. It has a session of its own, so that a Ctrl-C for the runtime does not
- * reach it, gets exactly the given environment, and is recorded on disk, so that the next start finds it if the runtime
- * dies first.
+ * Starts a process and reports how it ended. The process has its own session, so that a Ctrl-C for the runtime does not
+ * reach it. It gets exactly the given environment. A record on disk lets the next start find it if the runtime dies
+ * first.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -21,32 +21,32 @@ type LaunchOptions = {
   stopSignal: NodeJS.Signals
   /** The directory of the records. */
   records: string
-  /** Receives output; returns false to pause reading briefly. */
+  /** Receives output. Returns false to pause reading briefly. */
   onOutput: { stdout(chunk: Buffer): boolean; stderr(chunk: Buffer): boolean }
 }
 
-/** How a process ended: `exitCode` is 128 + the signal's number if a signal killed it. */
+/** How a process ended. `exitCode` is 128 + the signal's number if a signal killed it. */
 export type Exit = { exitCode: number; signal: number | undefined; error?: string }
 
 export type Launched = ProcessIdentity & {
   stopSignal: NodeJS.Signals
-  /** Resolves when the process has ended; output may still arrive. */
+  /** Resolves when the process has ended. Output may still arrive. */
   exited: Promise<Exit>
-  /** Resolves when all output was read; after `close` at the latest. */
+  /** Resolves when all output was read, at the latest after `close`. */
   drained: Promise<void>
   /** Stops reading output that a descendant may still keep open, and deletes the record. */
   close(): void
 }
 
 export type ProcessRecord = ProcessIdentity & {
-  /** Identifies the current boot: after a reboot the same numbers belong to other processes. */
+  /** Identifies the current boot. After a reboot, the same numbers identify other processes. */
   boot: string
   stopSignal: NodeJS.Signals
 }
 
 export const bootId = (): string => readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim()
 
-/** Exit code of a command that could not be started, as in shells and container runtimes. */
+/** The exit code of a command that could not be started, as in shells and container runtimes. */
 const cannotStart = 128
 
 /** How long reading pauses after a flood of output. */
@@ -67,7 +67,7 @@ function drain(child: ChildProcess, onOutput: LaunchOptions['onOutput']): Promis
   return Promise.all([end(child.stdout, onOutput.stdout), end(child.stderr, onOutput.stderr)]).then(() => {})
 }
 
-/** Starts it, or reports through `exited` (code 128, with an error) why it cannot. Never throws. */
+/** Starts a process. If this is not possible, `exited` resolves with code 128 and the error. Never throws. */
 export function launch(options: LaunchOptions): Launched {
   const { command, environment, workingDirectory, owner, stopSignal, records, onOutput } = options
   const [program, ...args] = command
@@ -92,13 +92,13 @@ export function launch(options: LaunchOptions): Launched {
     })
   })
   if (pid === undefined) return { ...failed('', stopSignal), exited }
-  // It is still in the process table: Node reaps it only in a later turn.
+  // The process is still in the process table, because Node reaps it only in a later turn.
   const startTime = readProcess(pid)?.startTime ?? ''
   const record = join(records, `${pid}.json`)
   try {
     writeFileSync(record, JSON.stringify({ pid, startTime, boot: bootId(), stopSignal } satisfies ProcessRecord))
   } catch {
-    // On a full disk. The process can also be found by its environment.
+    // The disk is full. The next start can also find the process by its environment.
   }
   const drained = drain(child, onOutput)
   return {

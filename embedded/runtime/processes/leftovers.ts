@@ -1,7 +1,7 @@
 /**
  * Ends processes of an earlier run of this runtime, before anything starts on the same volumes. It finds them by the
- * records on disk and, in case records are missing, by checking every process of the machine: for the runtime's
- * variable in its environment, or for a Postgres working inside a volume.
+ * records on disk. Because records can be missing, it also checks every process of the machine. A process matches if
+ * its environment contains the runtime's variable, or if it is a Postgres that works inside a volume.
  */
 import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ import { bootId, type ProcessRecord } from './launch.ts'
 import { findOwned } from './scan.ts'
 import { isAlive, isPostgres, type ProcessEntry, readProcess } from './table.ts'
 
-/** How long an old process may take to end by itself; usually enough for Postgres's shutdown checkpoint. */
+/** How long an old process may take to end by itself. This is usually enough for Postgres's shutdown checkpoint. */
 const graceMs = 5_000
 
 const isSignal = (name: unknown): name is NodeJS.Signals => typeof name === 'string' && /^SIG[A-Z0-9]+$/.test(name)
@@ -37,8 +37,8 @@ function readRecords(directory: string): ProcessRecord[] {
 }
 
 /**
- * Ends all of them and waits for their end; repeats until none is found, since a process may have been about to start
- * another.
+ * Ends all these processes and waits for their end. Repeats until it finds none, since a process may have just started
+ * another process.
  * @returns their number
  * @throws RuntimeError `ProcessWouldNotEnd`
  */

@@ -48,7 +48,7 @@ function start(directory: string, home: string): Started {
   }
 }
 
-/** A directory whose processes are killed at the end, whatever the test does. */
+/** Creates a directory. All its processes are killed at the end, also if the test fails. */
 function makeDirectories(): { directory: string; home: string; owned(): Promise<ProcessEntry[]> } {
   const root = temporaryDirectory()
   chmodSync(root, 0o711)
@@ -82,7 +82,7 @@ describe('after kill -9 of the runtime', () => {
     await first.kill()
     const remaining = await owned()
     expect(remaining.filter(entry => isPostgres(entry.pid)).length).toBeGreaterThan(3)
-    // One process is stopped, as after an interrupted snapshot.
+    // Stops one process, as an interrupted snapshot does.
     const [stopped] = remaining
     if (stopped) signal(stopped, 'SIGSTOP')
 
@@ -133,7 +133,7 @@ describe('endLeftovers', () => {
     })
     const entries = [own, foreign].map(child => readProcess(child.pid ?? 0))
     onTestFinished(() => killTrees(entries.flatMap(entry => entry ?? [])))
-    // Records of a reused pid, and a truncated one.
+    // A record with a reused pid, and a truncated record.
     const stale = { pid: foreign.pid, startTime: '1', boot: 'another', stopSignal: 'SIGTERM' }
     writeFileSync(join(layout.processes, '1.json'), JSON.stringify(stale))
     writeFileSync(join(layout.processes, '2.json'), '{"pid":')

@@ -1,14 +1,14 @@
 /**
  * Reads all processes of the machine. A scan reads a few files per process. Callers that arrive during a scan share the
- * next one: a hundred containers that end together cost two scans, not a hundred.
+ * next scan: a hundred containers that end together cost two scans, not a hundred.
  */
 import { setImmediate } from 'node:timers/promises'
 import { isPostgres, link, listPids, type ProcessEntry, read, readProcess } from './table.ts'
 
-/** How many processes are read before other work of this thread continues. */
+/** The number of processes that are read before other work of this thread continues. */
 const slice = 128
 
-/** Answers queries in batches: a batch starts after its last query, and after the previous batch. */
+/** Answers queries in batches. A batch starts after its last query and after the end of the previous batch. */
 function inBatches<Question, Answer>(
   answerAll: (questions: Question[]) => Promise<Answer[]>,
 ): (question: Question) => Promise<Answer> {
@@ -53,11 +53,11 @@ const readTableFor = inBatches(async (callers: undefined[]) => {
   return callers.map(() => table)
 })
 
-/** The process table, read after this call. */
+/** Returns the process table, read after this call. */
 export const processesNow = (): Promise<ProcessEntry[]> => readTableFor(undefined)
 
 /**
- * Identifies the runtime's processes: by a variable of their environment, or as a Postgres working inside one of the
+ * Identifies the runtime's processes: by a variable in their environment, or as a Postgres that works inside one of the
  * directories.
  */
 type Ownership = { marker: string; directories: string[] }
@@ -65,8 +65,9 @@ type Ownership = { marker: string; directories: string[] }
 const isInside = (path: string, directory: string): boolean => path === directory || path.startsWith(`${directory}/`)
 
 /**
- * Which of the queries a process matches. Postgres overwrites the environment area of its children with their titles,
- * so those are identified by executable and working directory instead. A user's shell in a volume does not match.
+ * Returns the queries that a process matches. Postgres overwrites the environment area of its children with their
+ * titles, so these children are identified by executable and working directory. A user's shell in a volume does not
+ * match.
  */
 function ownersOf(pid: number, questions: Ownership[], anyDirectory: boolean): number[] {
   const environment = new Set(read(`/proc/${pid}/environ`)?.split('\0'))

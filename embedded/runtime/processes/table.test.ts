@@ -14,7 +14,7 @@ describe('parseStat', () => {
     const rest = Array.from({ length: 48 }, (_, index) => String(index)).join(' ')
     expect(parseStat(`77 (a) b (c)) S ${rest}`)).toEqual({ pid: 77, parent: 0, state: 'S', startTime: '18' })
   })
-  test('refuses what is not a stat line', () => {
+  test('refuses a line that is not a stat line', () => {
     expect(parseStat('')).toBeUndefined()
     expect(parseStat('12 (x) S')).toBeUndefined()
   })
@@ -32,7 +32,7 @@ test('descendants are listed parents first, across generations, without the root
   expect(descendantsOf(table, [8]).map(found => found.pid)).toEqual([9])
 })
 
-test('a process is found by a variable of its environment, also its orphans, and all are killed', async () => {
+test('a process and its orphans are found by a variable of their environment, and all are killed', async () => {
   const marker = `ESPALIER_TEST=${crypto.randomUUID()}`
   const [name = '', value = ''] = marker.split('=')
   const script = `
@@ -66,7 +66,7 @@ test('killing ends the complete tree, and waiting reports whether it has ended',
   expect(tree.some(isAlive)).toBe(false)
 })
 
-test('a stopped process is stopped in all its threads, and can be continued', async () => {
+test('all threads of a stopped process are stopped, and the process can be continued', async () => {
   const child = spawn(process.execPath, ['-e', idle], { env: {}, stdio: 'ignore' })
   const self = readProcess(child.pid ?? 0) ?? entry(0, 0)
   expect(signal(self, 'SIGSTOP')).toBe(true)

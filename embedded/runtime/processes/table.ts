@@ -1,6 +1,6 @@
 /**
  * The machine's process table, read from /proc (proc_pid_stat(5), proc_pid_environ(5)). A process is identified by its
- * pid and start time, so that a reused pid is never mistaken for the previous process.
+ * pid and start time, so that a reused pid does not identify the previous process.
  */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { basename } from 'node:path'
@@ -32,7 +32,7 @@ export const read = (path: string): string | undefined => {
   try {
     return readFileSync(path, 'latin1')
   } catch {
-    return undefined // it ended meanwhile, or belongs to another user
+    return undefined // the process ended meanwhile, or belongs to another user
   }
 }
 
@@ -59,7 +59,7 @@ export function readProcesses(): ProcessEntry[] {
   return listPids().flatMap(pid => readProcess(pid) ?? [])
 }
 
-/** Whether exactly this process still runs; an ended one that waits to be reaped (Z, X) does not. */
+/** Whether exactly this process still runs. A process that has ended and waits to be reaped (Z, X) does not run. */
 export function isAlive({ pid, startTime }: ProcessIdentity): boolean {
   const entry = readProcess(pid)
   return entry !== undefined && entry.startTime === startTime && entry.state !== 'Z' && entry.state !== 'X'
@@ -85,13 +85,13 @@ export function descendantsOf(table: ProcessEntry[], roots: number[]): ProcessEn
   return found
 }
 
-/** Whether all threads of a process are stopped (T) or ended; the state of the leader alone is not enough. */
+/** Whether all threads of a process are stopped (T) or ended. The state of the leader alone is not enough. */
 export function isStopped(pid: number): boolean {
   let threads: string[]
   try {
     threads = readdirSync(`/proc/${pid}/task`)
   } catch {
-    return true // it has ended: it writes nothing more
+    return true // the process has ended, so it writes nothing more
   }
   return threads.every(thread => {
     const line = read(`/proc/${pid}/task/${thread}/stat`)
@@ -105,7 +105,7 @@ export function isPostgres(pid: number): boolean {
   return executable !== undefined && basename(executable) === 'postgres'
 }
 
-/** Sends a signal to exactly this process; false if it has ended. */
+/** Sends a signal to exactly this process. Returns false if it has ended. */
 export function signal(target: ProcessIdentity, name: NodeJS.Signals): boolean {
   if (!isAlive(target)) return false
   try {

@@ -1,4 +1,4 @@
-/** A runtime that crashes after a number of writes to the cluster and is started again, for crash tests. */
+/** For crash tests: a runtime that crashes after a number of writes to the cluster and is then started again. */
 import { createCrashPoint } from '../../../operator/testing/crash-point.ts'
 import type { Store } from '../../store/index.ts'
 import type { Runtime } from '../index.ts'
@@ -17,8 +17,8 @@ export async function startCrashingRuntime(store: Store, directory: string, afte
   return {
     /** The number of writes before the crash. */
     effects: crashPoint.effects,
-    /** Waits until the condition holds; after a crash, starts another runtime. */
-    comesAbout: (what: string, condition: () => boolean | Promise<boolean>): Promise<void> =>
+    /** Waits until the condition holds. After a crash, starts another runtime. */
+    eventually: (what: string, condition: () => boolean | Promise<boolean>): Promise<void> =>
       until(
         async () => {
           if (crashPoint.hasCrashed && !isNew) {

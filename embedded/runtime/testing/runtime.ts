@@ -30,13 +30,13 @@ export function temporaryDirectory(): string {
   return directory
 }
 
-/** The user of a test's workloads: an unprivileged one if the test is root, otherwise the test's user. */
+/** The user for a test's workloads: an unprivileged user if the test is root, otherwise the test's user. */
 export const testOwner = (): Owner | undefined => (process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : undefined)
 
 export const testLogger = pino({ level: process.env.ESPALIER_TEST_LOG ?? 'silent' })
 export const namespace = 'test'
 
-/** One image: `node`, with node on its path. */
+/** Resolves one image: `node`, with node on its path. */
 export const nodeImage: ImageResolver = async image => {
   if (image !== 'node') throw new Error(`no image ${image}`)
   return { path: [dirname(process.execPath)], commands: {} }
@@ -51,7 +51,7 @@ export async function openTestStore(): Promise<{ store: Store; cluster: Cluster 
   return { store, cluster }
 }
 
-/** A runtime for the running test, stopped at its end. */
+/** Starts a runtime for the running test. It stops at the end of the test. */
 export async function startTestRuntime(
   store: Store,
   options: Partial<RuntimeOptions> & { directory: string },
@@ -81,7 +81,7 @@ export async function openTestCluster(options: Partial<RuntimeOptions> = {}) {
 
 type Containers = Pick<PodSpec, 'containers'> & Partial<PodSpec>
 
-/** A container that runs a script of Node. */
+/** A container that runs a Node script. */
 export const script = (source: string, more: object = {}): PodSpec['containers'][number] => ({
   name: 'main',
   image: 'node',
@@ -162,7 +162,7 @@ export async function processOf(runtime: Runtime, name: string): Promise<number>
 
 export const key = (name: string) => ({ namespace, name })
 
-/** Waits until a claim matches, bound by default, and returns it. */
+/** Waits until a claim matches (by default: until it is bound), and returns it. */
 export async function untilClaim(
   cluster: Cluster,
   name: string,

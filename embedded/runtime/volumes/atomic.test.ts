@@ -8,7 +8,7 @@ import { sameFiles, writeAtomically } from './atomic.ts'
 const files = (entries: Record<string, string>, mode = 0o600): ProjectedFiles =>
   new Map(Object.entries(entries).map(([path, content]) => [path, { content: Buffer.from(content), mode }]))
 
-test('the files of a volume change together, in place, and no old file remains', () => {
+test('the files of a volume change together, at the same paths, and no old file remains', () => {
   const directory = join(temporaryDirectory(), 'volume')
   const owner = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : undefined
   writeAtomically(directory, files({ a: '1', 'sub/b': '2', old: '3' }), owner)

@@ -1,8 +1,8 @@
 /**
  * Writes the files of a Secret or ConfigMap volume so that a reader sees either all old or all new files. The files are
- * in a directory of their own, reached through the link `..data`, which one rename switches. The names at the top are
- * links through it and never change while the key exists. The directories do not belong to the workload: it can read
- * its files but not change them.
+ * in a separate directory. The link `..data` points to this directory, and one rename replaces the link. The names at
+ * the top are links through `..data`, and never change while the key exists. The directories do not belong to the
+ * workload: it can read its files but not change them.
  */
 import {
   chmodSync,
@@ -37,7 +37,7 @@ function linkTo(directory: string): string | undefined {
   }
 }
 
-/** Replaces the content of `directory` by exactly `files`, owned by `owner`. */
+/** Replaces the content of `directory` with exactly `files`, which belong to `owner`. */
 export function writeAtomically(directory: string, files: ProjectedFiles, owner: Owner | undefined): void {
   makePassage({ owner }, directory)
   const before = linkTo(directory)

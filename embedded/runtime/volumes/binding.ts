@@ -1,19 +1,19 @@
 /**
  * Decides which volume a claim gets, like a cluster's controller manager. Pure. A volume that names a claim is reserved
- * for it; a claim that names a volume accepts no other; a bound claim whose volume is missing is lost.
+ * for this claim. A claim that names a volume accepts no other volume. A bound claim whose volume is missing is lost.
  */
 import type { PersistentVolume, PersistentVolumeClaim } from '../../../cluster/index.ts'
 import { parseQuantity } from '../../../values/quantity.ts'
 import { bindCompleted, newVolumeName } from './persistent-volume.ts'
 
 type Binding =
-  /** They name each other. */
+  /** Claim and volume name each other. */
   | { kind: 'bound'; volume: PersistentVolume }
   /** The volume is free for this claim. */
   | { kind: 'bind'; volume: PersistentVolume }
-  /** A directory is to be made for it. */
+  /** A directory must be created for the claim. */
   | { kind: 'provision' }
-  /** Bound before there were volumes: one is to be made for the directory that it has. */
+  /** The claim was bound before PersistentVolumes existed: a volume must be created for its directory. */
   | { kind: 'adopt' }
   | { kind: 'wait'; reason: string; message: string }
   | { kind: 'lost'; message: string }
@@ -30,7 +30,7 @@ export function decideBinding(claim: PersistentVolumeClaim, volumes: Volumes): B
   if (volume === undefined) return withoutVolume(claim, volumeName)
   const { claimRef } = volume.spec ?? {}
   if (claimRef?.uid === claim.metadata.uid) return { kind: 'bound', volume }
-  const isFree = claimRef === undefined || isMeant(claim, volume)
+  const isFree = claimRef === undefined || namesClaim(claim, volume)
   if (isBound(claim)) {
     return isFree
       ? { kind: 'bind', volume }
@@ -53,7 +53,7 @@ function withoutVolume(claim: PersistentVolumeClaim, volumeName: string): Bindin
   if (isBound(claim)) {
     return { kind: 'lost', message: 'Bound claim has lost its PersistentVolume. Data on the volume is lost!' }
   }
-  // Releases before PersistentVolumes wrote this name into a claim first.
+  // Releases before PersistentVolumes existed wrote this name into a claim first.
   if (volumeName === newVolumeName(claim)) {
     const { phase } = claim.status ?? {}
     return { kind: phase === 'Bound' || phase === 'Lost' ? 'adopt' : 'provision' }
@@ -61,8 +61,8 @@ function withoutVolume(claim: PersistentVolumeClaim, volumeName: string): Bindin
   return wait('FailedBinding', `volume "${volumeName}" not found`)
 }
 
-/** Whether a volume names this claim, bound to it or reserved for it. */
-function isMeant({ metadata }: PersistentVolumeClaim, { spec }: PersistentVolume): boolean {
+/** Whether a volume names this claim: bound to it or reserved for it. */
+function namesClaim({ metadata }: PersistentVolumeClaim, { spec }: PersistentVolume): boolean {
   const { claimRef } = spec ?? {}
   const isNamed = claimRef?.namespace === metadata.namespace && claimRef?.name === metadata.name
   return isNamed && (!claimRef?.uid || claimRef.uid === metadata.uid)
@@ -74,11 +74,11 @@ function findVolume(claim: PersistentVolumeClaim, all: PersistentVolume[]): Bind
   const own = volumes.find(({ spec }) => spec?.claimRef?.uid === claim.metadata.uid)
   if (own !== undefined) return { kind: 'bind', volume: own }
   const fitting = volumes.filter(volume => mismatchOf(claim, volume) === undefined)
-  const meant = fitting.find(volume => isMeant(claim, volume))
-  if (meant !== undefined) return { kind: 'bind', volume: meant }
+  const reserved = fitting.find(volume => namesClaim(claim, volume))
+  if (reserved !== undefined) return { kind: 'bind', volume: reserved }
   // A claim with a data source does not accept a volume with other data.
-  const isToBeFilled = (claim.spec?.dataSource ?? claim.spec?.dataSourceRef) !== undefined
-  const free = isToBeFilled ? [] : fitting.filter(({ spec }) => spec?.claimRef === undefined)
+  const hasDataSource = (claim.spec?.dataSource ?? claim.spec?.dataSourceRef) !== undefined
+  const free = hasDataSource ? [] : fitting.filter(({ spec }) => spec?.claimRef === undefined)
   const [smallest] = free.sort((one, other) => capacityOf(one) - capacityOf(other))
   if (smallest !== undefined) return { kind: 'bind', volume: smallest }
   if (claim.spec?.storageClassName !== '') return { kind: 'provision' }

@@ -36,7 +36,9 @@ export class ClaimWriter {
     return this.#write({ ...claim, metadata: { ...claim.metadata, finalizers: [...finalizers, claimFinalizer] } })
   }
 
-  /** Writes the volume's name and the binding annotations into the claim. Returns the same claim if they are there. */
+  /**
+   * Writes the volume's name and the binding annotations into the claim. Returns the same claim if it already has them.
+   */
   async completeBinding(claim: PersistentVolumeClaim, volumeName: string): Promise<PersistentVolumeClaim> {
     const { annotations } = claim.metadata
     if (annotations?.[bindCompleted] !== undefined && claim.spec?.volumeName === volumeName) return claim

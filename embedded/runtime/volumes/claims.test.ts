@@ -31,7 +31,7 @@ const fromSnapshot = (name: string) => ({
   dataSource: { apiGroup: 'snapshot.storage.k8s.io', kind: 'VolumeSnapshot', name },
 })
 
-test('a claim is bound at once to a directory of its own, with the requested capacity', async () => {
+test('a claim is bound at once to a separate directory, with the requested capacity', async () => {
   const { cluster, directory } = await openTestCluster({ runAs: testOwner() })
   await cluster.create('PersistentVolumeClaim', claim('data'))
   const found = await untilClaim(cluster, 'data')
@@ -44,7 +44,7 @@ test('a claim is bound at once to a directory of its own, with the requested cap
   await untilClaim(cluster, 'data', ({ status }) => status?.capacity?.storage === '2Gi')
 })
 
-test('a claim in use is deleted only after its pod, then its directory is deleted too', async () => {
+test('a claim in use is deleted only after its pod; then its directory is deleted too', async () => {
   const { cluster, directory } = await openTestCluster()
   await cluster.create('PersistentVolumeClaim', claim('data'))
   const found = await untilClaim(cluster, 'data')
@@ -77,7 +77,7 @@ test('a bound claim whose directory is missing is lost, permanently', async () =
   expect(existsSync(directoryOf(directory, found))).toBe(false)
 })
 
-test('a claim is filled from a snapshot or another claim as soon as that is ready', async () => {
+test('a claim is filled from a snapshot or another claim as soon as its source is ready', async () => {
   const { cluster, directory } = await openTestCluster()
   await cluster.create('PersistentVolumeClaim', claim('late', fromSnapshot('snapshot')))
   const waiting = await untilClaim(cluster, 'late', ({ status }) => status?.conditions !== undefined)
@@ -113,12 +113,12 @@ test('a volume that cannot be created reports why and is created as soon as poss
   })
   rmSync(join(directory, 'volumes', namespace))
   mkdirSync(join(directory, 'volumes', namespace))
-  await cluster.create('PersistentVolumeClaim', claim('another')) // any change in the namespace causes a retry
+  await cluster.create('PersistentVolumeClaim', claim('another')) // each change in the namespace causes a retry
   const found = await untilClaim(cluster, 'data')
   expect(found.status?.conditions).toBeUndefined()
 })
 
-test('a snapshot without a claim, or without its image, reports that', async () => {
+test('a snapshot whose claim or image is missing reports this', async () => {
   const { store, cluster, runtime, directory } = await openTestCluster()
   const statusOf = async (name: string) => (await cluster.get('VolumeSnapshot', key(name)))?.status
   await cluster.create('VolumeSnapshot', snapshot('early', 'data'))

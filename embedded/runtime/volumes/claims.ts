@@ -1,7 +1,7 @@
 /**
- * Reconciles PersistentVolumeClaims: binds each to the volume that it names or that names it, or to a new directory,
- * filled from a snapshot or another claim if the claim has such a source. A bound claim whose volume or directory is
- * missing becomes `Lost`; it never gets an empty volume.
+ * Reconciles PersistentVolumeClaims. It binds each claim to the volume that it names or that names it. Otherwise it
+ * creates a directory, and fills it if the claim has a snapshot or another claim as its source. A bound claim whose
+ * volume or directory is missing becomes `Lost`; it never gets an empty volume.
  */
 import { existsSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -27,7 +27,7 @@ type ClaimsOptions = {
   volumes: Informer<'PersistentVolume'>
   provision(claim: PersistentVolumeClaim): Promise<void>
   growth: GrowthOptions
-  /** Called when a claim has its directory, before its status says so. */
+  /** Called when a claim has its directory, before the claim's status reports it. */
   onProvisioned(key: ObjectKey): void
   /** Enqueues the claim for another pass. */
   again(key: ObjectKey): void
@@ -101,7 +101,7 @@ class ClaimController {
     const handle = handleOf(volume)
     if (handle === undefined) return refuse(`is bound to a volume that is not of the driver ${driver}`)
     const directory = layout.volume(handle)
-    // A directory that exists is complete, so a pod does not wait for the claim's status.
+    // A directory is complete when it exists, so a pod does not wait for the claim's status.
     if (!existsSync(directory)) return refuse(lost)
     const alone = claim.spec?.accessModes?.includes('ReadWriteOncePod') === true
     return { bound: true, volume: handle, directory, alone }
@@ -113,7 +113,10 @@ class ClaimController {
     await Promise.all(
       old.map(claim =>
         this.#takeOver(claim).catch(error => {
-          logger.warn({ err: error, claim: claim.metadata.name }, 'a claim got no volume yet; will try again')
+          logger.warn(
+            { err: error, claim: claim.metadata.name },
+            'could not create the volume of a claim; will try again',
+          )
         }),
       ),
     )
@@ -121,7 +124,7 @@ class ClaimController {
 
   async #takeOver(claim: PersistentVolumeClaim): Promise<void> {
     if (claim.metadata.deletionTimestamp === undefined) await this.reconcile(claim.metadata)
-    // The directory of a claim that is being deleted needs a volume, so that it is deleted once no pod uses it.
+    // If a claim is being deleted, its directory needs a volume: then it is deleted once no pod uses it.
     else if (existsSync(this.#options.layout.volume(newHandle(claim)))) await this.#writer.createVolume(claim)
   }
 
@@ -142,7 +145,7 @@ class ClaimController {
     return this.#bind(claim, await this.#writer.createVolume(claim), key)
   }
 
-  /** Binds claim and volume, the volume first. After a crash the next pass repeats only the step that is missing. */
+  /** Binds the volume, then the claim. After a crash, the next pass repeats only the missing step. */
   async #bind(claim: PersistentVolumeClaim, volume: PersistentVolume, key: ObjectKey): Promise<ReconcileResult> {
     const reference = claimReference(claim)
     const taken =
@@ -159,7 +162,8 @@ class ClaimController {
     const directory = this.#directoryOf(volume)
     if (directory !== undefined && !existsSync(directory)) return this.#lose(claim, missing(directory))
     const handle = handleOf(volume)
-    // Another driver reports its own volume in the claim's status: it may have grown the volume but not the file system.
+    // Another driver reports its own volume in the claim's status. It may have grown the volume but not yet the file
+    // system.
     if (handle === undefined && claim.status?.phase === 'Bound') return undefined
     const from = volume.spec?.capacity?.storage ?? '0'
     const to = claim.spec?.resources?.requests?.storage ?? '0'

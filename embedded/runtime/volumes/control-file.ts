@@ -16,7 +16,7 @@ const table = Uint32Array.from({ length: 256 }, (_, byte) => {
   return value
 })
 
-/** Whether the bytes are followed by their checksum: a torn file, or one of another layout, has none. */
+/** Whether the bytes end with their checksum. A torn file and a file with another layout have no valid checksum. */
 function isIntact(control: Buffer): boolean {
   let crc = 0xffffffff
   for (const [offset, byte] of control.subarray(0, Math.min(checksum.most, control.length - 4)).entries()) {

@@ -6,31 +6,31 @@ import type { PassResult } from './copy.ts'
 
 type CopyOrder = { source: string; target: string }
 export type CopyRequest = { open: CopyOrder } | { frozen: boolean }
-/** Only the message of an error is passed between threads. */
+/** The threads exchange only the message of an error. */
 export type CopyAnswer = { opened: true } | { result: PassResult } | { message: string; code: string | undefined }
 
 type Copier = {
-  /** Like TreeCopy.pass. @throws what the pass threw; a system error keeps its code */
+  /** Like TreeCopy.pass. @throws the error of the pass; a system error keeps its code */
   pass(frozen: boolean): Promise<PassResult>
   close(): Promise<void>
 }
 
-/** After a hot pass that leaves no more than this for the next one, the processes can be frozen. */
+/** If a hot pass leaves at most this much for the next pass, the processes can be frozen. */
 const littleBytes = 16 * 1024 * 1024
 const mostHotPasses = 5
 
 type Thread = {
   send(request: CopyRequest): Promise<CopyAnswer>
-  /** Whether it is idle and can copy another tree. */
+  /** Whether the thread is idle and can copy another tree. */
   isFree(): boolean
   end(): Promise<void>
   ref(): void
   unref(): void
 }
 
-/** How long an idle thread is kept: starting one takes a tenth of a branch's time. */
+/** How long an idle thread is kept. Starting a thread takes a tenth of a branch's creation time. */
 const idleMs = 300_000
-/** The thread that waits for the next tree: at most one. */
+/** The idle thread for the next tree. There is at most one. */
 let idle: { thread: Thread; timer: NodeJS.Timeout } | undefined
 
 function startThread(): Thread {
@@ -43,7 +43,7 @@ function startThread(): Thread {
   })
   died.catch(() => {
     isRunning = false
-  }) // reported to the caller that waits for an answer
+  }) // the caller that waits for an answer gets the error
   return {
     async send(request) {
       pending += 1
@@ -73,8 +73,8 @@ function takeThread(): Thread {
   return thread
 }
 
-/** Keeps an idle thread for the next tree. It does not keep the process alive. */
-async function giveBack(thread: Thread): Promise<void> {
+/** Keeps an idle thread for the next tree. The thread does not keep the process alive. */
+async function keepIdle(thread: Thread): Promise<void> {
   if (idle !== undefined || !thread.isFree()) return thread.end()
   const timer = setTimeout(() => {
     idle = undefined
@@ -96,7 +96,7 @@ export async function openCopier(order: CopyOrder): Promise<Copier> {
   const close = async () => {
     if (isClosed) return
     isClosed = true
-    await giveBack(thread)
+    await keepIdle(thread)
   }
   try {
     resultOf(await thread.send({ open: order }))
@@ -115,8 +115,8 @@ export async function openCopier(order: CopyOrder): Promise<Copier> {
 }
 
 /**
- * Passes while the source is being written, until little remains or the rest no longer shrinks. If copies share blocks,
- * one pass is enough: sharing a file's blocks again takes as long as the first time, however little changed.
+ * Runs passes while the source is being written, until little remains or the rest no longer shrinks. If copies share
+ * blocks, one pass is enough: sharing a file's blocks again takes as long as the first time, even after a small change.
  */
 export async function copyHot(copier: Copier): Promise<void> {
   let before = Number.POSITIVE_INFINITY

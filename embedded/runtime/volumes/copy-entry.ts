@@ -1,6 +1,6 @@
 /**
- * Copies single files, links and directories. Files are opened without following links and copied through their
- * descriptor, so that a tree of another user cannot make a runtime that is root read or write outside it.
+ * Copies single files, links and directories. It opens files without following links and copies through their
+ * descriptor. So the tree of another user cannot make a runtime that is root read or write outside the tree.
  */
 import {
   type BigIntStats,
@@ -24,11 +24,16 @@ import type { Fingerprint } from './fingerprint.ts'
 import { requireFreeSpace } from './free-space.ts'
 import { shareBlocks } from './share.ts'
 
-/** Up to this size, a file that may have changed is compared before it is copied. Of a larger one, only changed blocks are written. */
+/**
+ * Up to this size, a file that may have changed is compared before it is copied. For a larger file, only changed blocks
+ * are written.
+ */
 export const comparedBytes = 16n * 1024n * 1024n
 const blockBytes = 1024 * 1024
 
-/** Copies one entry. `hasEarlier`: an earlier copy exists that shares no blocks. Returns the bytes that were written. */
+/**
+ * Copies one entry. `hasEarlier`: an earlier copy exists that shares no blocks. Returns the number of written bytes.
+ */
 export function copyEntry(
   from: string,
   to: string,
@@ -49,7 +54,9 @@ export function copyEntry(
   return written
 }
 
-/** Opens the file that has this fingerprint. @throws Error if another file has its path, or a link is part of it */
+/**
+ * Opens the file with this fingerprint. @throws Error if another file is at its path, or if the path contains a link
+ */
 export function openSource(from: string, fingerprint: Fingerprint): number {
   const file = openSync(from, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   if (fstatSync(file, { bigint: true }).ino === fingerprint.inode && readlinkSync(`/proc/self/fd/${file}`) === from)
@@ -67,7 +74,7 @@ export function flush(from: string, fingerprint: Fingerprint): void {
   }
 }
 
-/** Returns the bytes that were written; 0 if the copy shares its blocks with the source. */
+/** Returns the number of written bytes; 0 if the copy shares its blocks with the source. */
 function copyFile(from: string, to: string, fingerprint: Fingerprint, mode: number, hasEarlier: boolean): number {
   const file = openSource(from, fingerprint)
   let written: number

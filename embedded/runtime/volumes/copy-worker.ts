@@ -1,4 +1,7 @@
-/** The thread that copies trees one after another: synchronously file by file, next to the runtime's event loop. */
+/**
+ * The thread that copies trees one after another. It copies file by file, synchronously, without blocking the runtime's
+ * event loop.
+ */
 import { parentPort } from 'node:worker_threads'
 import { messageOf } from '../errors.ts'
 import type { CopyAnswer, CopyRequest } from './copier.ts'

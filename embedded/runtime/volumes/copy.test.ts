@@ -77,7 +77,7 @@ function apply(root: string, { kind, name, other, text }: Change): void {
     else if (kind === 7) symlinkSync(other, path)
     else linkSync(path, second)
   } catch {
-    // no such file, a directory at the path, ...
+    // the file does not exist, the path is a directory, ...
   }
 }
 
@@ -87,7 +87,7 @@ test('an entry is unchanged only if a change would certainly be visible', () => 
   expect(compareFingerprints({ fingerprint, certainBefore: 2001n }, fingerprint)).toBe('same')
   expect(compareFingerprints({ fingerprint, certainBefore: 2000n }, fingerprint)).toBe('uncertain')
   expect(compareFingerprints({ fingerprint, certainBefore: 1500n }, fingerprint)).toBe('uncertain')
-  // A time in the future, after the clock was set back.
+  // The time is in the future, because the clock was set back.
   expect(
     compareFingerprints(
       { fingerprint: { ...fingerprint, modified: 9000n }, certainBefore: 5000n },
@@ -146,7 +146,7 @@ describe('createTreeCopy', () => {
     const changed = Array.from({ length: 300 }, (_, index) => join(source, String(index)))
     for (const path of changed) writeFileSync(path, 'after!')
     copy.pass(false)
-    // At once, many of them within the same tick of the file system's clock.
+    // Changes many files at once, within the same tick of the file system's clock.
     for (const path of changed) {
       const { atime, mtime } = statSync(path)
       writeFileSync(path, 'later!')
@@ -165,7 +165,7 @@ describe('createTreeCopy', () => {
     expect(copy.pass(true)).toMatchObject({ copiedBytes: 1001, bytes: 3001 })
   })
 
-  test('only changed blocks of a long file are written again, whatever the change', () => {
+  test('only changed blocks of a large file are written again, whatever the change', () => {
     const { source, target } = tree()
     const [file, length] = [join(source, 'long'), 24 * 1024 * 1024]
     writeFileSync(file, Buffer.alloc(length, 'x'))
@@ -214,7 +214,7 @@ describe('createTreeCopy', () => {
   }
   const mebibyte = 1024n * 1024n
 
-  test('WAL segments without records are omitted, and copied once they have records', () => {
+  test('WAL segments are omitted while they have no records, and copied once they have records', () => {
     const { source, target } = tree()
     mkdirSync(join(source, 'pg_wal'))
     const [written, recycled, empty] = [
@@ -250,7 +250,7 @@ describe('createTreeCopy', () => {
     expect(isUnwrittenSegment(path, size, segment(address).subarray(0, 16))).toBe(isUnwritten)
   })
 
-  /** The number of hot passes if each writes this many MB. */
+  /** The number of hot passes, if each pass writes this many MB. */
   const hotPasses = async (...written: number[]) => {
     let passes = 0
     await copyHot({
@@ -270,7 +270,7 @@ describe('createTreeCopy', () => {
     expect(await hotPasses(6400, 3200, 1600, 800, 400, 200)).toBe(5)
   })
 
-  test('files created and deleted during a hot pass cause no error, and are correct at the end', async () => {
+  test('files created and deleted during a hot pass cause no error, and the copy is correct at the end', async () => {
     const { source, target } = tree()
     const copier = await openCopier({ source, target })
     let going = true
@@ -298,7 +298,7 @@ describe('createTreeCopy', () => {
     expect(readlinkSync(join(target, 'link'))).toBe(outside)
   })
 
-  test('a thread copies one tree after another, also after a failure, and two at once', async () => {
+  test('one thread copies trees one after another, also after a failure; two trees can be copied at once', async () => {
     const trees = [tree(), tree(), tree()]
     for (const [index, { source }] of trees.entries()) writeFileSync(join(source, 'f'), `${index}`)
     const [one, other] = await Promise.all(trees.slice(0, 2).map(order => openCopier(order)))
@@ -344,7 +344,7 @@ describe('createTreeCopy', () => {
   })
 
   test.runIf(canShareBlocks)(
-    'with shared blocks, a file that may have changed is copied once, by the last pass, and not compared',
+    'with shared blocks, the last pass copies a file that may have changed once, without a comparison',
     () => {
       const mounted = reflinkDisk()
       const source = join(mounted, 'source')
@@ -355,10 +355,10 @@ describe('createTreeCopy', () => {
       const segmentBytes = 16 * 1024 * 1024
       writeFileSync(join(source, 'used'), Buffer.alloc(segmentBytes, 'w'))
       const made = statSync(join(source, 'young')).ctimeMs
-      // Only waiting makes a file old: its change time cannot be set.
+      // The test must wait: a file's change time cannot be set.
       while (Date.now() < made + 10_500) execFileSync('sleep', ['0.5'])
       appendFileSync(join(source, 'young'), 'y')
-      // Like a checkpoint that recycles a WAL segment.
+      // Renames the file, as a checkpoint does to recycle a WAL segment.
       renameSync(join(source, 'used'), join(source, 'recycled'))
       const copy = createTreeCopy(source, join(mounted, 'target'))
       expect(copy.pass(false)).toMatchObject({ copiedBytes: 5 + long.length, writtenBytes: 0 })

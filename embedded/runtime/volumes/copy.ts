@@ -1,7 +1,7 @@
 /**
- * Copies a volume's tree in passes: the first ones while Postgres writes to the volume, the last one while nothing
- * writes. A pass copies the entries that may have changed since the pass that copied them (fingerprint.ts), so the last pass
- * is short and the copy is exact.
+ * Copies a volume's tree in passes. The first passes run while Postgres writes to the volume; during the last pass,
+ * nothing writes. A pass copies the entries that may have changed since an earlier pass copied them (fingerprint.ts).
+ * So the last pass is short and the copy is exact.
  *
  * If blocks are not shared, the copy omits WAL segments that it does not need (wal.ts). A copy leaves some disk space
  * to concurrent writers (free-space.ts).
@@ -15,8 +15,8 @@ import { canShareBlocks } from './share.ts'
 import { isBeforeRecovery, isUnwrittenSegment, isWalSegment, readRedo, readSegmentHeader } from './wal.ts'
 
 /**
- * How long before a pass a change still counts as uncertain. The coarsest file system clock needs 2 s; the rest is for a
- * write that got its time stamp and then waited for the disk before it changed the file.
+ * How long before a pass a change still counts as uncertain. The coarsest file system clock needs 2 s. The rest covers
+ * a write that got its time stamp and then waited for the disk before it changed the file.
  */
 const uncertainNs = 10_000_000_000n
 
@@ -27,7 +27,7 @@ export type PassResult = {
   /** Entries and bytes that this pass copied. */
   copied: number
   copiedBytes: number
-  /** The bytes that the pass wrote: those that do not share their blocks with the source. */
+  /** The bytes that the pass wrote, without blocks that the copy shares with the source. */
   writtenBytes: number
   /** The size of all files. */
   bytes: number
@@ -38,7 +38,9 @@ type TreeCopy = {
   pass(frozen: boolean): PassResult
 }
 
-/** Creates `target`, which must not exist, in a directory that only this user can enter, to copy `origin` to it. */
+/**
+ * Prepares a copy of `origin`. Creates `target`, which must not exist, in a directory that only this user can enter.
+ */
 export function createTreeCopy(origin: string, target: string): TreeCopy {
   return new Copy(realpathSync(origin), target)
 }
@@ -47,7 +49,7 @@ class Copy implements TreeCopy {
   readonly #source: string
   readonly #target: string
   readonly #sharesBlocks: boolean
-  /** By path from the root: what the target contains, and its source. */
+  /** By path from the root: the entries of the target, and their source. */
   readonly #known = new Map<string, Copied>()
   /** Paths that may exist in the target, also those of a failed copy. */
   readonly #begun = new Set<string>()
@@ -73,13 +75,15 @@ class Copy implements TreeCopy {
     return pass.result
   }
 
-  /** Copies an entry and those below it. Unless frozen, it leaves an entry that cannot be copied to the next pass. */
+  /**
+   * Copies an entry and the entries below it. Unless frozen, leaves an entry that cannot be copied to the next pass.
+   */
   #tryEntry(path: string, pass: Pass): void {
     try {
       this.#visit(path, pass)
     } catch (error) {
       if (pass.frozen) throw error
-      this.#known.delete(path) // deleted or changed during the copy; the next pass copies it
+      this.#known.delete(path) // the entry was deleted or changed during the copy; the next pass handles it
       pass.seen.add(path)
       if (errorCode(error) === 'ENOSPC') throw error
     }
@@ -101,17 +105,24 @@ class Copy implements TreeCopy {
       this.#known.delete(path)
       if (fingerprint.size >= flushedBytes) flush(from, fingerprint)
     } else this.#copy(path, fingerprint, stats, pass)
-    // The entries of a directory are visited in any case: its own times do not show changes inside its entries.
+    // Visits the entries of a directory in any case, because the directory's times do not show changes inside its
+    // entries.
     if (kind === 'directory') for (const name of readdirSync(from)) this.#tryEntry(join(path, name), pass)
   }
 
   #copy(path: string, fingerprint: Fingerprint, stats: BigIntStats, { result, certainBefore }: Pass): void {
     const to = join(this.#target, path)
-    const isThere = this.#known.get(path)?.fingerprint.kind === fingerprint.kind
-    if (!isThere && this.#begun.has(path)) rmSync(to, { recursive: true, force: true })
+    const hasEarlier = this.#known.get(path)?.fingerprint.kind === fingerprint.kind
+    if (!hasEarlier && this.#begun.has(path)) rmSync(to, { recursive: true, force: true })
     this.#begun.add(path)
     this.#known.delete(path)
-    result.writtenBytes += copyEntry(join(this.#source, path), to, fingerprint, stats, isThere && !this.#sharesBlocks)
+    result.writtenBytes += copyEntry(
+      join(this.#source, path),
+      to,
+      fingerprint,
+      stats,
+      hasEarlier && !this.#sharesBlocks,
+    )
     this.#known.set(path, { fingerprint, certainBefore })
     result.copied += 1
     if (fingerprint.kind === 'file') result.copiedBytes += Number(stats.size)
@@ -125,7 +136,7 @@ class Copy implements TreeCopy {
     }
   }
 
-  /** Returns the file system's own time: that of a directory that was just created. */
+  /** Returns the time of the file system's own clock, read from a directory that was just created. */
   #fileSystemTime(): bigint {
     const probe = `${this.#target}.time`
     rmSync(probe, { recursive: true, force: true })
@@ -140,8 +151,8 @@ class Copy implements TreeCopy {
     const comparison = compareFingerprints(this.#known.get(path), fingerprint)
     if (comparison !== 'uncertain') return comparison === 'same'
     if (fingerprint.kind !== 'file') return false
-    // Sharing the blocks again reads nothing. A comparison would read the copy from disk while Postgres is stopped; a
-    // checkpoint renames WAL segments, so all of them may have changed.
+    // Sharing the blocks again reads nothing. A comparison would read the copy from disk while Postgres is stopped.
+    // That can be much: a checkpoint renames WAL segments, so all of them may have changed.
     if (this.#sharesBlocks) return false
     // Comparing a small file is much faster than writing it again.
     return (
@@ -150,8 +161,8 @@ class Copy implements TreeCopy {
   }
 
   /**
-   * Whether to skip a file until the last pass, which copies it in any case. Postgres may be writing the file, and
-   * sharing its blocks takes equally long whatever has changed. Until then, only a large file is flushed.
+   * Whether to skip a file until the last pass, which copies it in any case: Postgres may be writing the file, and
+   * sharing its blocks takes equally long after every change. If the file is large, it is flushed before.
    */
   #isDeferred(fingerprint: Fingerprint, certainBefore: bigint): boolean {
     return this.#sharesBlocks && fingerprint.kind === 'file' && !isCertain(fingerprint, certainBefore)
@@ -164,7 +175,7 @@ type Pass = {
   /** Changes before this time are visible in the fingerprints of this pass. */
   readonly certainBefore: bigint
   readonly seen: Set<string>
-  /** By directory of WAL segments: where recovery starts. */
+  /** By directory of WAL segments: the position where recovery starts. */
   readonly redos: Map<string, bigint | undefined>
   readonly result: PassResult
 }
@@ -177,7 +188,7 @@ function isUnneeded(from: string, fingerprint: Fingerprint, { redos }: Pass): bo
   return isBeforeRecovery(from, fingerprint.size, redos.get(directory)) || isUnwritten(from, fingerprint)
 }
 
-/** Deletes entries of the target that the source does not have, such as one whose copy failed. */
+/** Deletes entries of the target that the source does not have, such as an entry whose copy failed. */
 function verifyNames(source: string, target: string): void {
   const expected = new Set(readdirSync(source))
   for (const entry of readdirSync(target, { withFileTypes: true })) {

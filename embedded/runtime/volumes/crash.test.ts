@@ -1,6 +1,7 @@
 /**
- * The runtime is stopped after each of its writes and started again, while a claim is bound, its volume outlives it, is
- * bound to a new claim, grows, and is deleted. The data survive until the deletion, and nothing remains after it.
+ * The runtime is stopped after each of its writes and started again. Meanwhile a claim is bound and deleted; its volume
+ * stays, is bound to a new claim, grows, and is deleted. The data survive until the deletion, and nothing remains after
+ * it.
  */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,12 +13,13 @@ import { claim, namespace, openTestStore, temporaryDirectory, until } from '../t
 const key = { namespace, name: 'data' }
 
 /**
- * One life cycle of a volume, with a runtime that dies after a number of writes. @returns how many it made before that
+ * One life cycle of a volume, with a runtime that crashes after a number of writes. @returns the writes before the
+ * crash
  */
-async function liveThrough(after: number): Promise<string[]> {
+async function runLifeCycle(after: number): Promise<string[]> {
   const { store, cluster } = await openTestStore()
   const directory = temporaryDirectory()
-  const { comesAbout, effects } = await startCrashingRuntime(store, directory, after)
+  const { eventually, effects } = await startCrashingRuntime(store, directory, after)
   const inPhase = async (phase: string): Promise<boolean> =>
     (await cluster.get('PersistentVolumeClaim', key))?.status?.phase === phase
   const volumeOf = async (): Promise<PersistentVolume | undefined> => (await cluster.list('PersistentVolume')).items[0]
@@ -36,24 +38,24 @@ async function liveThrough(after: number): Promise<string[]> {
   const path = async () => join(directory, 'volumes', (await volumeOf())?.spec?.csi?.volumeHandle ?? 'none')
 
   await cluster.create('PersistentVolumeClaim', claim('data', { storageClassName: 'local' }))
-  await comesAbout('bound', () => inPhase('Bound'))
+  await eventually('bound', () => inPhase('Bound'))
   const first = await path()
   const file = join(first, 'file')
   writeFileSync(file, 'precious')
 
   await change(spec => ({ ...spec, persistentVolumeReclaimPolicy: 'Retain' }))
   await cluster.delete('PersistentVolumeClaim', key)
-  await comesAbout('released', async () => (await volumeOf())?.status?.phase === 'Released')
+  await eventually('released', async () => (await volumeOf())?.status?.phase === 'Released')
   await change(spec => ({ ...spec, claimRef: { kind: 'PersistentVolumeClaim', ...key } }))
   const volumeName = (await volumeOf())?.metadata.name ?? ''
   await cluster.create('PersistentVolumeClaim', claim('data', { storageClassName: 'local', volumeName }))
-  await comesAbout('bound again', () => inPhase('Bound'))
+  await eventually('bound again', () => inPhase('Bound'))
   expect(await path()).toBe(first)
   expect(readFileSync(file, 'utf8')).toBe('precious')
 
   const resources = { requests: { storage: '2Gi' } }
   await cluster.apply('PersistentVolumeClaim', claim('data', { storageClassName: 'local', volumeName, resources }))
-  await comesAbout('grown', async () => {
+  await eventually('grown', async () => {
     const { status } = (await cluster.get('PersistentVolumeClaim', key)) ?? {}
     return status?.capacity?.storage === '2Gi' && status.conditions === undefined
   })
@@ -62,7 +64,7 @@ async function liveThrough(after: number): Promise<string[]> {
 
   await change(spec => ({ ...spec, persistentVolumeReclaimPolicy: 'Delete' }))
   await cluster.delete('PersistentVolumeClaim', key)
-  await comesAbout('gone', async () => (await volumeOf()) === undefined)
+  await eventually('gone', async () => (await volumeOf()) === undefined)
   expect(existsSync(first)).toBe(false)
   expect(readdirSync(join(directory, 'volumes', namespace))).toEqual([])
   expect(readdirSync(join(directory, 'staging'))).toEqual([])
@@ -70,7 +72,7 @@ async function liveThrough(after: number): Promise<string[]> {
 }
 
 test('a crash after any write loses nothing and leaves nothing behind', { timeout: 300_000 }, async () => {
-  const effects = await liveThrough(Number.POSITIVE_INFINITY)
+  const effects = await runLifeCycle(Number.POSITIVE_INFINITY)
   expect(effects.length).toBeGreaterThan(10)
-  for (let after = 1; after <= effects.length; after++) await liveThrough(after)
+  for (let after = 1; after <= effects.length; after++) await runLifeCycle(after)
 })

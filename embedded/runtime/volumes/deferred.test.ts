@@ -52,7 +52,7 @@ async function take(cluster: Cluster, name: string): Promise<void> {
   await until(() => isReady(cluster, name))
 }
 
-/** Writes to the volume as soon as it can. */
+/** A pod that writes to the volume as soon as it can. */
 const writer = pod('writer', {
   containers: [
     script(`require('fs').writeFileSync('/data/file', 'changed'); console.log('up'); setInterval(() => {}, 1000)`, {
@@ -101,7 +101,7 @@ test('the directory of a deleted volume becomes the image', async () => {
   await until(() => files.every(file => !existsSync(file)))
 })
 
-test('a volume that is not declared at rest is copied at once', async () => {
+test('a volume is copied at once if the snapshot does not declare it at rest', async () => {
   const directory = temporaryDirectory()
   const { cluster } = await withData(directory)
   await cluster.create('VolumeSnapshot', snapshotDraft('one', false))
@@ -110,7 +110,7 @@ test('a volume that is not declared at rest is copied at once', async () => {
   expect(readFileSync(join(image, 'file'), 'utf8')).toBe('precious')
 })
 
-test('deleting a snapshot before its volume deletes nothing of the volume', async () => {
+test('deleting a snapshot before its volume deletes no data of the volume', async () => {
   const directory = temporaryDirectory()
   const { cluster, path } = await withData(directory)
   await take(cluster, 'one')
@@ -121,22 +121,22 @@ test('deleting a snapshot before its volume deletes nothing of the volume', asyn
 })
 
 /**
- * Takes a snapshot, then writes to or deletes its volume; the runtime dies after a number of writes. @returns how many
- * it made
+ * Takes a snapshot, then writes to or deletes its volume. The runtime crashes after a number of writes. @returns the
+ * number of its writes
  */
-async function liveThrough(after: number, isDeleted: boolean): Promise<number> {
+async function runLifeCycle(after: number, isDeleted: boolean): Promise<number> {
   const directory = temporaryDirectory()
   const { store, cluster, runtime, path } = await withData(directory)
   await runtime.stop()
-  const { comesAbout, effects, stop } = await startCrashingRuntime(store, directory, after)
+  const { eventually, effects, stop } = await startCrashingRuntime(store, directory, after)
   await cluster.create('VolumeSnapshot', snapshotDraft('one'))
-  await comesAbout('the snapshot', () => isReady(cluster, 'one'))
+  await eventually('the snapshot', () => isReady(cluster, 'one'))
   if (isDeleted) {
     await cluster.delete('PersistentVolumeClaim', key('data'))
-    await comesAbout('no volume', async () => (await cluster.list('PersistentVolume')).items.length === 0)
+    await eventually('no volume', async () => (await cluster.list('PersistentVolume')).items.length === 0)
   } else {
     await cluster.create('Pod', writer)
-    await comesAbout('the write', () => readFileSync(join(path, 'file'), 'utf8') === 'changed')
+    await eventually('the write', () => readFileSync(join(path, 'file'), 'utf8') === 'changed')
   }
   const image = join(directory, 'snapshots', namespace, await uidOf(cluster, 'one'), 'file')
   expect(readFileSync(image, 'utf8')).toBe('precious')
@@ -152,8 +152,8 @@ test.each([
   'a crash after any write keeps the image of a volume that is then %s',
   { timeout: 120_000 },
   async (_, isDeleted) => {
-    const count = await liveThrough(Number.POSITIVE_INFINITY, isDeleted)
+    const count = await runLifeCycle(Number.POSITIVE_INFINITY, isDeleted)
     expect(count).toBeGreaterThan(3)
-    for (let after = 1; after <= Math.min(count, 8); after++) await liveThrough(after, isDeleted)
+    for (let after = 1; after <= Math.min(count, 8); after++) await runLifeCycle(after, isDeleted)
   },
 )

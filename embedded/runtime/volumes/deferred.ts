@@ -1,10 +1,11 @@
 /**
- * Images that are not copied yet. If a snapshot states that its volume is at rest, and no pod has it mounted, the image
- * is the volume itself, as a link records. A pod that needs the volume waits until the image has been copied; if the
- * volume is deleted, its directory becomes the image. A volume has at most one such image, so that a directory never
- * has two owners.
+ * Images that are not copied yet. If a snapshot states that its volume is at rest, and no pod has the volume mounted,
+ * the volume itself is the image, and a link records this. A pod that needs the volume waits until the image has been
+ * copied. If the volume is deleted, its directory becomes the image. A volume has at most one such image, so a
+ * directory never has two owners.
  *
- * A copied image has precedence over a link, so each change is one rename, and a crash leaves one or the other.
+ * A copied image has precedence over a link. So each change is one rename, and after a crash exactly one of both is
+ * valid.
  */
 import { existsSync, lstatSync, mkdirSync, readdirSync, readlinkSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
@@ -21,13 +22,13 @@ type Link = { path: string; uid: string; image: string; location: StorageLocatio
 type Volume = { volume: string; directory: string }
 
 export type Deferred = {
-  /** Makes a volume the image of a snapshot. @returns false if a copy must be made now */
+  /** Makes a volume the image of a snapshot. @returns false if the image must be copied now */
   defer(snapshot: { namespace: string; uid: string }, volume: Volume): boolean
-  /** Whether a volume is an image; if so, starts copying it. The caller retries when the volume may be mounted. */
+  /** Whether a volume is an image. If so, starts copying it; the caller retries when the volume may be mounted. */
   isImage(volume: Volume): boolean
   /**
-   * Makes the directory of a deleted volume an image. @returns whether it is one now, or must wait until one has been
-   * read
+   * Makes the directory of a deleted volume an image. @returns `taken` if it now is an image, `busy` if a reader must
+   * finish first, `none` if no snapshot needs it
    */
   take(directory: string): 'none' | 'taken' | 'busy'
 }
@@ -35,7 +36,7 @@ export type Deferred = {
 type DeferredOptions = {
   layout: Layout
   use: VolumeUse
-  /** Called when a volume may be mounted after a wait. */
+  /** Called when a volume may be mounted that a pod waited for. */
   onChange(): void
   logger: Logger
 }
@@ -62,7 +63,7 @@ export function createDeferred({ layout, use, onChange, logger }: DeferredOption
     } finally {
       for (const end of done) end()
     }
-    // Its readers still read the volume.
+    // Readers of the image still read the volume.
     while (use.isInUse(uid)) await delay(readersMs)
   }
 
@@ -116,7 +117,7 @@ function publish(directory: string, image: string): void {
 
 const targetOf = (path: string): string => resolve(dirname(path), readlinkSync(path))
 
-/** The links of a file system; a link whose image exists remains from a crash. */
+/** The links of a file system. A crash can leave a link whose image exists; such a link is deleted. */
 function linksOf(location: StorageLocation): Link[] {
   const paths = readdirSync(location.deferred).flatMap(namespace =>
     readdirSync(join(location.deferred, namespace)).map(uid => join(location.deferred, namespace, uid)),

@@ -1,4 +1,4 @@
-/** Detects at once that a disk with volumes is full: Postgres detects it only when it needs another WAL segment. */
+/** Detects at once that a disk with volumes is full. Postgres detects it only when it needs another WAL segment. */
 import { statfsSync } from 'node:fs'
 import { leastFreeBytes } from '../../../operator/member/pod/wal-probe.ts'
 
@@ -11,11 +11,11 @@ function readFull(directory: string): boolean {
     const { bavail, bsize } = statfsSync(directory)
     return bavail * bsize < leastFreeBytes
   } catch {
-    return false // other code reports a missing directory
+    return false // other code reports that the directory is missing
   }
 }
 
-/** `onFull` is called each time one of them becomes full: a pool becomes full after its disk. */
+/** `onFull` is called each time one of the disks becomes full: a pool becomes full after its disk. */
 export function watchDisk(directories: readonly string[], onFull: () => void): DiskWatch {
   let full = directories.filter(readFull)
   const timer = setInterval(() => {

@@ -1,4 +1,4 @@
-/** Copies the content of one file if blocks cannot be shared: with its holes, and only changed parts. */
+/** Copies the content of one file if blocks cannot be shared. Keeps its holes, and writes only changed parts. */
 import {
   closeSync,
   constants,
@@ -19,7 +19,7 @@ const bytesOfStatBlock = 512
 const [sourceBlock, copyBlock] = [Buffer.allocUnsafe(blockBytes), Buffer.allocUnsafe(blockBytes)]
 const zeros = Buffer.alloc(pieceBytes)
 
-/** @param source open for reading. @returns the bytes written */
+/** @param source a descriptor, open for reading. @returns the number of written bytes */
 export function writeCopy(source: number, to: string): number {
   const { size, blocks } = fstatSync(source)
   rmSync(to, { force: true })
@@ -35,7 +35,7 @@ export function writeCopy(source: number, to: string): number {
   }
 }
 
-/** Updates an earlier copy. @param source open for reading. @returns the bytes written */
+/** Updates an earlier copy. @param source a descriptor, open for reading. @returns the number of written bytes */
 export function updateCopy(source: number, to: string): number {
   const copy = openSync(to, constants.O_RDWR | constants.O_NOFOLLOW)
   try {

@@ -1,8 +1,8 @@
 /**
- * Decides whether an entry of a tree may have changed since it was copied: its size, inode, mtime or ctime differ, or it
- * was changed so shortly before the copy that a later change could have the same time. (The kernel's clock for files ticks
- * every few milliseconds; some file systems store whole seconds.) All times come from the file system, never from this
- * machine's clock.
+ * Decides whether an entry of a tree may have changed since it was copied. It may have changed if its size, inode,
+ * mtime or ctime differ. It may also have changed if its last change was so shortly before the copy that a later change
+ * could have the same time. (The kernel's clock for files ticks every few milliseconds; some file systems store whole
+ * seconds.) All times come from the file system, never from this machine's clock.
  */
 import type { BigIntStats } from 'node:fs'
 
@@ -21,7 +21,7 @@ export const fingerprintOf = (kind: EntryKind, stats: BigIntStats): Fingerprint 
 export const kindOf = (stats: BigIntStats): EntryKind | undefined => {
   if (stats.isFile()) return 'file'
   if (stats.isDirectory()) return 'directory'
-  return stats.isSymbolicLink() ? 'link' : undefined // sockets, pipes and devices are not part of an image
+  return stats.isSymbolicLink() ? 'link' : undefined // an image does not contain sockets, pipes and devices
 }
 
 /** An entry's fingerprint when it was copied, and the time before which changes are visible in a later fingerprint. */

@@ -1,4 +1,4 @@
-/** Volume growth: until it is done the capacity is unchanged, and the claim reports the progress. */
+/** Volume growth. Until growth is done, the capacity is unchanged and the claim reports the progress. */
 import { expect, test } from 'vitest'
 import type { Cluster, PersistentVolumeClaim } from '../../../cluster/index.ts'
 import { claim, key, openTestCluster, until, untilClaim } from '../testing/runtime.ts'
@@ -46,7 +46,7 @@ test('slow growth keeps the capacity, and is reported as resizing', async () => 
   expect(requests).toHaveLength(1)
 })
 
-test('growth that fails reports why, is retried, and counts once it is done', async () => {
+test('growth that fails reports why and is retried; the capacity changes once it is done', async () => {
   const { cluster, requests, ends } = await openGrowing()
   await requestStorage(cluster, '2Gi')
   await until(() => ends.length === 1)
@@ -69,7 +69,7 @@ test('growth that fails reports why, is retried, and counts once it is done', as
   expect(requests).toHaveLength(2)
 })
 
-test('growth that is impossible is reported, until less is requested', async () => {
+test('impossible growth is reported until the claim requests less', async () => {
   const { cluster, requests, ends } = await openGrowing()
   // Every attempt for the large size fails; none for the small size.
   const answer = () => {

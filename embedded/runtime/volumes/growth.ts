@@ -1,6 +1,6 @@
 /**
  * Volume growth: the driver, running attempts, and the claim's status, as a cluster's resizer writes it. The capacity
- * is the granted size: it follows the request, or stays if growing fails.
+ * is the granted size. It changes to the requested size, or stays if growing fails.
  */
 import type { ObjectKey, PersistentVolumeClaim } from '../../../cluster/index.ts'
 import { parseQuantity } from '../../../values/quantity.ts'
@@ -11,7 +11,7 @@ export type GrowthRequest = { claim: ObjectKey; handle: string; from: string; to
 /** Grows a volume; resolves when it is done. An error is reported in the claim's conditions, and growth is retried. */
 type GrowVolume = (request: GrowthRequest) => Promise<void>
 
-/** Growth that is impossible: the request must change first. */
+/** Growth is impossible until the request changes. */
 export class InfeasibleGrowth extends Error {}
 
 export type GrowthOptions = {
@@ -20,7 +20,7 @@ export type GrowthOptions = {
   retryMs: number
 }
 
-/** A directory is as large as its disk. */
+/** A directory has no own limit: its size is that of its disk, so growth always succeeds. */
 export const directoryGrowth: GrowthOptions = { grow: async () => undefined, retryMs: 10_000 }
 
 type Attempt =
@@ -28,7 +28,7 @@ type Attempt =
   | { kind: 'grown'; to: string }
   | { kind: 'failed'; message: string; infeasible: boolean; at: number }
 
-/** Attempts run in the background; `ended` is called at the end of each. */
+/** Runs attempts in the background. Calls `ended` at the end of each attempt. */
 export function createGrowth({ grow, retryMs }: GrowthOptions, now: () => number, ended: (claim: ObjectKey) => void) {
   const attempts = new Map<string, { to: string; attempt: Attempt }>()
 
@@ -54,7 +54,7 @@ export function createGrowth({ grow, retryMs }: GrowthOptions, now: () => number
   }
 
   return {
-    /** Starts growing a claim's volume, or returns the state of that. */
+    /** Starts to grow a claim's volume, or returns the state of a running attempt. */
     attempt(uid: string, request: GrowthRequest): Attempt {
       const before = earlier(uid, request.to)
       if (before !== undefined) return before
@@ -75,7 +75,7 @@ type Condition = NonNullable<ClaimStatus['conditions']>[number]
 /** The conditions that report growth on a cluster. */
 const conditionTypes = ['Resizing', 'ControllerResizeError']
 
-/** The status of a claim whose volume must grow, after an attempt without success. */
+/** The status of a claim whose volume must grow, after an attempt that did not succeed. */
 export function growingStatus(
   status: ClaimStatus,
   to: string,
@@ -88,7 +88,7 @@ export function growingStatus(
     return { type, status: 'True', lastTransitionTime, ...(message !== undefined && { message }) }
   }
   const infeasible = 'ControllerResizeInfeasible'
-  // A retry of impossible growth changes nothing until it has ended.
+  // A retry of impossible growth changes nothing in the status until the retry has ended.
   const isStill = status.allocatedResourceStatuses?.storage === infeasible && status.allocatedResources?.storage === to
   if (attempt.kind === 'running' && isStill) return status
   const isInfeasible = attempt.kind === 'failed' && attempt.infeasible
@@ -110,7 +110,7 @@ export function growingStatus(
 const otherConditions = ({ conditions = [] }: ClaimStatus): Condition[] =>
   conditions.filter(({ type }) => !conditionTypes.includes(type))
 
-/** The status of a claim without running growth. */
+/** The status of a claim whose volume is not growing. */
 export function ungrowingStatus(status: ClaimStatus): ClaimStatus {
   const { conditions: _conditions, allocatedResourceStatuses, ...rest } = status
   const { storage: _storage, ...statuses } = allocatedResourceStatuses ?? {}

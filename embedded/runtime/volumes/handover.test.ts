@@ -1,4 +1,6 @@
-/** A snapshot for a single volume becomes that volume: nothing is copied or lost, and the snapshot records it. */
+/**
+ * A snapshot for a single volume becomes that volume. Nothing is copied or lost, and the snapshot records the change.
+ */
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -61,7 +63,7 @@ test('the image becomes the volume, and the snapshot is no longer ready', async 
   expect(found?.status?.error?.message).toBe('the image has become the volume of the claim branch')
   expect(found?.metadata.annotations?.[annotations.becameVolume]).toBe('branch')
 
-  // No other image replaces it, and no other claim gets data from it.
+  // No other image replaces it, and no other claim gets its data.
   await runtime.stop()
   await startTestRuntime(store, { directory })
   await cluster.create('PersistentVolumeClaim', claim('late', from('once')))
@@ -88,20 +90,20 @@ test('an image that may be used again is copied', async () => {
   expect(readdirSync(imageOf(directory, await snapshotOf(cluster, 'kept')))).toEqual(['file'])
 })
 
-/** Creates a branch, with a runtime that dies after a number of writes. @returns how many it made */
+/** Creates a branch with a runtime that crashes after a number of writes. @returns the number of its writes */
 async function branchThrough(after: number): Promise<number> {
   const directory = temporaryDirectory()
   const { store, cluster, runtime } = await withData(directory)
   await runtime.stop()
-  const { comesAbout, effects, stop } = await startCrashingRuntime(store, directory, after)
+  const { eventually, effects, stop } = await startCrashingRuntime(store, directory, after)
   await cluster.create('VolumeSnapshot', snapshotDraft('once', true))
-  await comesAbout('the snapshot', async () => isReady(await snapshotOf(cluster, 'once')))
+  await eventually('the snapshot', async () => isReady(await snapshotOf(cluster, 'once')))
   await cluster.create('PersistentVolumeClaim', claim('branch', from('once')))
-  await comesAbout(
+  await eventually(
     'bound',
     async () => (await cluster.get('PersistentVolumeClaim', key('branch')))?.status?.phase === 'Bound',
   )
-  await comesAbout('handed over', async () => !isReady(await snapshotOf(cluster, 'once')))
+  await eventually('handed over', async () => !isReady(await snapshotOf(cluster, 'once')))
   expect(readFileSync(join(await pathOf(cluster, directory, 'branch'), 'file'), 'utf8')).toBe('precious')
   expect(readdirSync(join(directory, 'staging'))).toEqual([])
   expect(readdirSync(join(directory, 'snapshots', namespace))).toEqual([])

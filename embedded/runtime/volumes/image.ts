@@ -1,6 +1,6 @@
 /**
  * Takes a crash-consistent image of a volume in use: the state after a power failure at one moment. Without
- * copy-on-write most of it is copied before that moment, and only changed parts at it.
+ * copy-on-write, most of the image is copied before that moment, and only changed parts at that moment.
  */
 import { rmSync } from 'node:fs'
 import { RuntimeError } from '../errors.ts'
@@ -8,14 +8,14 @@ import { freezeTrees } from '../processes/freeze.ts'
 import { copyHot, openCopier } from './copier.ts'
 import type { VolumeUse } from './use.ts'
 
-/** Processes are never stopped for longer than this. */
+/** The processes are never stopped for longer than this. */
 const mostFrozenMs = 30_000
 
 export type ImageResult = {
   /** The moment of the image, ms since the epoch. */
   takenAt: number
   bytes: number
-  /** How long the processes stood still. */
+  /** How long the processes were stopped. */
   frozenMs: number
   processes: number
 }
@@ -24,7 +24,7 @@ type ImageOptions = {
   /** The volume's handle and directory. */
   volume: string
   source: string
-  /** Created by this function; deleted if it fails. */
+  /** The directory of the image. This function creates it, and deletes it if it fails. */
   target: string
   use: VolumeUse
   now: () => number

@@ -1,18 +1,18 @@
 /**
- * PersistentVolumes of this runtime: each represents one directory, which it names by a handle. The handle is set once,
- * when the directory is created, and stays when the volume is bound to another claim.
+ * PersistentVolumes of this runtime. Each volume represents one directory, and its handle names the directory. The
+ * handle is set once, when the directory is created. It stays when the volume is bound to another claim.
  */
 import type { Draft, PersistentVolume, PersistentVolumeClaim } from '../../../cluster/index.ts'
 
 /** The driver whose volumes are directories here. */
 export const driver = 'local.espalier.dev'
-/** Keeps a volume's object until its directory is removed, if it must be. */
+/** Keeps a volume's object until its directory is removed, if it must be removed. */
 export const reclaimFinalizer = 'external-provisioner.volume.kubernetes.io/finalizer'
 const provisionedBy = 'pv.kubernetes.io/provisioned-by'
 /** Set on a claim when it is bound to its volume. From then on a missing volume is lost. */
 export const bindCompleted = 'pv.kubernetes.io/bind-completed'
 
-/** Two names without path separators or dots: a handle is part of a path. */
+/** Two names without path separators or dots, because a handle is part of a path. */
 const handlePattern = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\/[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/
 
 /** The path of a volume's directory, relative to the volumes' directory; undefined for another driver's volume. */
@@ -25,9 +25,9 @@ export function handleOf({ spec }: Pick<PersistentVolume, 'spec'>): string | und
 export const newHandle = ({ metadata: { namespace = '', uid = '' } }: PersistentVolumeClaim): string =>
   `${namespace}/${uid}`
 
-/** The record of a volume's database, next to its directory (embedded/rescue). */
+/** The record of a volume's database, next to the volume's directory (embedded/rescue). */
 export const recordFile = (directory: string): string => `${directory}.json`
-/** An incomplete record, being written or left by a crash. */
+/** An incomplete record: it is being written, or a crash left it. */
 export const unfinishedRecord = (directory: string): string => `${directory}.json.new`
 
 /** The name of a claim's new volume. */

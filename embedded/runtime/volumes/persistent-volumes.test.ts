@@ -1,5 +1,5 @@
 /**
- * Volumes represent directories: they outlive their claims or are deleted with them, as configured, and lose nothing.
+ * Volumes represent directories. As configured, they outlive their claims or are deleted with them. No data are lost.
  */
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -116,7 +116,7 @@ test('a retained volume outlives its claim, and the next claim reserved for it f
   await untilVolume(cluster, name, inPhase('Released'))
   expect(readFileSync(join(path, 'file'), 'utf8')).toBe('precious')
 
-  // A claim that only has the old name gets nothing of it.
+  // A claim that only has the old name gets no data of the volume.
   await change(cluster, name, spec => ({
     ...spec,
     claimRef: { apiVersion: 'v1', kind: 'PersistentVolumeClaim', namespace, name: 'data' },
@@ -132,7 +132,7 @@ test('a retained volume outlives its claim, and the next claim reserved for it f
   expect(await readThroughPod(cluster, object => runtime.logs(object as { name: string }))).toBe('precious')
   expect((await cluster.get('PersistentVolumeClaim', key('stranger')))?.status?.phase).toBe('Pending')
 
-  // The directory no longer has the claim's uid, and is still deleted with its volume.
+  // The name of the directory no longer contains the claim's uid. The directory is still deleted with its volume.
   await change(cluster, name, spec => ({ ...spec, persistentVolumeReclaimPolicy: 'Delete' }))
   await cluster.delete('PersistentVolumeClaim', key('data'))
   await untilDeleted(cluster, 'PersistentVolume', name)
@@ -153,7 +153,7 @@ test('a volume set to Retain while its claim waits for a pod is retained', async
   expect(readFileSync(join(path, 'file'), 'utf8')).toBe('precious')
 })
 
-test('a pod is not scheduled while its claim is being deleted, so that the claim can be deleted', async () => {
+test('a pod is not scheduled while its claim is being deleted, so the claim can be deleted', async () => {
   const { cluster, directory } = await openTestCluster()
   const { name } = await written(cluster, directory)
   await cluster.create('Pod', pod('p', { volumes: users, containers: [script(staying)] }))
@@ -248,10 +248,10 @@ test('a volume with an invalid handle, or of another driver, is bound but never 
   expect(existsSync(outside)).toBe(true)
 })
 
-test('claims bound before PersistentVolumes existed get one, and nothing is moved', async () => {
+test('claims bound before PersistentVolumes existed get a volume, and no data are moved', async () => {
   const { store, cluster } = await openTestStore()
   const directory = temporaryDirectory()
-  // As left by an earlier release: a bound claim, a claim with only a volume name, and a directory without owner.
+  // The state of an earlier release: a bound claim, a claim with only a volume name, and a directory without owner.
   const old = async (name: string) => {
     const created = await cluster.create('PersistentVolumeClaim', claim(name))
     const spec = { ...created.spec, volumeName: `pvc-${created.metadata.uid}` }

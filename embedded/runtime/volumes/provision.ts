@@ -1,6 +1,6 @@
 /**
- * Creates the directory of a claim, completely or not at all: empty, or filled from a snapshot or another claim. Copies
- * are made in the staging area. A snapshot for this claim alone becomes its directory.
+ * Creates the directory of a claim, completely or not at all. The directory is empty, or filled from a snapshot or
+ * another claim. Copies are made in the staging area. A snapshot that only this claim uses becomes its directory.
  */
 import { existsSync, lstatSync, mkdirSync, renameSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
@@ -18,7 +18,7 @@ import { newHandle } from './persistent-volume.ts'
 import type { VolumeUse } from './use.ts'
 import { flushDirectory, writeToDisk } from './write-to-disk.ts'
 
-/** Why a claim cannot be filled yet; retried when its source changes. */
+/** A claim cannot be filled yet. It is retried when its source changes. */
 export class SourceNotReady extends Error {}
 
 type ProvisionerOptions = {
@@ -28,9 +28,9 @@ type ProvisionerOptions = {
   use: VolumeUse
   logger: Logger
   now: () => number
-  /** Records on a snapshot which claim's volume it is about to become. */
+  /** Records on a snapshot that its image is about to become the volume of this claim. */
   recordBecameVolume(snapshot: VolumeSnapshot, claim: string): Promise<void>
-  /** Called when it has become the volume. */
+  /** Called when the image of a snapshot has become a volume. */
   onBecome(snapshot: ObjectKey): void
 }
 
@@ -55,7 +55,7 @@ export function createProvisioner(options: ProvisionerOptions): (claim: Persiste
       await fill(claim, staging)
       makeOwned(layout, staging)
       makePassage(layout, dirname(directory))
-      // Also because Postgres syncs every file during recovery: clean files take a tenth of the time.
+      // A flush makes recovery faster, too: Postgres syncs every file, and clean files take a tenth of the time.
       if (sourceOf(claim) !== undefined) await writeToDisk(staging, logger)
       renameSync(staging, directory)
       flushDirectory(dirname(directory))
@@ -66,9 +66,9 @@ export function createProvisioner(options: ProvisionerOptions): (claim: Persiste
   }
 
   /**
-   * Makes the image of a snapshot that is for one volume alone into that volume, without copying. The snapshot records
-   * it first; the rename is one step, so a crash leaves the image or the volume.
-   * @returns false if a copy must be made
+   * Makes the image of a snapshot into a volume without copying, if the snapshot is for one volume only. The snapshot
+   * records this first. The rename is one step, so after a crash either the image or the volume exists.
+   * @returns false if the image must be copied
    */
   async function handOver(claim: PersistentVolumeClaim, directory: string): Promise<boolean> {
     const { namespace = '', name: claimName } = claim.metadata
@@ -78,7 +78,7 @@ export function createProvisioner(options: ProvisionerOptions): (claim: Persiste
     const { uid = '', annotations: recorded } = snapshot?.metadata ?? {}
     if (snapshot === undefined || recorded?.[annotations.singleUse] !== 'true' || !isReady(snapshot)) return false
     const image = layout.snapshot(namespace, uid)
-    // A link points to a volume, which has an owner.
+    // A link points to a volume, which has another owner.
     if (use.isInUse(uid) || !existsSync(image) || !lstatSync(image).isDirectory()) return false
     if (layout.stagingOf(image) !== layout.stagingOf(directory)) return false
     if (recorded[annotations.becameVolume] !== claimName) await options.recordBecameVolume(snapshot, claimName)
@@ -103,7 +103,7 @@ export function createProvisioner(options: ProvisionerOptions): (claim: Persiste
   async function fillFromSnapshot(snapshot: VolumeSnapshot | undefined, target: string): Promise<void> {
     const { namespace = '', uid = '' } = snapshot?.metadata ?? {}
     if (snapshot === undefined || !isReady(snapshot)) {
-      throw new SourceNotReady('the snapshot that it is to be filled from is missing or not ready')
+      throw new SourceNotReady('the snapshot in its data source is missing or not ready')
     }
     const done = use.read(uid)
     try {

@@ -1,7 +1,7 @@
 /**
- * PersistentVolumes: whether a volume is available, bound or released, and what happens to a released one. Its
- * directory is removed only if the volume's policy is `Delete`, its claim is certainly deleted, nothing uses it and no
- * other volume names it. A directory without a volume is never touched.
+ * Decides whether a volume is available, bound or released, and reclaims released volumes. It removes a volume's
+ * directory only if the volume's policy is `Delete`, its claim is certainly deleted, nothing uses the volume, and no
+ * other volume names the directory. It never touches a directory without a volume.
  */
 import { existsSync, renameSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
@@ -43,7 +43,7 @@ export function createReclaim({ cluster, volumes, layout, use, deferred, record 
       name: claimRef.name ?? '',
     })
     if (claim === undefined || claim.metadata.uid !== claimRef.uid) return 'Released'
-    // A claim that does not name this volume yet, or was bound to another volume: its data are not decided on here.
+    // The claim does not name this volume yet, or is bound to another volume. The phase of this volume stays.
     return claim.spec?.volumeName === metadata.name ? 'Bound' : (status?.phase as Phase | undefined)
   }
 
@@ -55,8 +55,8 @@ export function createReclaim({ cluster, volumes, layout, use, deferred, record 
     return written
   }
 
-  /** Releases a volume that is being deleted. */
-  async function letGo({ metadata, ...volume }: PersistentVolume): Promise<void> {
+  /** Removes the finalizer of a volume that is being deleted. */
+  async function removeFinalizer({ metadata, ...volume }: PersistentVolume): Promise<void> {
     const { finalizers = [] } = metadata
     if (!finalizers.includes(reclaimFinalizer)) return
     const remaining = finalizers.filter(each => each !== reclaimFinalizer)
@@ -71,28 +71,28 @@ export function createReclaim({ cluster, volumes, layout, use, deferred, record 
     const { uid, resourceVersion, name, deletionTimestamp } = volume.metadata
     const handle = handleOf(volume)
     if (handle === undefined || volume.spec?.persistentVolumeReclaimPolicy !== 'Delete') {
-      return deletionTimestamp === undefined ? undefined : letGo(volume)
+      return deletionTimestamp === undefined ? undefined : removeFinalizer(volume)
     }
     const { finalizers = [] } = volume.metadata
     if (deletionTimestamp === undefined && !finalizers.includes(reclaimFinalizer)) {
-      // Without the finalizer the object could be deleted before the directory; the change enqueues it again.
+      // Without the finalizer, the object could be deleted before the directory. This change enqueues the volume again.
       const metadata = { ...volume.metadata, finalizers: [...finalizers, reclaimFinalizer] }
       return volumes.writeThrough(await cluster.replace('PersistentVolume', { ...volume, metadata }))
     }
-    // First the annotation, on exactly this version: a concurrent change to Retain is either seen, or is too late.
+    // Deletes exactly the version that was checked, so that a concurrent change to Retain is not missed.
     if (deletionTimestamp === undefined) return cluster.delete('PersistentVolume', { name }, { uid, resourceVersion })
-    if (use.isInUse(handle)) return undefined // retried when that ends
-    if (await removeDirectory(volume, handle)) await letGo(volume)
+    if (use.isInUse(handle)) return undefined // retried when the use ends
+    if (await removeDirectory(volume, handle)) await removeFinalizer(volume)
   }
 
   /**
-   * @returns whether the directory is deleted or belongs to another volume; if it is still read, the end of that causes
-   * a retry
+   * @returns whether the directory is deleted or belongs to another volume. If a copy still reads it, the end of the
+   * copy causes a retry
    */
   async function removeDirectory(volume: PersistentVolume, handle: string): Promise<boolean> {
     const { name, resourceVersion = '', uid } = volume.metadata
     const stored = await cluster.get('PersistentVolume', { name })
-    // Up to the rename no other code runs: the decision uses the cluster's current state.
+    // No other code runs before the rename, so the decision uses the cluster's current state.
     if (stored?.metadata.uid !== uid || stored?.metadata.resourceVersion !== resourceVersion) return false
     const another = volumes.list().find(other => other.metadata.name !== name && handleOf(other) === handle)
     if (another !== undefined) {
@@ -116,7 +116,7 @@ export function createReclaim({ cluster, volumes, layout, use, deferred, record 
       const phase = await phaseOf(found)
       const volume = phase === undefined ? found : await writePhase(found, phase)
       if (phase === 'Released') await reclaim(volume)
-      else if (phase === 'Available' && volume.metadata.deletionTimestamp !== undefined) await letGo(volume)
+      else if (phase === 'Available' && volume.metadata.deletionTimestamp !== undefined) await removeFinalizer(volume)
       return undefined
     },
   }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { errorCode } from '../errors.ts'
 
 /**
- * Tests it with empty files: those need no free block on a full disk.
+ * Tests it with empty files, because these need no free block on a full disk.
  * @throws NodeJS.ErrnoException `ENOSPC` if the disk has no space even for a file name
  */
 export function canShareBlocks(directory: string): boolean {
@@ -17,7 +17,9 @@ export function canShareBlocks(directory: string): boolean {
   }
 }
 
-/** Uses no disk space, if the file system supports it. @returns whether it did */
+/**
+ * Copies a file by sharing its blocks, without using disk space. @returns false if the file system does not support it
+ */
 export function shareBlocks(from: string, to: string): boolean {
   try {
     copyFileSync(from, to, constants.COPYFILE_FICLONE_FORCE)

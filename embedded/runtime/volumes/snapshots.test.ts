@@ -1,4 +1,4 @@
-/** Snapshots of a Postgres under load: each image must be a possible state after a power failure. */
+/** Snapshots of a Postgres under load. Each image must be a possible state after a power failure. */
 import type pg from 'pg'
 import { pino } from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
@@ -9,10 +9,10 @@ import { connectPostgres, openPostgresCluster, postgresPod } from '../testing/po
 import { claim, namespace, pod, ready, until, untilPod } from '../testing/runtime.ts'
 
 const settings = ['checkpoint_timeout=30s', 'max_wal_size=64MB']
-/** A Postgres is started on each. */
+/** The test starts a Postgres on each snapshot. */
 const snapshotCount = isSoak ? 10 : 4
 
-/** Of a step's log. */
+/** Extra characters in the log row of each step. */
 const padding = 20
 
 /** Transfers money, and counts each step in two tables, until stopped. */
@@ -53,7 +53,7 @@ async function check(cluster: Cluster, name: string, atLeast: number[], atMost: 
   for (const { writer, n, traces, last } of rows) {
     expect([traces, last]).toEqual([n, n])
     expect(n).toBeGreaterThanOrEqual(atLeast[writer] ?? 0)
-    // The running transaction may be included, acknowledged or not.
+    // The image may contain the transaction that was running, acknowledged or not.
     expect(n).toBeLessThanOrEqual((atMost[writer] ?? 0) + 1)
   }
   await client.query('CREATE EXTENSION amcheck')

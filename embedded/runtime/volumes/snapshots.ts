@@ -1,4 +1,4 @@
-/** Reconciles VolumeSnapshots: each is a crash-consistent image of a claim's volume in a directory of its own. */
+/** Reconciles VolumeSnapshots. Each one is a crash-consistent image of a claim's volume, in a separate directory. */
 import { existsSync, renameSync } from 'node:fs'
 import { mkdir, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -64,13 +64,13 @@ class SnapshotController implements Snapshots {
       return undefined
     }
     if (snapshot.status?.readyToUse !== true) return this.#takeImage(snapshot, key)
-    return hasImage ? undefined : this.#fail(snapshot, 'the image of this snapshot is gone')
+    return hasImage ? undefined : this.#fail(snapshot, 'the image of this snapshot is missing')
   }
 
   async recordBecameVolume({ metadata }: VolumeSnapshot, claim: string): Promise<void> {
     const { cluster, snapshots } = this.#options
     const found = await cluster.get('VolumeSnapshot', metadata)
-    if (found === undefined || found.metadata.uid !== metadata.uid) throw new Error('the snapshot is gone')
+    if (found === undefined || found.metadata.uid !== metadata.uid) throw new Error('the snapshot was deleted')
     const changed = { ...found.metadata.annotations, [annotations.becameVolume]: claim }
     const annotated = { ...found, metadata: { ...found.metadata, annotations: changed } }
     snapshots.writeThrough(await cluster.replace('VolumeSnapshot', annotated))
@@ -154,7 +154,9 @@ class SnapshotController implements Snapshots {
     return { requeueAfterMs: retryMs }
   }
 
-  /** Marks a snapshot as no longer usable, because its image is now the volume of a claim. No new image is taken. */
+  /**
+   * Marks a snapshot as no longer usable, because its image has become the volume of a claim. No new image is taken.
+   */
   async #reportBecame(snapshot: VolumeSnapshot, claim: string): Promise<void> {
     const { record, now } = this.#options
     if (snapshot.status?.readyToUse !== true) return

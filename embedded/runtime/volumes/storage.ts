@@ -1,4 +1,4 @@
-/** Claims, volumes and snapshots together: forwards changes of one to those that wait for them. */
+/** Runs claims, volumes and snapshots together. A change of one object wakes the objects that wait for it. */
 import type { Logger } from 'pino'
 import type {
   AnyObject,
@@ -27,7 +27,7 @@ type StorageOptions = {
   use: VolumeUse
   record(subject: AnyObject, type: 'Normal' | 'Warning', reason: string, message: string): void
   growth: GrowthOptions
-  /** A volume that pods of this namespace may wait for has changed; undefined: of any namespace. */
+  /** Called when a volume has changed that pods of this namespace may wait for. Undefined: pods of any namespace. */
   onChange(namespace: string | undefined): void
   logger: Logger
   now: () => number
@@ -35,18 +35,18 @@ type StorageOptions = {
 
 export type Storage = {
   find(namespace: string, name: string): ClaimVolume
-  /** Like find, for a pod that wants to mount it: a volume that is the image of a snapshot is not available. */
+  /** Like find, for a pod that mounts the volume. A volume that is the image of a snapshot is not available. */
   findForPod(namespace: string, name: string): ClaimVolume
-  /** Reads existing objects; claims of an earlier release get their volumes before anything else reads them. */
+  /** Reads existing objects. Before other code reads claims of an earlier release, these claims get their volumes. */
   start(): Promise<void>
-  /** Retries waiting objects, in a namespace or everywhere. */
+  /** Retries waiting objects, in one namespace or in all. */
   retryWaiting(namespace: string | undefined): void
   stop(): Promise<void>
 }
 
 const snapshotWorkers = 4
 const claimWorkers = 8
-/** Volumes by the claim that they name, and claims by the volume. */
+/** The index of volumes by the claim that they name, and of claims by their volume. */
 const claimIndex = 'claim'
 const volumeIndex = 'volume'
 
@@ -54,7 +54,7 @@ const claimsOfVolume = ({ spec }: PersistentVolume): string[] =>
   spec?.claimRef?.name === undefined ? [] : [keyText({ namespace: spec.claimRef.namespace, name: spec.claimRef.name })]
 
 /**
- * Objects of the embedded store are shared with the cache: copies without managedFields would cost more than they save.
+ * The cache shares its objects with the embedded store. Copies without managedFields would cost more than they save.
  */
 const identity = <T>(object: T): T => object
 
@@ -72,7 +72,7 @@ export function createStorage(options: StorageOptions): Storage {
   })
   const snapshotObjects = createInformer(cluster, 'VolumeSnapshot', { logger, transform: identity })
   const informers = [claimObjects, volumeObjects, snapshotObjects]
-  /** The controllers, once started. */
+  /** The controllers; undefined until they are started. */
   let running: ReturnType<typeof run> | undefined
 
   const deferred = createDeferred({ layout, use, onChange: () => onChange(undefined), logger })
@@ -123,7 +123,10 @@ export function createStorage(options: StorageOptions): Storage {
   function findForPod(namespace: string, name: string): ClaimVolume {
     const found = claims.find(namespace, name)
     if (!found.bound || !deferred.isImage(found)) return found
-    return { bound: false, message: `persistentvolumeclaim "${name}" waits until a snapshot of it has been copied` }
+    return {
+      bound: false,
+      message: `persistentvolumeclaim "${name}" is not available until its snapshot has been copied`,
+    }
   }
 
   return {

@@ -3,7 +3,7 @@ import { createVolumeUse } from './use.ts'
 
 const process = (pid: number) => ({ pid, startTime: '1' })
 
-test('a volume for exclusive use has one user, a shared one many', () => {
+test('a volume for exclusive use has one user; a shared volume can have many', () => {
   const use = createVolumeUse()
   const released: string[] = []
   use.onRelease(volume => released.push(volume))
@@ -20,7 +20,7 @@ test('a volume for exclusive use has one user, a shared one many', () => {
   expect(use.isInUse('v')).toBe(true)
 })
 
-test('a volume that is read is in use until the reader is done', () => {
+test('a volume is in use until its last reader has finished', () => {
   const use = createVolumeUse()
   const [one, two] = [use.read('v'), use.read('v')]
   one()
@@ -30,7 +30,7 @@ test('a volume that is read is in use until the reader is done', () => {
   expect(use.isInUse('v')).toBe(false)
 })
 
-test('nothing starts on a frozen volume, not even between its release and the next freeze', async () => {
+test('no process starts on a frozen volume, not even between its release and the next freeze', async () => {
   const use = createVolumeUse()
   const first = await use.freeze('v')
   const events: string[] = []

@@ -1,32 +1,34 @@
 /**
- * Current use of volumes, in memory: the pods that have one mounted and the processes that may write to it. A volume
- * can be frozen briefly; until it is released no process starts on it and no probe result counts.
+ * The current use of volumes, in memory: the pods that have a volume mounted, and the processes that may write to it. A
+ * volume can be frozen briefly. Until it is released, no process starts on it and no probe result counts.
  */
 import type { ProcessIdentity } from '../processes/table.ts'
 
-/** A volume is identified by its handle, a snapshot and a pod by its uid. */
+/** Identifies a volume by its handle, and a snapshot and a pod by their uid. */
 export type VolumeUse = {
-  /** Reserves a volume for a pod; false while another pod uses it and one of both wants exclusive use. */
+  /**
+   * Reserves a volume for a pod. Returns false while another pod uses the volume and one of both pods wants exclusive
+   * use.
+   */
   acquire(volume: string, pod: string, alone: boolean): boolean
   release(volume: string, pod: string): void
-  /** Keeps a volume (or an image) from being removed while it is copied; the returned function ends that. */
+  /** Protects a volume or an image from removal while it is copied. The returned function ends the protection. */
   read(volume: string): () => void
-  /** Whether a pod uses it, or a process that may write to it runs. */
+  /** Whether a pod uses the volume, or a process that may write to it runs. */
   isMounted(volume: string): boolean
-  /** Whether a pod uses it, or a copy reads it. */
+  /** Whether a pod uses the volume, or a copy reads it. */
   isInUse(volume: string): boolean
   /**
-   * Calls `launch` as soon as none of the volumes is frozen, and counts the started process as a writer until it has
-   * ended.
+   * Calls `launch` as soon as none of the volumes is frozen. Counts the started process as a writer until it has ended.
    */
   start<T extends ProcessIdentity>(volumes: string[], launch: () => T): Promise<T>
   ended(volumes: string[], writer: ProcessIdentity): void
-  /** Resolves at a moment when none of them is frozen. */
+  /** Resolves at a moment when none of the volumes is frozen. */
   whenReleased(volumes: string[]): Promise<void>
   writers(volumes: string[]): ProcessIdentity[]
-  /** Freezes a volume once no other freeze of it is running; the returned function releases it. */
+  /** Freezes a volume once no other freeze of the volume is active. The returned function releases it. */
   freeze(volume: string): Promise<() => void>
-  /** Increases with every freeze of any of them; negative while one is frozen. */
+  /** Increases with every freeze of any of the volumes. Negative while one of them is frozen. */
   epoch(volumes: string[]): number
   /** Called whenever a pod or a copy releases a volume. */
   onRelease(handler: (volume: string) => void): void
@@ -103,7 +105,7 @@ export function createVolumeUse(): VolumeUse {
       return entry !== undefined && (entry.holders.size > 0 || entry.readers > 0)
     },
     async start(volumes, launch) {
-      // Checked again in the same event loop turn as the launch: a freeze may have begun meanwhile.
+      // Checked again in the event loop turn of the launch, because a freeze may have begun meanwhile.
       for (let frozen = frozenOne(volumes); frozen !== undefined; frozen = frozenOne(volumes)) await frozen.promise
       const writer = launch()
       for (const volume of volumes) entryOf(volume).writers.add(writer)

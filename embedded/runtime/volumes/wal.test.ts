@@ -1,4 +1,4 @@
-/** Complete copies without unneeded WAL: which control file values decide, and that a real Postgres recovers. */
+/** Complete copies without unneeded WAL: the control file values that decide, and the recovery of a real Postgres. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
@@ -48,7 +48,7 @@ test('a copy recovers without the WAL before its checkpoint, and removes and sum
     try {
       process.kill(pid, 'SIGCONT')
     } catch {
-      // It has ended with its Postgres.
+      // The connection has ended with its Postgres.
     }
   })
   await insert(30_000)

@@ -1,7 +1,7 @@
 /**
- * WAL segments that a copy does not need: those without records (preallocated, or recycled and not written yet), and
- * those before the position where recovery starts (which the source retains for its own use, e.g. until they are
- * summarised). Complete copies omit them: together they can be as large as the data.
+ * WAL segments that a copy does not need. Some have no records, because they are preallocated, or recycled and not
+ * written yet. Others are before the position where recovery starts; the source retains them for its own use, for
+ * example until they are summarised. Complete copies omit both, because together they can be as large as the data.
  */
 import { closeSync, constants, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,7 +15,7 @@ const headerBytes = 16
 const controlBytes = 8192
 const segmentBytes = { least: 2 ** 20, most: 2 ** 30 }
 
-/** Whether a file name is that of a segment. */
+/** Whether this is the file name of a segment. */
 export const isWalSegment = (path: string): boolean => segmentPath.test(path)
 
 /** A segment's number, counted from 0; undefined for other files and incomplete segments. */
@@ -27,15 +27,19 @@ function segmentNumber(path: string, size: bigint): bigint | undefined {
 }
 
 /**
- * Whether a segment ends before the position where recovery starts, on any timeline: a copy does not read it. Pure.
- * @param redo of the control file; undefined if not certain
+ * Whether a segment ends before the position where recovery starts, on any timeline. Then a copy does not read it.
+ * Pure.
+ * @param redo the position in the control file; undefined if it is not certain
  */
 export function isBeforeRecovery(path: string, size: bigint, redo: bigint | undefined): boolean {
   const segment = segmentNumber(path, size)
   return segment !== undefined && redo !== undefined && (segment + 1n) * size <= redo
 }
 
-/** @param dataDirectory of Postgres. @returns the position where recovery would start; undefined if not certain */
+/**
+ * @param dataDirectory Postgres's data directory. @returns the position where recovery would start; undefined if it is
+ * not certain
+ */
 export function readRedo(dataDirectory: string): bigint | undefined {
   let file: number
   try {
@@ -58,8 +62,8 @@ export function readRedo(dataDirectory: string): bigint | undefined {
 
 /**
  * Whether the first page of a segment has another WAL position than the segment's name. Postgres writes pages in order,
- * and recovery ends at a page of another position, so it reads nothing of this file. Pure.
- * @param size of the file
+ * and recovery ends at a page with another position, so recovery reads nothing of this file. Pure.
+ * @param size the size of the file
  */
 export function isUnwrittenSegment(path: string, size: bigint, header: Buffer): boolean {
   const segment = segmentNumber(path, size)
@@ -67,7 +71,7 @@ export function isUnwrittenSegment(path: string, size: bigint, header: Buffer): 
   return header.readBigUInt64LE(addressOffset) !== segment * size
 }
 
-/** @param file open for reading */
+/** @param file a descriptor, open for reading */
 export function readSegmentHeader(file: number): Buffer {
   const header = Buffer.alloc(headerBytes)
   return header.subarray(0, readSync(file, header, 0, headerBytes, 0))

@@ -7,8 +7,8 @@ import type { Logger } from 'pino'
 const run = promisify(execFile)
 
 /**
- * A copy that is reported ready must survive a power failure; one call for its complete file system is by far the
- * fastest.
+ * A copy that is reported as ready must survive a power failure. One call for its complete file system is by far the
+ * fastest way.
  */
 export async function writeToDisk(path: string, logger: Logger): Promise<void> {
   try {
@@ -18,7 +18,9 @@ export async function writeToDisk(path: string, logger: Logger): Promise<void> {
   }
 }
 
-/** Makes a rename in a directory durable: the volumes may be on another file system than the store, which is synced. */
+/**
+ * Makes a rename in a directory durable. The volumes may be on another file system than the store, which syncs itself.
+ */
 export function flushDirectory(path: string): void {
   const directory = openSync(path, 'r')
   try {

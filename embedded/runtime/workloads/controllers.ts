@@ -1,5 +1,5 @@
 /**
- * Executes the plans for StatefulSets, Deployments and Jobs: every change of one of them or of its pods causes one
+ * Executes the plans for StatefulSets, Deployments and Jobs. Every change of such a workload or of its pods causes one
  * pass.
  */
 import { isDeepStrictEqual } from 'node:util'
@@ -46,9 +46,7 @@ export function startWorkloads(options: WorkloadsOptions): { stop(): Promise<voi
     }
   }
 
-  /**
-   * A pass over one workload; a conflict means that the cache was stale, and the missing change causes another pass.
-   */
+  /** One pass over one workload. A conflict means that the cache was stale; the missing change causes another pass. */
   async function pass<W extends Workload>(informer: Source<W>, key: ObjectKey, act: Act<W>): Promise<ReconcileResult> {
     const workload = informer.get(key)
     if (workload === undefined) return undefined

@@ -1,4 +1,4 @@
-/** Plans the next actions for a Deployment, and its status: new pods are ready before old ones are deleted. Pure. */
+/** Plans the next actions for a Deployment, and its status. Old pods are deleted only when new pods are ready. Pure. */
 import type { Deployment, Pod } from '../../../cluster/index.ts'
 import { timestamp } from '../../../values/time.ts'
 import { isFinished, isReady, isTerminating, type PodAction, podFrom, randomSuffix, revisionOf } from './template.ts'
@@ -9,7 +9,7 @@ type Condition = NonNullable<Status['conditions']>[number]
 type DeploymentPlan = {
   actions: PodAction[]
   status: Status
-  /** When to check again without a change. */
+  /** When the plan must be made again even if nothing changes. */
   requeueAfterMs: number | undefined
 }
 
@@ -107,8 +107,8 @@ function statusOf({ deployment, now }: DeploymentInput, { active, fresh, minimum
 
 /** The status of a Deployment whose pods the cluster refuses. */
 export function withFailure(status: Status, deployment: Deployment, refusal: Error, now: number): Status {
-  // Each attempt has another pod name: if the message contained it, every attempt would change the status, and every
-  // status change would cause an attempt.
+  // Each attempt has another pod name. If the message contained the name, every attempt would change the status, and
+  // every status change would cause an attempt.
   const message = refusal.message.replace(/^[a-zA-Z]+ "[^"]*" is (forbidden|invalid): /, '')
   const before = deployment.status?.conditions?.find(({ type }) => type === 'ReplicaFailure')
   const at = before?.lastTransitionTime ?? timestamp(now)

@@ -37,7 +37,7 @@ export function planJob(input: JobInput): JobPlan {
   const { pods } = input
   const startTime = job.status?.startTime ?? timestamp(now)
   const active = pods.filter(pod => !isFinished(pod))
-  // Never decreases: a deleted failed pod is no reason for more retries.
+  // Never decreases: deleting a failed pod must not allow more retries.
   const failed = Math.max(job.status?.failed ?? 0, pods.filter(pod => pod.status?.phase === 'Failed').length)
   const succeeded = pods.filter(pod => pod.status?.phase === 'Succeeded').length
   const status: Status = { startTime, active: active.length, succeeded, failed }
@@ -74,7 +74,7 @@ function create({ job, nodeName, random }: JobInput): PodAction {
   return { do: 'create', pod: podFrom(job, { name: `${job.metadata.name}-${randomSuffix(random)}`, nodeName, labels }) }
 }
 
-/** With restartPolicy OnFailure the container is restarted inside its pod, and those restarts count. */
+/** With restartPolicy OnFailure, the container is restarted inside its pod. These restarts count too. */
 function pastRestarts(job: Job, active: Pod[], limit: number): boolean {
   if (job.spec?.template.spec?.restartPolicy !== 'OnFailure') return false
   const statuses = active.flatMap(({ status }) => [
@@ -85,7 +85,7 @@ function pastRestarts(job: Job, active: Pod[], limit: number): boolean {
   return limit === 0 ? restarts > 0 : restarts >= limit
 }
 
-/** Delay until the next attempt: doubled after each failure, from the end of the last attempt. */
+/** The delay until the next attempt. It starts at the end of the last attempt and doubles after each failure. */
 function retryWait({ pods, now, limits }: JobInput, failed: number): number {
   if (failed === 0) return 0
   const ends = pods.flatMap(pod =>
@@ -117,7 +117,7 @@ function finish(
   )
 }
 
-/** A finished Job only waits for its TTL; a pod that still runs after a crash is deleted. */
+/** A finished Job only waits for its TTL. A pod that still runs after a crash is deleted. */
 function planFinished({ job, pods, now }: JobInput, finishedAt: string | undefined): JobPlan {
   const ttl = seconds(job.spec?.ttlSecondsAfterFinished)
   const remainingMs = ttl === undefined ? undefined : (Date.parse(finishedAt ?? '') || now) + ttl - now

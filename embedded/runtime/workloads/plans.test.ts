@@ -67,7 +67,7 @@ describe('planStatefulSet', () => {
     ['the next pod waits until the first is ready', {}, [{ ...zero, ready: false }], []],
     ['the next pod is created', {}, [zero], ['create x-1']],
     ['a missing pod in the middle is created', {}, [one], ['create x-0']],
-    ['a name is free only when its pod is deleted', {}, [{ ...zero, terminating: true }, one], []],
+    ['a pod name is free only when its pod is deleted', {}, [{ ...zero, terminating: true }, one], []],
     ['a pod that has ended is replaced', {}, [{ ...zero, ready: false, phase: 'Failed' }, one], ['delete x-0']],
     ['too many pods: the last is deleted first', { replicas: 0 }, [zero, one], ['delete x-1']],
     [
@@ -92,7 +92,7 @@ describe('planStatefulSet', () => {
       ['delete x-0'],
     ],
     [
-      'the next outdated pod is not deleted before that',
+      'the next outdated pod is not deleted before the last is ready',
       {},
       [
         { ...zero, revision: 'old' },
@@ -108,7 +108,7 @@ describe('planStatefulSet', () => {
     const deleted = { ...set(), metadata: { ...metadata, deletionTimestamp: at(0) } }
     expect(planStatefulSet(deleted, [], 'node').actions).toEqual([])
   })
-  test('its status counts, and its current revision changes when all pods are updated', () => {
+  test('the status has the numbers of pods, and its current revision changes when all pods are updated', () => {
     const before = { ...set(), status: { replicas: 2, currentRevision: 'old' } }
     const mixed = planStatefulSet(before, [podOf({ ...zero, revision: 'old' }), podOf(one)], 'node').status
     expect(mixed).toMatchObject({
@@ -151,7 +151,7 @@ describe('planDeployment', () => {
     ['scaled to zero', { replicas: 0 }, [fresh], ['delete new']],
     ['a pod that has ended is replaced', {}, [{ ...fresh, ready: false, phase: 'Failed' }], ['create x', 'delete new']],
     ['Recreate: old pods are deleted first', recreate, [old], ['delete old']],
-    ['Recreate: no pod is created until they are deleted', recreate, [{ ...old, terminating: true }], []],
+    ['Recreate: no pod is created until the old pods are deleted', recreate, [{ ...old, terminating: true }], []],
     [
       'no surge: the old pod is deleted first',
       { strategy: { rollingUpdate: { maxSurge: 0, maxUnavailable: 1 } } },
@@ -167,7 +167,7 @@ describe('planDeployment', () => {
   ])('%s', (_, spec, pods, actions) => {
     expect(summaryOf(plan(deployment(spec), pods).actions)).toEqual(actions)
   })
-  test('a rollout without progress is late at its deadline, and is checked again then', () => {
+  test('a rollout without progress fails at its deadline, and is checked again then', () => {
     const first = plan(deployment({ progressDeadlineSeconds: 60 }), [{ ...fresh, ready: false }])
     expect(first.requeueAfterMs).toBe(61_000)
     const stuck = deployment({ progressDeadlineSeconds: 60 }, first.status)

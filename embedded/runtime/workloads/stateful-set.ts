@@ -46,8 +46,8 @@ function actionsOf(set: StatefulSet, pods: Pod[], revision: string, nodeName: st
 }
 
 /**
- * From the highest ordinal down, one at a time: a pod of an older revision is deleted; the new one must be ready before
- * the next.
+ * Handles outdated pods one at a time, from the highest ordinal down. It deletes a pod of an older revision; the new
+ * pod must be ready before the next pod is deleted.
  */
 function nextOutdated(byOrdinal: Map<number, Pod>, replicas: number, revision: string): PodAction[] {
   for (let ordinal = replicas - 1; ordinal >= 0; ordinal -= 1) {

@@ -1,4 +1,4 @@
-/** From a workload's template to its pods: names, owners, and the revision that identifies old pods. Pure. */
+/** Creates a workload's pods from its template: names, owners, and the revision that identifies old pods. Pure. */
 import { createHash } from 'node:crypto'
 import type { Deployment, Draft, Job, Pod, StatefulSet } from '../../../cluster/index.ts'
 import { isRecord } from '../../../values/record.ts'
@@ -6,7 +6,7 @@ import { isRecord } from '../../../values/record.ts'
 export type Workload = StatefulSet | Deployment | Job
 type PodTemplate = NonNullable<StatefulSet['spec']>['template']
 
-/** Set on every pod until its processes have ended, so that a deleted pod no longer runs. */
+/** Every pod has this finalizer until its processes have ended, so that a deleted pod no longer runs. */
 export const podFinalizer = 'espalier.dev/processes'
 /** Kubernetes' own label for the revision of a pod. */
 export const revisionLabel = 'controller-revision-hash'

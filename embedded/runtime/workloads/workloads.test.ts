@@ -15,7 +15,7 @@ import {
 } from '../testing/runtime.ts'
 
 describe('a StatefulSet', () => {
-  test('has its process in milliseconds, its pod ready, and its status updated', async () => {
+  test('starts its process in milliseconds, and then has a ready pod and an updated status', async () => {
     const { cluster, runtime } = await openTestCluster()
     const begin = performance.now()
     await cluster.create('StatefulSet', statefulSet('db', { containers: [script(staying)] }))

@@ -1,6 +1,7 @@
 /**
- * A process for kill tests: `crash-writer.ts DIRECTORY ROUND` writes concurrently to the store in that directory until
- * it is killed, and prints a line for every acknowledged write: `<version> <name> <value>`, value `-` for a deletion.
+ * A process for kill tests. `crash-writer.ts DIRECTORY ROUND` writes concurrently to the store in that directory until
+ * it is killed. For every acknowledged write it prints a line `<version> <name> <value>`; the value `-` means a
+ * deletion.
  */
 import { writeSync } from 'node:fs'
 import pino from 'pino'
@@ -16,7 +17,7 @@ const store = await openStore({
   compactAfterBytes: 20_000,
 })
 
-/** The pipe of a reader that is slow for a moment can be full. */
+/** Retries, because the pipe can be full for a moment if its reader is slow. */
 function print(line: string): void {
   for (;;)
     try {

@@ -1,6 +1,6 @@
 /**
- * A process without free file descriptors: `descriptors.ts DIRECTORY` opens a store, uses up all descriptors, writes,
- * frees them, writes again, and prints a line for every write: `<name> kept` or `<name> <message>`.
+ * A process without free file descriptors. `descriptors.ts DIRECTORY` opens a store, uses up all descriptors, writes,
+ * frees the descriptors and writes again. For every write it prints a line `<name> kept` or `<name> <message>`.
  */
 import { closeSync, openSync, writeSync } from 'node:fs'
 import pino from 'pino'
@@ -8,7 +8,7 @@ import { openStore } from '../index.ts'
 
 const [directory = ''] = process.argv.slice(2)
 const logger = pino({ level: 'silent' })
-// Small, so that new journals are needed often.
+// Small, so that the store often needs a new journal.
 const store = await openStore({ directory, definitions: [], logger, compactAfterBytes: 3000 })
 const cluster = store.connect('test')
 

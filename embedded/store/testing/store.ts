@@ -1,6 +1,6 @@
 /**
- * Shared by the store's tests: stores in memory and on disk that are removed when the test ends, small objects, bad
- * disks.
+ * Shared by the store's tests: small objects, bad disks, and stores in memory and on disk that are removed when the
+ * test ends.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -27,7 +27,7 @@ export function temporaryDirectory(): string {
 export const openDirectory = (directory: string, options: Partial<StoreOptions> = {}): Promise<Store> =>
   openStore({ directory, definitions, logger: silent, ...options })
 
-/** Why a directory cannot be opened. @throws if it can, or if it fails otherwise */
+/** Returns why a directory cannot be opened. @throws if it can be opened, or if opening fails in another way */
 export async function refusedToOpen(directory: string): Promise<StoreError> {
   const error = await openDirectory(directory).then(
     async store => {
@@ -60,10 +60,13 @@ export const configMap = (
   data,
 })
 
-/** How a bad disk fails the next calls: not at all, full after a few bytes, or failing to confirm. */
+/**
+ * How a bad disk fails the next calls: `none` does not fail, `full` fails after a few bytes, `unconfirmed` fails to
+ * sync.
+ */
 type Fault = 'none' | 'full' | 'unconfirmed'
 
-/** Files on a disk that fails as configured, always or for some calls. `fails`: which calls. */
+/** Files on a disk that fails as configured. `fails` selects the calls that fail; default: all. */
 export function faultyFiles(fails: (path: string) => boolean = () => true): {
   openFile: OpenFile
   fail(fault: Fault, times?: number): void
