@@ -1,6 +1,6 @@
 /**
- * The operator's configuration of an instance for each start: `instance.json`, mounted into its init container.
- * Validated by hand, since this folder imports only Node's own modules.
+ * The operator's configuration of an instance for each start: `instance.json`, mounted into its init container. It is
+ * validated by hand, since this folder imports only Node's own modules.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,17 +17,17 @@ export type InstanceConfiguration = {
   databaseId: string
   /** The number of the database's volume; a restore creates the next one. */
   incarnation: number
-  /** The number of the member with this incarnation's data; absent: the first. */
+  /** The number of the member whose data the volume contains; absent: the first. */
   member?: number
   /** Postgres's major version. */
   pgVersion: string
   /** Whether an empty volume may be initialised. False once the database has run. */
   initialise: boolean
-  /** The volume was copied from another: it is adopted by this instance, once. */
+  /** The volume was copied from another volume. This instance adopts it once. */
   prepareCopy?: boolean
   /** The id of the database whose volume was copied. Absent: this database's own. */
   copyOf?: string
-  /** Which of that database's volumes it was. Absent: any. */
+  /** The incarnation of the copied volume. Absent: any. */
   copyOfIncarnation?: number
   /** The number of the member whose volume was copied; absent: the first. */
   copyOfMember?: number
@@ -36,8 +36,9 @@ export type InstanceConfiguration = {
   /** Libraries that Postgres loads at its start, if the image has them. */
   preload?: string[]
   /**
-   * Text of each file. The files are also mounted next to instance.json, where Postgres reads them, so that a change
-   * only needs a reload; this field is for an image whose `espalier instance prepare` copies them before every start.
+   * The text of each file. The files are also mounted next to instance.json, where Postgres reads them, so that a
+   * change only needs a reload. This field is for an image whose `espalier instance prepare` copies them before every
+   * start.
    */
   files: Record<ConfigurationFile, string>
 }
@@ -45,7 +46,7 @@ export type InstanceConfiguration = {
 const isIncarnation = (value: unknown): value is number =>
   typeof value === 'number' && Number.isSafeInteger(value) && value >= 1
 
-/** @throws Refusal `configuration` with the field, unless it is a complete InstanceConfiguration */
+/** @throws Refusal `configuration` that names the field, unless the text is a complete InstanceConfiguration */
 export function parseInstanceConfiguration(text: string): InstanceConfiguration {
   const refuse = (message: string) => new Refusal('configuration', `instance.json: ${message}`)
   let value: unknown
@@ -57,7 +58,7 @@ export function parseInstanceConfiguration(text: string): InstanceConfiguration 
   if (!isRecord(value)) throw refuse('must be an object')
   const { databaseId, incarnation, pgVersion, initialise, prepareCopy = false, preload, files } = value
   const { copyOf } = value
-  /** A number that is absent if an older operator wrote the file. */
+  /** A number that is missing if an older operator wrote the file. */
   const optional = <N extends string>(name: N): { [name in N]?: number } => {
     const number = value[name]
     if (number === undefined) return {}

@@ -1,7 +1,7 @@
 /**
- * A volume copied from another stays closed until the operator has opened it: Postgres starts without workers that
- * would apply its source's subscriptions, and admits only the operator. Files on the volume itself record this, so that
- * a lost status, an old file or a crash cannot open a copy too early:
+ * A volume that was copied from another volume stays closed until the operator has opened it. A closed Postgres starts
+ * without workers that would apply its source's subscriptions, and admits only the operator. Files on the volume itself
+ * record this state. So a lost status, an old file or a crash cannot open a copy too early:
  *
  *     espalier-copy/                created when the copy is adopted
  *     espalier-copy/pg_hba.conf     admits the operator, and clients in the next file
@@ -16,12 +16,12 @@ import { quoteSetting } from './settings.ts'
 
 /** In the volume's root, next to the data directory. */
 export const copyDirectory = 'espalier-copy'
-/** Postgres reads them at a reload, if they exist. */
+/** Postgres reads these files at a reload, if they exist. */
 export const openedFiles = { settings: 'opened.conf', hba: 'opened_hba.conf' } as const
-/** An Espalier setting by which Postgres shows that it is closed. */
+/** A setting of Espalier that shows that a Postgres is closed. */
 export const closedSetting = 'espalier.closed'
 
-/** Marks the volume as an unopened copy, whatever it was before it was copied. */
+/** Marks the volume as an unopened copy, whatever it was before. */
 export function close(root: string): void {
   const directory = join(root, copyDirectory)
   rmSync(directory, { recursive: true, force: true })
@@ -35,7 +35,7 @@ export const isClosed = (root: string): boolean => {
   return existsSync(directory) && !existsSync(join(directory, openedFiles.settings))
 }
 
-/** The first line is pg_hba.conf's own for the operator, which can only log in by certificate. */
+/** The first line is the operator's line of pg_hba.conf: the operator can only log in by certificate. */
 const closedHba = (directory: string): string =>
   [
     '# Written before every start of a copy that is closed; changes made here are lost.',
@@ -45,8 +45,8 @@ const closedHba = (directory: string): string =>
   ].join('\n')
 
 /**
- * Additional settings for the start of a closed copy; undefined for other volumes. Workers run again from the first
- * start after it was opened.
+ * Additional settings for the start of a closed copy; undefined for other volumes. After the copy was opened, workers
+ * run again from the next start on.
  */
 export function closure(root: string): { settings: Record<string, string>; include: string } | undefined {
   if (!isClosed(root)) return undefined

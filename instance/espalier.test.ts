@@ -10,7 +10,7 @@ import { expect, onTestFinished, test } from 'vitest'
 
 const launcher = fileURLToPath(new URL('espalier.sh', import.meta.url))
 
-/** The launcher, with this instead of Node, after it has printed that it runs. */
+/** The launcher with this program instead of Node, after it has printed that it runs. */
 async function launch(node: string, args: string[]): Promise<{ child: ChildProcess; line: string }> {
   const directory = mkdtempSync(join(tmpdir(), 'espalier-launcher-'))
   writeFileSync(join(directory, 'node'), `#!/bin/sh\n${node}`, { mode: 0o755 })
@@ -47,7 +47,7 @@ test('an agent that ignores the signal ends after some seconds', async () => {
   expect(await once(child, 'exit')).toEqual([137, null])
 }, 30_000)
 
-test('its own exit code is passed on', async () => {
+test("the agent's own exit code is passed on", async () => {
   const { child } = await launch('echo "$1"; exit 3', agent)
   expect(await once(child, 'exit')).toEqual([3, null])
 })
@@ -57,7 +57,7 @@ test('every other program replaces the launcher', async () => {
   expect(line).toBe(`${child.pid} instance prepare`)
 })
 
-test('installs signal handlers first: until then the kernel blocks signals to a process 1', () => {
+test('the launcher installs signal handlers first, because the kernel drops signals to process 1 that have no handler', () => {
   const lines = readFileSync(new URL('espalier.sh', import.meta.url), 'utf8').split('\n')
   expect(lines.find(line => !line.startsWith('#'))).toBe("trap 'exit 143' TERM INT")
 })

@@ -1,5 +1,5 @@
 /**
- * File changes that survive a power failure: a file is replaced completely or not at all, and a completed change is on
+ * File changes that survive a power failure. A file is replaced completely or not at all, and a completed change is on
  * disk.
  */
 import {
@@ -57,7 +57,7 @@ export function writeDurably(path: string, content: string): void {
   syncDirectory(dirname(path))
 }
 
-/** Removes a file durably; a missing one is not an error. */
+/** Removes a file durably. A missing file is not an error. */
 export function removeDurably(path: string): void {
   try {
     unlinkSync(path)

@@ -85,8 +85,8 @@ function parse(argv: readonly string[]): Options {
 }
 
 /**
- * Runs the command; resolves to its exit code. A refusal is one line on standard error and, if requested, a JSON object
- * `{reason, message}` in the termination message file (Kubernetes keeps 4096 bytes of it).
+ * Runs the command and resolves to its exit code. A refusal is one line on standard error. If requested, it is also a
+ * JSON object `{reason, message}` in the termination message file (Kubernetes keeps 4096 bytes of it).
  */
 export async function runInstance(argv: readonly string[]): Promise<number> {
   if (argv[0] === 'agent') return runBeside(argv.slice(1))
@@ -124,14 +124,14 @@ export async function runInstance(argv: readonly string[]): Promise<number> {
       try {
         writeFileSync(terminationMessage, JSON.stringify({ reason, message: line }))
       } catch {
-        // The exit code and the line above are sufficient.
+        // The termination message could not be written. The exit code and the line above are sufficient.
       }
     }
     return exitCodes[reason]
   }
 }
 
-/** The agent runs until it is stopped, and has no termination message: its log has the reason of its end. */
+/** The agent runs until it is stopped. It has no termination message: its log has the reason of its end. */
 async function runBeside(argv: readonly string[]): Promise<number> {
   const { runAgent } = await import('./agent/command.ts')
   try {
@@ -143,7 +143,7 @@ async function runBeside(argv: readonly string[]): Promise<number> {
   }
 }
 
-/** It writes its outcome itself, also if the import fails. */
+/** The import writes its outcome itself, also if it fails. */
 async function runImport(argv: readonly string[]): Promise<number> {
   const { runImportCommand } = await import('./import/command.ts')
   try {

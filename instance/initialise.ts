@@ -1,16 +1,16 @@
-/** initdb: creates a data directory in a temporary directory, complete and on disk when this returns. */
+/** Runs initdb in a temporary directory. When this returns, the data directory is complete and on disk. */
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { readIfPresent } from './files.ts'
 import { Refusal } from './refusal.ts'
 
-/** Time limit of initdb: it takes a second, a minute on a very slow disk. */
+/** Time limit of initdb, which takes a second, or a minute on a very slow disk. */
 const timeoutMs = 10 * 60_000
 
 /**
- * The locale is C.UTF-8: sorting by code point never changes under an index, whatever the machine's libraries. From 17
- * on Postgres has its own; 16 uses the C library's, which sorts in the same way. Text search uses English, as on most
- * systems. Every login is refused until Espalier's pg_hba.conf is written.
+ * The locale is C.UTF-8: its order is by code point and never changes under an index, whatever the machine's libraries.
+ * From 17 on, Postgres has its own implementation; 16 uses the C library, which sorts in the same way. Text search uses
+ * English, as on most systems. Every login is refused until Espalier's pg_hba.conf is written.
  */
 function initdbArguments(directory: string, pgVersion: string): string[] {
   const builtin = Number(pgVersion) >= 17
@@ -29,12 +29,12 @@ function initdbArguments(directory: string, pgVersion: string): string[] {
 }
 
 /**
- * Runs initdb from the path; it syncs the tree itself before it ends.
+ * Runs the initdb that is found on the path. initdb syncs the tree itself before it ends.
  * @throws Refusal `initdb-failed`, `disk-full`, `wrong-version`
  */
 export function initialise(directory: string, pgVersion: string): void {
   const result = spawnSync('initdb', initdbArguments(directory, pgVersion), {
-    // Otherwise Postgres would try every time zone to find the machine's.
+    // Without TZ, initdb would try every time zone to find the machine's time zone.
     env: { ...process.env, TZ: 'UTC' },
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -51,6 +51,6 @@ export function initialise(directory: string, pgVersion: string): void {
   }
   const version = readIfPresent(join(directory, 'PG_VERSION'))?.trim()
   if (version !== pgVersion) {
-    throw new Refusal('wrong-version', `this image contains Postgres ${version}, the database is of ${pgVersion}`)
+    throw new Refusal('wrong-version', `this image contains Postgres ${version}, the database needs ${pgVersion}`)
   }
 }

@@ -1,6 +1,4 @@
-/**
- * Which Postgres libraries the image has: a configured library that is missing would prevent Postgres from starting.
- */
+/** Finds the Postgres libraries of the image. If a configured library is missing, Postgres does not start. */
 import { existsSync, realpathSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
 
@@ -19,7 +17,7 @@ function programDirectory(path: string): string | undefined {
   return found && dirname(realpathSync(join(found, 'postgres')))
 }
 
-/** The existing libraries, each with the extension that shows its data. */
+/** The libraries that exist, each with the extension that shows its data. */
 export function availableLibraries(
   names: readonly string[],
   pgVersion: string,

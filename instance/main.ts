@@ -1,5 +1,7 @@
 #!/usr/bin/env node
-/** Entry point: `node instance/main.ts [instance] prepare ...`; images use the leading word as the command. */
+/**
+ * Entry point: `node instance/main.ts [instance] prepare ...`. Images use the word `instance` as part of the command.
+ */
 import { runInstance } from './index.ts'
 
 const [first, ...rest] = process.argv.slice(2)

@@ -1,7 +1,7 @@
 /**
  * The configuration for Postgres's start. The operator's files are in the mounted directory, which Kubernetes updates
- * under a running pod, and Postgres reads them there: a change needs a reload, no restart. If Postgres would refuse to
- * start with them, it starts with the last files that it accepted, and reports this in `espalier.refused`.
+ * under a running pod. Postgres reads them there, so a change needs a reload but no restart. If Postgres would refuse
+ * to start with them, it starts with the last files that it accepted, and reports this in `espalier.refused`.
  */
 import { spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
@@ -13,10 +13,10 @@ import { availableLibraries } from './libraries.ts'
 import { quoteSetting, renderSettings } from './settings.ts'
 import { dataDirectory } from './volume.ts'
 
-/** In the volume's root: the mounted files as Postgres last accepted them. */
+/** In the volume's root: the last mounted files that Postgres accepted. */
 export const acceptedDirectory = 'espalier-configuration'
 
-/** It only reads its files; a disk that takes longer has other problems. */
+/** The check only reads files. If this takes longer, the disk has other problems. */
 const checkTimeoutMs = 60_000
 
 /** The directory of mounted files that Postgres can read in place; undefined if an older operator wrote them. */
@@ -24,15 +24,15 @@ function mountedFiles(configuration: string): string | undefined {
   return configurationFiles.every(name => existsSync(join(configuration, name))) ? configuration : undefined
 }
 
-/** Settings that only this pod knows: written after the files, so that they override them. */
+/** Settings that only this pod knows. They are written after the files, so that they override them. */
 function ownSettings({ preload = [], pgVersion }: InstanceConfiguration, settings: Record<string, string>) {
   const libraries = availableLibraries(preload, pgVersion)
   return { ...(libraries.length > 0 ? { shared_preload_libraries: libraries.join(',') } : {}), ...settings }
 }
 
 /**
- * postgresql.conf of the data directory, for files in another directory. The settings that keep a copy closed override
- * all others.
+ * The data directory's postgresql.conf, which includes files of another directory. The settings that keep a copy closed
+ * override all others.
  */
 function including(root: string, directory: string, settings: Record<string, string>): string {
   const at = (name: ConfigurationFile) => join(directory, name)
@@ -50,7 +50,7 @@ function including(root: string, directory: string, settings: Record<string, str
   ].join('\n')
 }
 
-/** Postgres's error about its configuration; undefined if there is none. */
+/** The error of Postgres about its configuration; undefined if there is none. */
 function objection(directory: string): string | undefined {
   const result = spawnSync('postgres', ['-D', directory, '-C', 'data_directory'], {
     encoding: 'utf8',
@@ -64,18 +64,18 @@ function objection(directory: string): string | undefined {
   return line.replace(/^.*?(?:ERROR|LOG|FATAL): {2}/, '').slice(0, 500) || 'it cannot be read'
 }
 
-/** Saves the accepted files. A disk without space for them must not prevent Postgres from starting. */
+/** Saves the accepted files. A full disk must not prevent Postgres from starting, so a failure is ignored. */
 function keepAccepted(root: string, mounted: string): void {
   const accepted = join(root, acceptedDirectory)
   try {
     mkdirSync(accepted, { recursive: true, mode: 0o700 })
     for (const name of configurationFiles) writeDurably(join(accepted, name), readFileSync(join(mounted, name), 'utf8'))
   } catch {
-    // On failure the earlier saved files stay. If there were none, nothing is saved.
+    // If this fails, the files that were saved earlier stay. Without earlier files, no files are saved.
   }
 }
 
-/** The operator's files as copies in the data directory: the way of older images and operators. */
+/** Copies the operator's files into the data directory, as older images and operators do. */
 function copyFiles(directory: string, { files }: InstanceConfiguration, settings: Record<string, string>): void {
   for (const name of configurationFiles) {
     const text =
@@ -85,8 +85,8 @@ function copyFiles(directory: string, { files }: InstanceConfiguration, settings
 }
 
 /**
- * Writes the files that Postgres reads in a data directory of the volume `root`, and empties postgresql.auto.conf,
- * which removes any ALTER SYSTEM, even in a copy. (No user may run it, and from 17 on it is also disabled.)
+ * Writes the files that Postgres reads in a data directory of the volume `root`. Empties postgresql.auto.conf, which
+ * removes any ALTER SYSTEM, even in a copy. (No user may run ALTER SYSTEM, and from 17 on it is also disabled.)
  */
 export function writeConfiguration(
   root: string,
@@ -94,7 +94,7 @@ export function writeConfiguration(
   wanted: InstanceConfiguration,
   { configuration, settings: ofPod }: { configuration: string; settings: Record<string, string> },
 ): void {
-  // A volume whose group Kubernetes has set has g+rwxs on everything; Postgres starts only with 0700 or 0750.
+  // If Kubernetes has set the volume's group, everything has g+rwxs. Postgres starts only with 0700 or 0750.
   if ((statSync(directory).mode & 0o7777) !== 0o700) chmodSync(directory, 0o700)
   const settings = ownSettings(wanted, ofPod)
   const mounted = mountedFiles(configuration)
@@ -103,7 +103,7 @@ export function writeConfiguration(
   writeDurably(join(directory, 'postgresql.auto.conf'), '')
 }
 
-/** Makes Postgres check the mounted files, and falls back to the last accepted ones if it would not start. */
+/** Makes Postgres check the mounted files. If it would not start with them, uses the last accepted files. */
 export function checkConfiguration(
   root: string,
   wanted: InstanceConfiguration,
@@ -121,7 +121,7 @@ export function checkConfiguration(
   if (configurationFiles.some(name => readIfPresent(join(accepted, name)) === undefined)) return
   const settings = { ...ownSettings(wanted, ofPod), 'espalier.refused': refused }
   writeDurably(join(directory, 'postgresql.conf'), including(root, accepted, settings))
-  // The last accepted files fail too, so the mounted ones are used: Postgres reports the error at its start.
+  // The last accepted files fail too, so the mounted files are used. Postgres reports the error at its start.
   if (objection(directory) !== undefined)
     writeDurably(join(directory, 'postgresql.conf'), including(root, mounted, ownSettings(wanted, ofPod)))
 }

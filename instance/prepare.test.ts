@@ -55,7 +55,7 @@ function mountsFor(major: PgVersion): Mounts {
 }
 
 type Run = { code: number | null; stderr: string; stdout: string }
-/** Runs prepare; `node` are options of node itself, `path` is searched before the version's binaries. */
+/** Runs prepare. `node` are options of Node itself; `path` is searched before the version's binaries. */
 function prepare(
   mounts: Mounts,
   major: PgVersion,
@@ -74,7 +74,7 @@ function prepare(
 
 const identityOf = ({ volume }: Mounts) => JSON.parse(readFileSync(join(volume, 'espalier-identity.json'), 'utf8'))
 
-/** Every file below a directory, except those that depend on a running server. */
+/** Every file below a directory, except files that depend on a running server. */
 const listing = (directory: string): string[] => readdirSync(directory, { recursive: true, encoding: 'utf8' }).sort()
 
 async function starts(mounts: Mounts, major: PgVersion): Promise<boolean> {
@@ -197,7 +197,7 @@ test.each([
 
 describe('killed', () => {
   const major = '18'
-  /** Kills the process right after its n-th change to the file system. */
+  /** Kills the process right after its n-th change of the file system. */
   const preload = `
     import fs from 'node:fs'
     import { syncBuiltinESMExports } from 'node:module'
@@ -211,7 +211,7 @@ describe('killed', () => {
     syncBuiltinESMExports()
   `
 
-  /** A directory with an initdb that ends at once: the steps around it are tested here. */
+  /** A directory with an initdb that ends at once, because this test is about the steps before and after initdb. */
   function quickInitdb(root: string, template: string): string {
     const directory = join(root, 'quick')
     mkdirSync(directory, { recursive: true, mode: 0o755 })
@@ -222,7 +222,7 @@ for argument; do case "$argument" in --pgdata=*) cp -R '${template}/.' "\${argum
     return directory
   }
 
-  /** All of them in `make soak`. Each step consists of several changes, so that a third of them covers some of each. */
+  /** `make soak` tests all changes. Each step consists of several changes, so a third of them covers each step. */
   const stride = isSoak ? 1 : 3
 
   function sweep(reset: (mounts: Mounts) => void, check: (mounts: Mounts) => void): number {
@@ -289,7 +289,7 @@ for argument; do case "$argument" in --pgdata=*) cp -R '${template}/.' "\${argum
         writeFileSync(join(mounts.volume, 'espalier-identity.json'), JSON.stringify(identity))
         writeFileSync(join(mounts.volume, 'pgdata/postmaster.pid'), '1\n')
         writeFileSync(join(mounts.volume, 'pgdata/postgresql.auto.conf'), "fsync = 'off'\n")
-        // Its source was a copy itself, and open.
+        // The source of the copy was itself a copy, and was opened.
         rmSync(join(mounts.volume, 'espalier-copy'), { recursive: true, force: true })
         mkdirSync(join(mounts.volume, 'espalier-copy'))
         for (const name of ['opened.conf', 'opened_hba.conf'])
@@ -315,7 +315,7 @@ for argument; do case "$argument" in --pgdata=*) cp -R '${template}/.' "\${argum
   }, 300_000)
 
   test.each(['base/1/PG_VERSION', 'base/5/PG_VERSION'])(
-    'while the real initdb continues without it, past %s, the next run is not disturbed',
+    'while the real initdb continues without its parent, after writing %s, the next run is not disturbed',
     async file => {
       const mounts = mountsFor(major)
       const [node, ...args] = prepareCommand(mounts)
@@ -333,7 +333,7 @@ for argument; do case "$argument" in --pgdata=*) cp -R '${template}/.' "\${argum
 
 describe('refused', () => {
   const major = '17'
-  /** A volume that looks initialised; nothing here starts it. */
+  /** A volume in the state after initialisation; the test starts no Postgres on it. */
   function initialised(): Mounts {
     const mounts = mountsFor(major)
     const identity = { databaseId, incarnation: 1, initialisedAt: '2026-01-01T00:00:00Z', pgVersion: major }
@@ -375,7 +375,7 @@ describe('refused', () => {
     expect(readdirSync(mounts.volume)).toEqual([])
   })
 
-  test('never removes a lock file at an ordinary start', () => {
+  test('but never removes a lock file at an ordinary start', () => {
     const mounts = initialised()
     expect(prepare(mounts, major)).toEqual({ code: 0, stderr: '', stdout: '' })
     expect(readFileSync(join(mounts.volume, 'pgdata/postmaster.pid'), 'utf8')).toBe('1\n')
@@ -406,7 +406,7 @@ describe('refused', () => {
     expect(readdirSync(mounts.volume)).toEqual([])
   })
 
-  test('for a full disk and for another failure of initdb, without leaving anything that looks like data', () => {
+  test('for a full disk and for another failure of initdb, and no files remain that could be mistaken for data', () => {
     const mounts = mountsFor(major)
     const path = join(mounts.root, 'failing')
     mkdirSync(path, { mode: 0o755 })
@@ -440,7 +440,7 @@ describe('refused', () => {
     },
   )
 
-  test('not with a copy of its folder alone', () => {
+  test('but not with a copy of only its folder', () => {
     const mounts = mountsFor(major)
     const alone = join(mounts.root, 'alone')
     cpSync(import.meta.dirname, alone, { recursive: true })

@@ -1,7 +1,7 @@
 /**
  * `espalier instance prepare`: prepares an instance's volume before every start of Postgres. It initialises an empty
- * volume once, completes steps that a crash interrupted, adopts a copied volume, writes the configuration, and refuses
- * everything that would lose data. If it is killed at any point, the next run ends in the same state.
+ * volume once, completes steps that a crash interrupted, adopts a copied volume, and writes the configuration. It
+ * refuses every step that would lose data. If it is killed at any point, the next run ends in the same state.
  */
 import { randomBytes } from 'node:crypto'
 import { mkdirSync, rmSync } from 'node:fs'
@@ -26,9 +26,9 @@ export type PrepareOptions = {
   configuration: string
   /** The mounted Secret, with `tls.crt`, `tls.key` and `ca.crt`. */
   tls: string
-  /** Whether an agent limits a log on the volume: then Postgres writes it there. */
+  /** Whether an agent limits a log on the volume. If so, Postgres writes its log there. */
   keepsLog?: boolean
-  /** The mounted Secret with the certificate for the archive, if the data are recovered from it. */
+  /** The mounted Secret with the certificate for the archive, if the data are recovered from the archive. */
   archiveTls?: string | undefined
 }
 
@@ -58,7 +58,7 @@ export async function prepare(options: PrepareOptions): Promise<{ initialised: b
   return { initialised: steps.some(step => step.do === 'initialise') }
 }
 
-/** An initdb that outlived its parent may still write there: its files are removed at the next start. */
+/** If an initdb outlived its parent, it may still write there. The next start removes its files. */
 function removeLeftover(directory: string): void {
   try {
     rmSync(directory, { recursive: true, force: true })
@@ -67,7 +67,7 @@ function removeLeftover(directory: string): void {
   }
 }
 
-/** The owner of the volume, from the first fields of its identity. */
+/** The owner that the identity file names: database, incarnation and member. */
 const named = ({ databaseId, incarnation, member }: InstanceConfiguration) => ({
   ...{ databaseId, incarnation },
   ...(member === undefined ? {} : { member }),
@@ -76,7 +76,7 @@ const named = ({ databaseId, incarnation, member }: InstanceConfiguration) => ({
 const writeIdentity = (root: string, identity: Identity): void =>
   writeDurably(join(root, identityFile), `${JSON.stringify(identity)}\n`)
 
-/** `settings`: those that only this pod knows. */
+/** `settings`: the settings that only this pod knows. */
 type Mounts = { configuration: string; settings: Record<string, string> }
 
 function initialiseVolume(root: string, wanted: InstanceConfiguration, mounts: Mounts): void {
@@ -91,7 +91,7 @@ function initialiseVolume(root: string, wanted: InstanceConfiguration, mounts: M
   publish(root, staging)
 }
 
-/** Data from the archive are a copy of their source: it starts closed. */
+/** Recovers the data from the archive. They are a copy of their source, so the volume starts closed. */
 async function recoverVolume(
   root: string,
   source: RecoverySource,
@@ -117,16 +117,19 @@ async function recoverVolume(
 function refuseOtherVersion(directory: string, pgVersion: string): void {
   const version = readIfPresent(join(directory, 'PG_VERSION'))?.trim()
   if (version !== pgVersion)
-    throw new Refusal('wrong-version', `the backup is of Postgres ${version}, the database is of ${pgVersion}`)
+    throw new Refusal(
+      'wrong-version',
+      `the backup contains data of Postgres ${version}, the database needs ${pgVersion}`,
+    )
 }
 
 const publish = (root: string, staging: string): void => renameDurably(join(root, staging), join(root, dataDirectory))
 
 /**
- * A copy contains the lock file of its source's server, whose process id is meaningless here. It is removed before the
- * identity changes, and never again afterwards: at an ordinary start that file prevents two servers on one data
- * directory. The files that its source's Postgres accepted are removed too, so that it never falls back to them; and
- * from here on it is closed.
+ * Adopts a copy. A copy contains the lock file of its source's server, whose process id is meaningless here. The lock
+ * file is removed before the identity changes, and never again: at an ordinary start, it prevents two servers on one
+ * data directory. The files that the source's Postgres accepted are also removed, so that Postgres never falls back to
+ * them. From here on the volume is closed.
  */
 function adopt(root: string, source: Identity, wanted: InstanceConfiguration): void {
   removeDurably(join(root, dataDirectory, 'postmaster.pid'))

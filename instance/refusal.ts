@@ -1,9 +1,9 @@
 /**
- * Why an instance cannot be prepared, each reason with its own exit code: the operator reads the code from the
+ * Why an instance cannot be prepared. Each reason has its own exit code. The operator reads the code from the
  * container's status and sets a condition.
  */
 
-/** Exit codes by reason. 64 and 78 are sysexits' "usage" and "configuration", 70 its "software". */
+/** Exit codes by reason. 64, 70 and 78 are the codes of sysexits for "usage", "software" and "configuration". */
 export const exitCodes = {
   usage: 64,
   configuration: 78,
@@ -16,7 +16,7 @@ export const exitCodes = {
   'wrong-version': 22,
   /** The volume was initialised, and its data are missing or incomplete. It is never initialised again. */
   'data-lost': 23,
-  /** The volume is empty, and may not be initialised: the database has run before, on another one. */
+  /** The volume is empty, and may not be initialised: the database has run before, on another volume. */
   'volume-empty': 24,
   /** The volume contains data without Espalier's identity file. */
   'unknown-data': 25,
@@ -51,7 +51,7 @@ export class Refusal extends Error {
 const unwritable = new Set(['EACCES', 'EPERM', 'EROFS', 'EIO'])
 const full = new Set(['ENOSPC', 'EDQUOT'])
 
-/** Converts any error to a Refusal: file system errors by their meaning for the volume. */
+/** Converts any error to a Refusal. File system errors are converted by their meaning for the volume. */
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
@@ -62,7 +62,7 @@ export function refusalOf(error: unknown): Refusal {
   return new Refusal('internal', message, { cause: error })
 }
 
-/** The reason of a container's exit code, if it is one of these. */
+/** The reason for a container's exit code; undefined if the code has no reason. */
 export function reasonOfExitCode(code: number): RefusalReason | undefined {
   for (const [reason, value] of Object.entries(exitCodes)) {
     if (value === code && reason in exitCodes) return reason as RefusalReason // the keys of exitCodes are the reasons

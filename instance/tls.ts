@@ -1,17 +1,19 @@
 /**
- * The mounted certificate: checked by Postgres's own rules before it starts, so that a wrong mode gives one clear line
- * instead of a server that does not start. It is used in the mounted directory: a renewed one only needs a reload.
+ * Checks the mounted certificate by Postgres's own rules before Postgres starts, so that a wrong mode gives one clear
+ * line instead of a server that does not start. The certificate is used in the mounted directory, so a renewed
+ * certificate only needs a reload.
  */
 import { accessSync, constants, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { Refusal } from './refusal.ts'
 
-/** Names in the mounted Secret. */
+/** The file names in the mounted Secret. */
 const tlsFiles = { certificate: 'tls.crt', key: 'tls.key', authority: 'ca.crt' } as const
 
 /**
- * Postgres's rule for its private key (manual, "Secure TCP/IP Connections with SSL"): 0600 or less if its owner is the
- * user that Postgres runs as; 0640 or less if it is root (how Kubernetes mounts a Secret with an fsGroup).
+ * Postgres's rule for its private key (manual, "Secure TCP/IP Connections with SSL"). If the user of Postgres owns the
+ * key, its mode must be 0600 or less. If root owns it (as for a Secret that Kubernetes mounts with an fsGroup), its
+ * mode must be 0640 or less.
  */
 export function keyPermissionProblem(file: { uid: number; mode: number }, user: number): string | undefined {
   const mode = (file.mode & 0o777).toString(8).padStart(4, '0')
@@ -22,7 +24,7 @@ export function keyPermissionProblem(file: { uid: number; mode: number }, user: 
   return file.mode & 0o037 ? `has mode ${mode}; owned by root it must be 0640 or less` : undefined
 }
 
-/** The settings that name the certificate's files. @throws Refusal `tls` if Postgres would refuse one */
+/** The settings that name the certificate's files. @throws Refusal `tls` if Postgres would refuse a file */
 export function tlsSettings(directory: string, user: number): Record<string, string> {
   for (const name of Object.values(tlsFiles)) {
     const path = join(directory, name)

@@ -81,7 +81,7 @@ describe('the actions for a volume', () => {
     ],
     ['of another incarnation', { ...running, identity: { ...identity, incarnation: 1 } }, {}, 'other-incarnation'],
     ['of another member', { ...running, identity: { ...identity, member: 2 } }, {}, 'other-incarnation'],
-    ['of the first member, in the pod of another', running, { member: 2 }, 'other-incarnation'],
+    ['of the first member, in the pod of another member', running, { member: 2 }, 'other-incarnation'],
     ['of the member of this pod', { ...running, identity: { ...identity, member: 2 } }, { member: 2 }, []],
     [
       'copied from the named member',
@@ -225,7 +225,7 @@ describe('the content of a volume', () => {
     ['complete', identity, identity],
     ['with the directory of initdb', { ...identity, staging }, { ...identity, staging }],
     ['with a field of a later version', { ...identity, more: 1 }, identity],
-    // No text on the volume names a path outside it.
+    // Text on the volume must never name a path outside the volume.
     ['with a path outside the volume', { ...identity, staging: '../pgdata.new-11' }, identity],
     ['with a path that continues after the name', { ...identity, staging: 'pgdata.new-11/..' }, identity],
     ['with an incomplete name', { ...identity, staging: 'pgdata.new-' }, identity],
@@ -273,7 +273,7 @@ describe('instance.json', () => {
 })
 
 describe('refusals', () => {
-  test('have an exit code each, which identifies the reason', () => {
+  test('have an exit code that identifies the reason', () => {
     const codes = Object.entries(exitCodes)
     expect(new Set(Object.values(exitCodes)).size).toBe(codes.length)
     for (const [reason, code] of codes) expect(reasonOfExitCode(code)).toBe(reason)

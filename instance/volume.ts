@@ -25,19 +25,19 @@ export const stagingPrefix = 'pgdata.new-'
 export type Identity = {
   databaseId: string
   incarnation: number
-  /** The number of the volume's member; absent: the first. */
+  /** The number of the member whose data the volume contains; absent: the first. */
   member?: number
-  /** RFC 3339; a copy keeps its source's. */
+  /** RFC 3339. A copy keeps the time of its source. */
   initialisedAt: string
   /** Postgres's major version. */
   pgVersion: string
-  /** The directory in which the data were created; they may still be there if the first start was interrupted. */
+  /** The directory in which the data were created. They may still be there if the first start was interrupted. */
   staging?: string
 }
 
 export type Volume = {
   identity: Identity | 'unreadable' | undefined
-  /** `damaged`: there are files, but not a complete data directory. */
+  /** `damaged`: the volume has files, but not a complete data directory. */
   data: 'absent' | 'empty' | 'damaged' | 'whole'
   /** Content of PG_VERSION. */
   version: string | undefined
@@ -45,14 +45,14 @@ export type Volume = {
   staged: string[]
 }
 
-/** The steps that prepare the volume, in order; none for a prepared one. */
+/** The steps that prepare the volume, in order. A prepared volume needs no steps. */
 type Step =
   | { do: 'initialise' }
-  /** Make the data out of the archive. */
+  /** Creates the data from the archive. */
   | { do: 'recover'; source: RecoverySource }
-  /** Move the whole data directory that stands under this name into place. */
+  /** Moves the complete data directory from this name to its final path. */
   | { do: 'publish'; staging: string }
-  /** Make a copy of another volume this instance's own. */
+  /** Makes this instance the owner of a copied volume. */
   | { do: 'adopt'; identity: Identity }
 
 function parseIdentity(text: string): Identity | 'unreadable' {
@@ -68,7 +68,7 @@ function parseIdentity(text: string): Identity | 'unreadable' {
   }
 }
 
-/** Reads the volume; changes nothing. */
+/** Reads the volume. Changes nothing. */
 export function inspectVolume(root: string): Volume {
   const entries = readdirSync(root)
   const text = readIfPresent(join(root, identityFile))
@@ -86,9 +86,9 @@ export function inspectVolume(root: string): Volume {
 }
 
 /**
- * Decides by the volume's content and the operator's configuration.
- * @throws Refusal if a start would destroy data, serve another database's data, or an empty database instead of a lost
- * one
+ * Plans the steps from the volume's content and the operator's configuration.
+ * @throws Refusal if a start would destroy data, serve another database's data, or serve an empty database instead of a
+ * lost one
  */
 export function planVolume(volume: Volume, wanted: InstanceConfiguration): Step[] {
   const { identity, data } = volume
@@ -100,7 +100,7 @@ export function planVolume(volume: Volume, wanted: InstanceConfiguration): Step[
     if (published) throw new Refusal('unknown-data', `the volume contains ${dataDirectory} but no ${identityFile}`)
     if (wanted.recover !== undefined) return [{ do: 'recover', source: wanted.recover }]
     if (!wanted.initialise) {
-      throw new Refusal('volume-empty', 'the volume is empty, and this database is not to be initialised again')
+      throw new Refusal('volume-empty', 'the volume is empty, and this database must not be initialised again')
     }
     return [{ do: 'initialise' }]
   }
@@ -132,7 +132,8 @@ export function planVolume(volume: Volume, wanted: InstanceConfiguration): Step[
 }
 
 /**
- * Whether the volume is a copy that was not adopted yet. @throws Refusal if it is neither that nor this instance's own
+ * Whether the volume is a copy that was not adopted yet. @throws Refusal if it is neither such a copy nor this
+ * instance's own volume
  */
 function checkOwner(identity: Identity, wanted: InstanceConfiguration): boolean {
   const { databaseId, incarnation, member = 0, prepareCopy = false, copyOf = databaseId } = wanted
@@ -144,14 +145,14 @@ function checkOwner(identity: Identity, wanted: InstanceConfiguration): boolean 
     throw new Refusal('other-database', `the volume belongs to database ${identity.databaseId}, not ${databaseId}`)
   }
   if (identity.incarnation === incarnation)
-    throw new Refusal('other-incarnation', `the volume is that of member ${present} of the database, not ${member}`)
+    throw new Refusal('other-incarnation', `the volume belongs to member ${present} of the database, not ${member}`)
   throw new Refusal(
     'other-incarnation',
     `the volume is incarnation ${identity.incarnation} of the database, not ${incarnation}`,
   )
 }
 
-/** Whether a volume is the copied one, as far as the operator has specified it. */
+/** Whether a volume is the copied volume. Compares only the values that the operator has specified. */
 function isSource(
   { incarnation, member = 0 }: Identity,
   { copyOfIncarnation, copyOfMember = 0 }: InstanceConfiguration,

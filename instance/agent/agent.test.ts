@@ -1,5 +1,5 @@
 /**
- * The agent next to a real Postgres: which clients it answers, what it measures, and that its problems do not affect
+ * The agent next to a real Postgres: the clients that it answers, its measurements, and that its problems do not affect
  * Postgres.
  */
 import { X509Certificate } from 'node:crypto'
@@ -90,7 +90,7 @@ const untilSampled = (agent: Agent) =>
   expect.poll(async () => (await samplesOf(agent)).length, { timeout: 10_000 }).toBeGreaterThan(0)
 
 describe('the agent answers', () => {
-  test('the API everything, a metrics collector only metrics, and any client whether it is alive', async () => {
+  test('all requests of the API, only metrics requests of a metrics collector, and liveness checks of any client', async () => {
     const agent = await start()
     const [api, metrics] = [client('espalier-api'), client('espalier-metrics')]
     const unauthorized = [undefined, client('espalier-gateway'), client('espalier-api', createAuthority())]
@@ -109,7 +109,7 @@ describe('the agent answers', () => {
     expect((await get(agent, '/log', api)).status).toBe(404)
     const operator = client('espalier-operator')
     expect((await get(agent, '/samples', operator)).status).toBe(403)
-    // This agent does not archive.
+    // The agent in this test does not archive.
     for (const path of ['/archive', `/backups/${instanceId}`])
       expect((await get(agent, path, operator)).status).toBe(404)
   })
@@ -176,7 +176,7 @@ describe('the agent answers', () => {
     expect(lines.join()).toMatch(/^the certificate: /)
   })
 
-  test('and stops at once, even with silent connected clients', async () => {
+  test('until it is stopped, and stops at once, even with silent connected clients', async () => {
     const agent = await start()
     const { promise: connected, resolve } = Promise.withResolvers<void>()
     const other = connect({ host, port: agent.port }, resolve).on('error', () => {})
@@ -188,13 +188,13 @@ describe('the agent answers', () => {
     other.destroy()
   })
 
-  test("an invalid request with the client's fault, without logging it", async () => {
+  test('an invalid request with an error for the client, without logging it', async () => {
     const agent = await start()
     expect((await get(agent, '//')).status).toBe(400)
     expect(lines.filter(line => line.startsWith('cannot answer'))).toEqual([])
   })
 
-  test("only the API for the log, and no client for another owner's", async () => {
+  test("requests for the log only from the API, and never with another owner's log", async () => {
     const log = join(server.mounts.root, 'log')
     mkdirSync(log)
     writeFileSync(join(log, 'owner'), instanceId)
@@ -314,7 +314,7 @@ describe('stored samples', () => {
 })
 
 describe('an unreachable Postgres', () => {
-  test('causes no sample while it starts, and later one that reports it', async () => {
+  test('causes no sample while it starts, and later a sample that reports it', async () => {
     let time = 0
     const agent = await start({ postgresPort: 1, now: () => time })
     await new Promise(resolve => setTimeout(resolve, 100))

@@ -3,7 +3,7 @@ import type { Archiving } from '../archive/index.ts'
 import type { Answer, Routes } from './server.ts'
 
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
-/** Must be shorter than the timeout of the agent's HTTPS server for a client. */
+/** Must be shorter than the client timeout of the agent's HTTPS server. */
 const archiveMs = 5_000
 
 const json = (status: number, value: unknown): Answer => ({
@@ -24,7 +24,7 @@ export const archiveRoutes = ({ status, backups }: Archiving): Routes => ({
       }
       if (method === 'PUT') return begin(backups, id)
       const job = backups.job(id)
-      return job === undefined ? json(404, { error: 'this agent knows no such backup' }) : json(200, job)
+      return job === undefined ? json(404, { error: 'this agent has no such backup' }) : json(200, job)
     },
   },
 })

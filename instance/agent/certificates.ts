@@ -1,10 +1,10 @@
-/** The certificates mounted into the pod, read each time because they are replaced while it runs. */
+/** The certificates mounted into the pod. They are read each time, because they can be replaced while the pod runs. */
 import { X509Certificate } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 export type Certificates = {
-  /** The server's, PEM, and the authorities by which clients are verified. */
+  /** The server's certificate in PEM, and the authorities that verify clients. */
   cert: string
   key: string
   ca: string
@@ -19,9 +19,9 @@ export function readCertificates(directory: string): Certificates {
   return { cert: read('tls.crt'), key: read('tls.key'), ca: read('ca.crt'), monitor }
 }
 
-/** The server name of this pod: the first of its certificate. */
+/** The server name of this pod: the first name of its certificate. */
 export function nameIn(cert: string): string {
   const [, name] = /(?:^|, )DNS:([^,\s]+)/.exec(new X509Certificate(cert).subjectAltName ?? '') ?? []
-  if (name === undefined) throw new Error('the certificate of the server names no host')
+  if (name === undefined) throw new Error('the certificate of the server contains no host name')
   return name
 }

@@ -33,8 +33,8 @@ export function parseAgentArguments(argv: readonly string[]): Named {
 const warmMarker = 'ESPALIER_AGENT_WARM'
 
 /**
- * Restarts this process once, with its modules from the compile cache: the TypeScript compiler keeps 28 MB of memory in
- * every process that has loaded it.
+ * Restarts this process once, with its modules from the compile cache. Otherwise the TypeScript compiler would keep 28
+ * MB of memory in every process that has loaded it.
  */
 function restart(): void {
   if (process.env.NODE_COMPILE_CACHE === undefined || process.env[warmMarker] !== undefined) return
@@ -43,11 +43,11 @@ function restart(): void {
   process.execve?.(process.execPath, command, { ...process.env, [warmMarker]: 'yes' })
 }
 
-/** Runs until it is stopped by a signal. */
+/** Runs until a signal stops it. */
 export async function runAgent(argv: readonly string[]): Promise<void> {
   const options = parseAgentArguments(argv)
   const { startAgent } = await import('./index.ts')
-  // Modules loaded later would not be in the cache.
+  // The module is loaded now, because a module that is loaded later would not be in the cache.
   if (options.archive !== undefined) await import('../archive/index.ts')
   restart()
   const signalled = new Promise<void>(resolve => {

@@ -1,5 +1,5 @@
 /**
- * Whether a client is connected to an address of this network namespace, from the kernel's table (proc(5),
+ * Whether a client is connected to an address of this network namespace. The kernel's table has the answer (proc(5),
  * `/proc/net/tcp`).
  */
 import { readFileSync } from 'node:fs'
@@ -20,7 +20,7 @@ const reversed = (address: string): string =>
 
 const endOf = (host: string, port: number): string => `${isIPv4(host) ? reversed(host) : ''}:${hex(port, 4)}`
 
-/** This machine's ends of a table's connections: for IPv6, where a pod has one address, only their ports. */
+/** The local ends of a table's connections. For IPv6, where a pod has one address, only their ports. */
 export function connectedEnds(table: string): Set<string> {
   const ends = new Set<string>()
   for (const [, address = '', port, state] of table.matchAll(
@@ -35,8 +35,8 @@ export const hasConnection = (ends: ReadonlySet<string>, host: string, port: num
   ends.has(endOf(host, port))
 
 /**
- * The kernel takes some milliseconds to create its table, so agents of one process share it. Reading it every five
- * seconds was two fifths of the cost of forty idle agents. So it is read as often as one agent samples: a lasting
+ * The kernel takes some milliseconds to create its table, so all agents of one process share it. Reading it every five
+ * seconds was two fifths of the cost of forty idle agents. So it is read as often as one agent samples. A lasting
  * connection is seen at most one sample later.
  */
 const tables = new Map<string, { at: number; ends: ReadonlySet<string> }>()
@@ -50,7 +50,7 @@ function endsIn(path: string): ReadonlySet<string> {
   return ends
 }
 
-/** The state of some seconds ago. True if unknown. */
+/** Whether a client was connected a few seconds ago. True if unknown. */
 export function isConnected(host: string, port: number): boolean {
   try {
     return hasConnection(endsIn(isIPv4(host) ? '/proc/net/tcp' : '/proc/net/tcp6'), host, port)

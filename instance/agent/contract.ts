@@ -3,7 +3,7 @@
 /** The TLS port of a pod's agent. */
 export const agentPort = 8432
 
-/** Common names of client certificates that identify clients. Any client can check whether it is alive. */
+/** Common names of the client certificates. For the liveness check, a client needs no certificate. */
 export const agentClients = { api: 'espalier-api', metrics: 'espalier-metrics', operator: 'espalier-operator' } as const
 export type AgentClient = keyof typeof agentClients
 

@@ -1,7 +1,7 @@
 /**
  * The samples of the last two hours, oldest first. They are also written to a file, one per line, so that a restarted
- * agent continues with them; at most twice as many lines as there are samples. If the file cannot be read or written,
- * only earlier samples are lost.
+ * agent can continue with them. The file has at most twice as many lines as there are samples. If the file cannot be
+ * read or written, only earlier samples are lost.
  */
 
 import { isRecord } from '../record.ts'
@@ -18,7 +18,7 @@ export type History = {
 
 const mostFileBytes = 1024 * 1024
 
-/** With their names: later releases have another order of measures. */
+/** A line contains the names of the measures, because later releases may have another order of measures. */
 const lineOf = ({ at, values }: Sample): string => `${JSON.stringify({ at, ...values })}\n`
 
 /** Parses one line; undefined if it is truncated. */
@@ -32,7 +32,7 @@ function sampleOf(line: string): Sample | undefined {
   }
 }
 
-/** A record's value of each measure; null if missing. */
+/** The value of each measure in a record; null if it is missing. */
 export function valuesIn(record: Record<string, unknown>): Record<Measure, number | null> {
   const entries = measureNames.map(name => {
     const value = record[name]
@@ -50,7 +50,7 @@ export function openHistory(path: string): History {
       .flatMap(line => sampleOf(line) ?? [])
       .slice(-retainedSamples)
   } catch {
-    // There are none, or they cannot be read: starts empty.
+    // The file does not exist or cannot be read: the history starts empty.
   }
   const rewrite = () => {
     replace(path, samples.map(lineOf).join(''))
@@ -67,7 +67,7 @@ export function openHistory(path: string): History {
       try {
         keep(sample)
       } catch {
-        lines = 0 // complete again, once it can be written
+        lines = 0 // the next successful write stores all samples again
       }
     },
     since: ms => samples.filter(({ at }) => at >= ms),

@@ -1,8 +1,8 @@
 /**
- * `espalier instance agent`: monitors the Postgres of its pod. It samples Postgres and its volume and serves the last
- * two hours to the API and to metrics collectors; and it limits the size of Postgres's log, and serves its entries.
- * With an archive it archives WAL and takes base backups. It never disturbs Postgres: it changes only log files that
- * Postgres has finished, and a failure ends at most the agent.
+ * `espalier instance agent`: monitors the Postgres of its pod. It samples Postgres and its volume, and serves the
+ * samples of the last two hours to the API and to metrics collectors. It limits the size of Postgres's log and serves
+ * its entries. With an archive, it archives WAL and takes base backups. It never disturbs Postgres: it changes only log
+ * files that Postgres has finished, and a failure ends at most the agent.
  */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -22,19 +22,19 @@ export type AgentOptions = {
   id: string
   /** The pod's address, on which Postgres and the agent listen. */
   host: string
-  /** The volume. */
+  /** The root directory of the volume. */
   data: string
-  /** The mounted Secret. */
+  /** The directory of the mounted Secret. */
   tls: string
-  /** The directory of its own files. */
+  /** The directory of the agent's own files. */
   state: string
-  /** The directory of Postgres's log. Absent: not on the volume, or its size is not limited. */
+  /** The directory of Postgres's log. Absent: the log is not on the volume, or its size is not limited. */
   logDirectory?: string | undefined
-  /** Receives new log lines, in complete lines. Absent: they are not forwarded. */
+  /** Receives new log lines; each text contains complete lines. Absent: log lines are not forwarded. */
   passOn?: ((text: string) => void) | undefined
   /** Whether writing to the volume is allowed now. Absent: always. */
   mayWrite?: (() => boolean) | undefined
-  /** Settings for archiving. Absent: it does not archive. */
+  /** Settings for archiving. Absent: the agent does not archive. */
   archive?: ArchiveOptions | undefined
   /** For tests: other ports, another clock, shorter timeouts for clients. */
   port?: number
@@ -48,7 +48,7 @@ export type Agent = Pick<AgentServer, 'port' | 'stop'>
 
 const defaultPostgresPort = 5432
 
-/** @throws if it cannot listen */
+/** @throws if the agent cannot listen */
 export async function startAgent(options: AgentOptions): Promise<Agent> {
   const { id, host, data, tls, state, port = agentPort, postgresPort = defaultPostgresPort, now = Date.now } = options
   const { logDirectory, passOn, mayWrite = () => true, timeoutMs } = options
@@ -58,7 +58,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   }
   mkdirSync(state, { recursive: true, mode: 0o700 })
   const history = openHistory(join(state, 'samples.ndjson'))
-  // Loaded only if needed: an agent has little memory.
+  // This module is loaded only if needed, because an agent has little memory.
   const { startArchiving } = options.archive === undefined ? {} : await import('../archive/index.ts')
   const archiving =
     options.archive && startArchiving?.(options.archive, { host, postgresPort, volume: data, tls, now, log })

@@ -1,6 +1,6 @@
 /**
- * The agent's measures, each once: its name, whether it is a counter (until Postgres resets its statistics), and its
- * description. Metrics, series, alert rules and the dashboard use these names.
+ * The agent's measures: the name of each measure, whether it is a counter (until Postgres resets its statistics), and
+ * its description. Metrics, series, alert rules and the dashboard use these names.
  */
 
 type Definition = { type: 'gauge' | 'counter'; help: string }
@@ -28,11 +28,11 @@ export const measures = {
   replication_lag_bytes: gauge('WAL that the slowest replica has yet to replay.'),
   replication_lag_seconds: gauge('How long the slowest replica takes to replay what was written.'),
   slots_retained_bytes: gauge('WAL that is kept for the replication slot that lags most.'),
-  locks: gauge('Locks that transactions have.'),
+  locks: gauge('Locks that transactions hold.'),
   locks_waiting: gauge('Locks that transactions wait for.'),
   deadlocks: counter('Deadlocks.'),
   transaction_age: gauge('Transactions since the oldest that is not frozen: at 2 billion Postgres stops.'),
-  multixact_age: gauge('The same for multixacts.'),
+  multixact_age: gauge('Multixacts since the oldest that is not frozen: at 2 billion Postgres stops.'),
   checksum_failures: counter('Pages that did not match their checksum.'),
   database_bytes: gauge('Size of the application database, measured every five minutes.'),
 } as const satisfies Record<string, Definition>
@@ -40,10 +40,10 @@ export const measures = {
 export type Measure = keyof typeof measures
 export const measureNames = Object.keys(measures) as Measure[]
 
-/** The measured values at a time, in ms since the epoch. Null: unknown then. */
+/** The measured values at a time, in ms since the epoch. Null: unknown at that time. */
 export type Sample = { at: number; values: Record<Measure, number | null> }
 
-/** The name in Prometheus; a counter's samples end with `_total` (OpenMetrics). */
+/** The name in Prometheus. The samples of a counter end with `_total` (OpenMetrics). */
 export const metricName = (measure: Measure): string =>
   `espalier_postgres_${measure}${measures[measure].type === 'counter' ? '_total' : ''}`
 

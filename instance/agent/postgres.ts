@@ -1,7 +1,7 @@
 /**
  * One short session with the Postgres of the pod: log in by certificate, query, log out (PostgreSQL manual,
- * "Frontend/Backend Protocol"). A permanent session would prevent users from creating databases, which are copied from
- * the database that it is connected to. Response size and time are limited.
+ * "Frontend/Backend Protocol"). A permanent session would prevent users from creating databases, because a new database
+ * is a copy of the one that this session uses. Response size and time are limited.
  */
 import { connect as connectPlainly, type Socket } from 'node:net'
 import { connect as connectSecurely, type TLSSocket } from 'node:tls'
@@ -12,7 +12,7 @@ type PostgresLogin = {
   port: number
   user: string
   database: string
-  /** PEM: the client's certificate and key, and the authorities that verify the server's. */
+  /** In PEM: the client's certificate and key, and the authorities that verify the server's certificate. */
   cert: string
   key: string
   ca: string
@@ -22,7 +22,7 @@ type PostgresLogin = {
 const sslRequestCode = 80_877_103
 /** How long Postgres may take to close the connection after Terminate. */
 const leaveMs = 2_000
-/** Responses have some hundred bytes. */
+/** The limit of a response. Responses have a few hundred bytes. */
 const mostBytes = 64 * 1024
 
 const int32 = (value: number): Buffer => {
@@ -66,7 +66,7 @@ function readMessages(socket: Socket, take: (type: string, body: Buffer) => void
     while (rest.length >= 5) {
       const length = rest.readInt32BE(1)
       if (length < 4 || length > mostBytes) {
-        socket.destroy(new Error('Postgres sent a message that is none of its protocol'))
+        socket.destroy(new Error('Postgres sent a message that does not belong to its protocol'))
         return
       }
       if (rest.length < length + 1) return
@@ -76,7 +76,7 @@ function readMessages(socket: Socket, take: (type: string, body: Buffer) => void
   })
 }
 
-/** Postgres's TLS: requested in clear text, and answered by one byte. */
+/** Opens TLS with Postgres: the request is in clear text, and Postgres answers with one byte. */
 async function secured(login: PostgresLogin, sockets: Socket[]): Promise<TLSSocket> {
   const socket = connectPlainly({ host: login.host, port: login.port })
   sockets.push(socket)
@@ -84,7 +84,7 @@ async function secured(login: PostgresLogin, sockets: Socket[]): Promise<TLSSock
     socket.once('error', reject)
     socket.once('close', () => reject(new Error('Postgres closed the connection')))
     socket.once('connect', () => socket.write(Buffer.concat([int32(8), int32(sslRequestCode)])))
-    // Exactly one byte: further unencrypted bytes would be from an attacker.
+    // Accepts exactly one byte: further unencrypted bytes could be from an attacker.
     socket.once('data', (answer: Buffer) =>
       answer.length === 1 && answer[0] === 0x53 ? resolve() : reject(new Error('Postgres does not accept TLS')),
     )
@@ -99,7 +99,7 @@ async function secured(login: PostgresLogin, sockets: Socket[]): Promise<TLSSock
   })
 }
 
-/** Runs each statement after the login; resolves to the first column of the first row of each. */
+/** Runs each statement after the login. Resolves to the first column of each statement's first row. */
 function converse(socket: TLSSocket, first: Buffer, statements: readonly string[]): Promise<(string | null)[]> {
   return new Promise((resolve, reject) => {
     const answers: (string | null)[] = []
@@ -146,6 +146,6 @@ export async function query(
     throw error
   } finally {
     clearTimeout(timer)
-    for (const socket of sockets) socket.on('error', () => {}) // no caller waits for it any more
+    for (const socket of sockets) socket.on('error', () => {}) // no caller waits for the error any more
   }
 }

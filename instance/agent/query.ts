@@ -1,6 +1,6 @@
 /**
- * The query of one sample: one statement on Postgres's monitoring views, without user data. The platform's own database
- * is excluded from the counts, so that samples do not count themselves.
+ * The query of one sample: one statement on Postgres's monitoring views, without user data. The counts exclude the
+ * platform's own database, so that samples do not count themselves.
  */
 
 /** The database that the agent connects to. Users cannot connect to it or replace it. */
@@ -9,8 +9,8 @@ export const monitorRole = 'espalier_monitor'
 const applicationDatabase = 'app'
 
 /**
- * Columns have the names of the measures. The functions behind the statistics views are called directly: a new session
- * takes longer to read the views' definitions than for everything else.
+ * Columns have the names of the measures. The query calls the functions behind the statistics views directly, because
+ * in a new session, reading the views' definitions takes longer than everything else.
  */
 export const sampleQuery = `
 SELECT json_build_object(
@@ -49,5 +49,5 @@ FROM (SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg
 (SELECT count(*) FILTER (WHERE granted) AS held, count(*) FILTER (WHERE NOT granted) AS waiting
   FROM pg_lock_status() WHERE pid <> pg_backend_pid()) AS l`
 
-/** Its duration depends on the number of files, so it runs rarely. */
+/** This query takes longer the more files a database has, so it runs rarely. */
 export const sizeQuery = `SELECT pg_database_size(oid) FROM pg_database WHERE datname = '${applicationDatabase}'`

@@ -46,7 +46,7 @@ describe('how often Postgres is queried', () => {
       },
     })
   })
-  /** Takes this many samples, 30 seconds apart; returns how often Postgres was queried. */
+  /** Takes this many samples, 30 seconds apart. Returns how often Postgres was queried. */
   const take = async (count: number) => {
     const before = queried.length
     for (let index = 0; index < count; index++) {
@@ -57,7 +57,7 @@ describe('how often Postgres is queried', () => {
   }
   const untilAtRest = () => take(5)
 
-  test('every twenty minutes after two idle minutes, with a sample every 30 seconds all the same', async () => {
+  test('every twenty minutes after two idle minutes, while samples continue every 30 seconds', async () => {
     expect(await untilAtRest()).toBe(4)
     expect(await take(38)).toBe(0)
     expect(await take(1)).toBe(1)
@@ -69,7 +69,7 @@ describe('how often Postgres is queried', () => {
     expect(written.path).toBe(join(tls, 'pgdata', 'pg_wal', walFile))
   })
 
-  test('once more if a client is connected to the platform database only, and each time while users are', async () => {
+  test('once more if a client is connected only to the platform database, and at each sample while users are connected', async () => {
     await untilAtRest()
     isConnected = true
     expect(await take(3)).toBe(3)
@@ -91,7 +91,7 @@ describe('how often Postgres is queried', () => {
     expect(await take(1)).toBe(1)
   })
 
-  test('each time for two minutes after a client had connected and disconnected', async () => {
+  test('at each sample for two minutes after a client had connected and disconnected', async () => {
     await untilAtRest()
     isConnected = true
     server = { ...resting, sessions: 8 }
@@ -109,7 +109,7 @@ describe('how often Postgres is queried', () => {
     expect(history.latest()?.values.wal_bytes).toBe(200)
   })
 
-  test('depending on the current WAL file', async () => {
+  test('again when the current WAL file changes', async () => {
     await untilAtRest()
     isConnected = true
     server = { ...resting, wal_file: '0000000100000000000000A2' }
@@ -120,13 +120,13 @@ describe('how often Postgres is queried', () => {
     expect(written.path).toMatch(/A2$/)
   })
 
-  test.each([null, '../../../../etc/passwd'])('each time if that file is %j', async name => {
+  test.each([null, '../../../../etc/passwd'])('at each sample if the name of the WAL file is %j', async name => {
     server = { ...resting, wal_file: name as string }
     expect(await take(9)).toBe(9)
     expect(written.path).toBeUndefined()
   })
 
-  test('each time until an unreachable Postgres is back and idle', async () => {
+  test('at each sample until an unreachable Postgres answers again and is idle', async () => {
     await untilAtRest()
     server = 'gone'
     isConnected = true
@@ -138,7 +138,7 @@ describe('how often Postgres is queried', () => {
     expect(await take(3)).toBe(0)
   })
 
-  test('never while it is an unopened copy', async () => {
+  test('never while Postgres is an unopened copy', async () => {
     mkdirSync(join(tls, 'espalier-copy'))
     expect(await take(2)).toBe(0)
     expect(history.latest()?.values.up).toBe(0)
@@ -147,7 +147,7 @@ describe('how often Postgres is queried', () => {
     rmSync(join(tls, 'espalier-copy'), { recursive: true })
   })
 
-  test('and for the size of the database every five minutes', async () => {
+  test('every five minutes for the size of the database', async () => {
     isConnected = true
     await take(21)
     expect(queried.map(statements => statements.length)).toEqual([2, ...Array(9).fill(1), 2, ...Array(9).fill(1), 2])

@@ -1,8 +1,8 @@
 /**
  * Takes a sample of Postgres and its volume every 30 seconds. If Postgres does not answer, the sample still contains
- * the disk. One query at a time, each with a time limit.
+ * the values of the disk. One query runs at a time, with a time limit.
  *
- * An idle Postgres is queried rarely, and considered unchanged meanwhile (rest.ts).
+ * An idle Postgres is queried rarely. Between two queries, its values are considered unchanged (rest.ts).
  */
 import { stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -33,7 +33,7 @@ type SamplerOptions = {
 
 const timeoutMs = 5_000
 const volumeMs = 2_000
-/** A database with many files takes long to measure. */
+/** Measuring a database with many files takes long. */
 const sizeMs = 5 * 60_000
 
 const recordIn = (json: string | null): Record<string, unknown> => {
@@ -48,13 +48,16 @@ async function spaceOf(data: string): Promise<Record<string, number>> {
   return { volume_used_bytes: used, volume_size_bytes: used + bavail * bsize }
 }
 
-/** The path of a WAL file by the name that Postgres returns. */
+/** The names of WAL files, so that a name from Postgres cannot lead to another path. */
 const isWalFile = /^[0-9A-F]{24}$/
 const walPath = (data: string, name: unknown): string | undefined =>
   typeof name === 'string' && isWalFile.test(name) ? join(data, 'pgdata', 'pg_wal', name) : undefined
 const writtenAtOf = async (path: string): Promise<number | undefined> => (await stat(path)).mtimeMs
 
-/** Reads of the volume. A hanging disk does not answer: then it is not waited for, nor read again before it does. */
+/**
+ * Wraps reads of the volume, because a hanging disk does not answer. The caller then does not wait for it, and the next
+ * read starts only after the disk has answered.
+ */
 function unlessItHangs<T>(read: (path: string) => Promise<T>, otherwise: T): (path: string) => Promise<T> {
   let underWay = false
   return async path => {
@@ -87,12 +90,12 @@ export function createSampler(options: SamplerOptions) {
     const at = now()
     const before = last
     const wal = walPath(data, before?.values.wal_file)
-    // Before the query: later writes count as activity.
+    // Read before the query, so that later writes count as activity.
     const writtenAt = wal === undefined ? undefined : await writtenIn(wal)
     if (before !== undefined && isUndisturbed(before, at, writtenAt) && !to.isConnected(host, port))
       return before.values
     last = undefined
-    // It would refuse, and write this to its user's log.
+    // Postgres would refuse the login, and write the refusal to its user's log.
     if (isClosed(data)) throw new Error('the copy does not accept connections yet')
     const values = await valuesNow(at, readCertificates(tls))
     const isSameFile = values.wal_file === before?.values.wal_file
@@ -101,7 +104,7 @@ export function createSampler(options: SamplerOptions) {
   }
 
   async function valuesNow(at: number, { cert, ca, monitor }: Certificates): Promise<Record<string, unknown>> {
-    if (monitor === undefined) throw new Error('there is no certificate to log in by yet')
+    if (monitor === undefined) throw new Error('there is no login certificate yet')
     const login = { host, port, user: monitorRole, database: monitoredFrom, ...monitor, ca, serverName: nameIn(cert) }
     const isSizeDue = size === undefined || at - size.at >= sizeMs
     const [found = null, bytes] = await to.query(login, [sampleQuery, ...(isSizeDue ? [sizeQuery] : [])], timeoutMs)
@@ -109,7 +112,9 @@ export function createSampler(options: SamplerOptions) {
     return { ...recordIn(found), database_bytes: size?.bytes ?? null, up: 1 }
   }
 
-  /** Takes one. Never fails; false if Postgres did not answer, which is stored as a sample only if requested. */
+  /**
+   * Takes a sample. Never fails. Returns false if Postgres did not answer; such a sample is stored only if requested.
+   */
   return async function sample(keepsFailures: boolean): Promise<boolean> {
     const at = now()
     const space = await spaceIn(data)
@@ -126,20 +131,23 @@ export function createSampler(options: SamplerOptions) {
 }
 
 /**
- * Postgres starts next to the agent: for this time a failure does not count, and the first sample is taken as soon as
- * possible.
+ * Postgres starts at the same time as the agent. During this time a failure does not count, and the first sample is
+ * taken as soon as possible.
  */
 const startingMs = 60_000
-/** Postgres logs each attempt while it starts. */
+/** The interval during this time. Postgres logs each attempt while it starts. */
 const startingEveryMs = 5_000
 
-/** Instances of one machine sample in groups: waking up costs one process of many agents more than taking a sample. */
+/**
+ * Instances of one machine sample in groups. In one process with many agents, waking up costs more than taking a
+ * sample.
+ */
 const groupMs = 5_000
 
 /** An instance's offset within the 30 seconds, from its UUID. */
 export const phaseOf = (id: string): number => (Number.parseInt(id.slice(-6), 16) % (sampleEveryMs / groupMs)) * groupMs
 
-/** Takes samples until the returned function is called, one at a time, at its offset. */
+/** Takes samples one at a time, at the instance's offset, until the caller calls the returned function. */
 export function sampleRegularly(
   sample: (keepsFailures: boolean) => Promise<boolean>,
   { now, phaseMs }: { now: () => number; phaseMs: number },

@@ -1,6 +1,7 @@
 /**
- * Serves HTTPS with the certificate of its Postgres. Except for the liveness check, a client needs a certificate of the
- * installation's authority, whose name defines its permissions. No request has a body, and memory use is limited.
+ * Serves HTTPS with the certificate of its Postgres. For all paths except the liveness check, a client needs a
+ * certificate of the installation's authority. The name in the certificate defines the client's permissions. No request
+ * has a body, and memory use is limited.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer, type Server } from 'node:https'
@@ -11,18 +12,18 @@ import { type AgentClient, agentClients } from './contract.ts'
 
 export type Answer = { status?: number; contentType: string; body: string }
 export type Route = {
-  /** Permitted clients; absent: any. */
+  /** Permitted clients. Absent: any client. */
   for?: readonly AgentClient[]
-  /** Absent: only GET. */
+  /** Permitted methods. Absent: only GET. */
   methods?: readonly string[]
   answer(query: URLSearchParams, request: { method: string; rest: string }): Answer | Promise<Answer>
 }
-/** By path. A path that ends with a slash matches all paths with one more segment, passed as `rest`. */
+/** Routes by path. A path that ends with a slash matches all paths with one more segment, which is passed as `rest`. */
 export type Routes = Readonly<Record<string, Route>>
 
 export type AgentServer = {
   port: number
-  /** Uses a replaced certificate from now on. */
+  /** Reads the certificate again and uses it if it was replaced. */
   follow(): void
   stop(): Promise<void>
 }
@@ -32,7 +33,7 @@ const defaultTimeoutMs = 10_000
 /** The maximum delay of a timer, in ms. */
 const never = 2 ** 31 - 1
 
-/** The client named by a verified certificate; undefined if unknown. */
+/** The client that a verified certificate names; undefined if it is unknown. */
 function clientOf(socket: TLSSocket): AgentClient | undefined {
   if (!socket.authorized) return undefined
   const name: unknown = socket.getPeerCertificate()?.subject?.CN
@@ -42,20 +43,20 @@ function clientOf(socket: TLSSocket): AgentClient | undefined {
 const plain = (status: number, text: string): Answer => ({ status, contentType: 'text/plain', body: `${text}\n` })
 
 async function answerTo(routes: Routes, request: IncomingMessage): Promise<Answer> {
-  // Any client can send an invalid one, so it is not logged.
+  // Any client can send an invalid path, so it is not logged.
   const url = URL.parse(request.url ?? '/', 'https://agent')
-  if (url === null) return plain(400, 'this is no path')
+  if (url === null) return plain(400, 'invalid path')
   const { route, rest } = routeOf(routes, url.pathname)
   if (route?.for !== undefined || route === undefined) {
-    // All of its listeners use TLS.
+    // All listeners of this server use TLS.
     const client = clientOf(request.socket as TLSSocket)
     if (client === undefined) return plain(401, 'a client certificate of this installation is needed')
-    if (route?.for !== undefined && !route.for.includes(client)) return plain(403, 'this is not for this client')
+    if (route?.for !== undefined && !route.for.includes(client)) return plain(403, 'this client may not use this path')
   }
-  if (route === undefined) return plain(404, 'there is nothing here')
+  if (route === undefined) return plain(404, 'unknown path')
   const { methods = ['GET'] } = route
   const { method = '', headers } = request
-  if (!methods.includes(method)) return plain(405, `only ${methods.join(', ')}`)
+  if (!methods.includes(method)) return plain(405, `allowed methods: ${methods.join(', ')}`)
   if (Number(headers['content-length'] ?? 0) !== 0 || headers['transfer-encoding'] !== undefined)
     return plain(413, 'a request has no body')
   return route.answer(url.searchParams, { method, rest })
@@ -76,9 +77,7 @@ function send(response: ServerResponse, { status = 200, contentType, body }: Ans
   response.end(body)
 }
 
-/**
- * Clients that are silent or slow use a connection no longer than this, and so do clients that do not read a response.
- */
+/** Limits how long a client can use a connection if it is silent or slow, or does not read a response. */
 function endAfterTimeout(server: Server, timeoutMs: number): void {
   const ends = new WeakMap<Socket, NodeJS.Timeout>()
   server.on('secureConnection', socket => {
@@ -92,7 +91,7 @@ function endAfterTimeout(server: Server, timeoutMs: number): void {
 
 const secureContext = ({ cert, key, ca }: Certificates) => ({ cert, key, ca, minVersion: 'TLSv1.2' as const })
 
-/** Resolves once it listens. @throws if it cannot, or the certificate is invalid */
+/** Resolves once the server listens. @throws if it cannot listen, or if the certificate is invalid */
 export async function startServer(options: {
   host: string
   port: number
@@ -108,11 +107,11 @@ export async function startServer(options: {
     {
       ...secureContext(current),
       requestCert: true,
-      // A client without a certificate gets an error that says so, and can check whether the agent is alive.
+      // A client without a certificate gets an error that says this. It can also check whether the agent is alive.
       rejectUnauthorized: false,
       handshakeTimeout: timeoutMs,
-      // Each connection has its own timeout, below: Node's periodic check of all connections would wake up each agent
-      // of a machine even without connections.
+      // Each connection has its own timeout, below. Node's periodic check of all connections would wake up each agent
+      // of a machine, even without connections.
       connectionsCheckingInterval: never,
     },
     (request, response) => {
@@ -120,14 +119,14 @@ export async function startServer(options: {
       answerTo(routes, request)
         .catch((error: unknown) => {
           log(`cannot answer: ${error instanceof Error ? error.message : error}`)
-          return plain(500, 'something went wrong')
+          return plain(500, 'internal error')
         })
         .then(answer => send(response, answer))
         .catch(() => response.destroy())
     },
   )
   server.maxConnections = mostConnections
-  /** Includes connections during the handshake, which the server does not count yet. */
+  /** Also contains connections during the handshake, which the server does not count yet. */
   const sockets = new Set<Socket>()
   server.on('connection', (socket: Socket) => {
     sockets.add(socket)

@@ -1,4 +1,7 @@
-/** An import's queries of the two servers, and its refusals based on the results. Pure except for the statements. */
+/**
+ * An import's queries of the two servers, and the refusals that follow from the results. Pure except for the
+ * statements.
+ */
 import type { ImportConfiguration } from './contract.ts'
 import { ImportError } from './fault.ts'
 import { howToInstall, type Programs } from './programs.ts'
@@ -12,7 +15,7 @@ export type SourceFacts = {
   versionName: string
   encoding: string
   bytes: number
-  /** Ordinary tables, including partitions, except those of an extension. */
+  /** Ordinary tables, including partitions, except tables of an extension. */
   tables: Table[]
   extensions: Extension[]
   eventTriggers: string[]
@@ -54,7 +57,7 @@ export const targetQuery = `SELECT jsonb_build_object(
     FROM pg_available_extensions a LEFT JOIN pg_available_extension_versions v ON v.name = a.name AND v.version = a.default_version),
   'encoding', (SELECT pg_encoding_to_char(encoding) FROM pg_database WHERE datname = current_database()))`
 
-/** Additional space for indexes, WAL and Postgres itself. */
+/** The share of the volume for tables and indexes of the source; the rest is for WAL and Postgres itself. */
 const share = 0.9
 
 const gib = (bytes: number): string => `${(bytes / 1024 ** 3).toFixed(bytes < 10 * 1024 ** 3 ? 2 : 0)} GiB`
@@ -75,7 +78,7 @@ export function refuse(
   if (version < oldestSource)
     throw new ImportError(
       'SourceVersion',
-      `the source is Postgres ${versionName}: the oldest that is imported is ${oldestSource}`,
+      `the source is Postgres ${versionName}: the oldest supported version is ${oldestSource}`,
     )
   if (version > programs.major)
     throw new ImportError(
@@ -85,12 +88,12 @@ export function refuse(
   if (source.encoding === 'SQL_ASCII' && target.encoding !== 'SQL_ASCII')
     throw new ImportError(
       'SourceRefused',
-      'the source has the encoding SQL_ASCII, whose text may be no valid UTF-8: dump and convert it by hand',
+      'the source has the encoding SQL_ASCII, whose text may not be valid UTF-8: dump and convert it by hand',
     )
   if (source.reserved > 0)
     throw new ImportError(
       'SchemaReserved',
-      `the source has tables in the schema "${ownSchema}", which is Espalier's own here: rename it first`,
+      `the source has tables in the schema "${ownSchema}", which Espalier reserves: rename it first`,
     )
   refuseExtensions(source, target)
   if (source.bytes > capacityBytes * share)
@@ -120,13 +123,13 @@ function refuseExtensions({ extensions }: SourceFacts, { present, available }: T
 const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`
 export const tableName = ({ schema, name }: Pick<Table, 'schema' | 'name'>): string =>
   `${quoted(schema)}.${quoted(name)}`
-/** Of inherited tables, only their own rows. */
+/** Of an inherited table, counts only its own rows. */
 export const countQuery = (table: Table): string => `SELECT count(*) FROM ONLY ${tableName(table)}`
 
 /**
- * Removes leftovers of an earlier attempt: everything that the application's role owns in the database. The endpoint is
- * closed until an import has ended, so all of it is from an import. Default privileges stay. A column's sequence is
- * dropped with its table.
+ * Removes leftovers of an earlier attempt: all objects that the application's role owns in the database. The endpoint
+ * is closed until an import has ended, so an import created all of these objects. Default privileges stay. A column's
+ * sequence is dropped with its table.
  */
 export const resetStatement = `DO $reset$
 DECLARE item record;
@@ -144,6 +147,6 @@ BEGIN
   END LOOP;
 END $reset$`
 
-/** Whether one of the import's sessions is active in the server, and not waiting for a lock or for the client. */
+/** Whether one of the import's sessions is active in the server, and waits neither for a lock nor for the client. */
 export const activityQuery = `SELECT count(*) FROM pg_stat_activity WHERE usename = current_user AND datname = current_database()
   AND pid <> pg_backend_pid() AND state = 'active' AND coalesce(wait_event_type, '') NOT IN ('Lock', 'Client')`

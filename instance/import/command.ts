@@ -12,7 +12,7 @@ export async function runImportCommand(argv: readonly string[]): Promise<number>
   const { values } = parseArgs({ args: [...argv], options: { configuration: text, 'termination-message': text } })
   const { configuration: directory = '', 'termination-message': message } = values
   if (directory === '') throw new Error('--configuration is required')
-  // Written by the operator, which validates it.
+  // The operator writes and validates this file.
   const configuration = JSON.parse(readFileSync(join(directory, importFile), 'utf8')) as ImportConfiguration
   const stopped = new AbortController()
   for (const signal of ['SIGTERM', 'SIGINT'] as const)

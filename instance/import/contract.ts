@@ -6,7 +6,7 @@
 export type Endpoint = {
   /** The name that the server's certificate must have. */
   host: string
-  /** The resolved address of `host`. No program resolves it again. */
+  /** The resolved address of `host`. The programs do not resolve the name again. */
   address: string
   port: number
   database: string
@@ -30,7 +30,7 @@ export type ImportConfiguration = {
   capacityBytes: number
   /** How many tables are copied, and indexes built, in parallel. */
   jobs: number
-  /** An import without progress for this time fails. */
+  /** An import fails if it makes no progress for this time. */
   stallMs: number
 }
 
@@ -42,7 +42,7 @@ export type ImportProgress = {
   tables: { done: number; total: number }
   /** `total` is the size of the tables on the source. The copied text can be larger, so `done` can exceed it. */
   bytes: { done: number; total: number }
-  /** Changes with every progress. */
+  /** Changes whenever the import makes progress. */
   beat: number
 }
 
@@ -85,12 +85,12 @@ const importFaults = [
 ] as const
 export type ImportFault = (typeof importFaults)[number]
 
-/** Faults that may not occur in another attempt. */
+/** Faults that may not occur again in another attempt. */
 const passing: readonly ImportFault[] = ['SourceUnreachable', 'TargetUnavailable', 'Stalled', 'Interrupted']
 export const isPassingFault = (fault: ImportFault): boolean => passing.includes(fault)
 
 export type ImportResult = {
-  /** The version in the source's format, such as `16.4`. */
+  /** The version as the source reports it, such as `16.4`. */
   sourceVersion: string
   tables: number
   /** The rows of all tables, counted in the snapshot and in the target. */

@@ -1,5 +1,5 @@
 /**
- * Copies schema and data: `pg_dump | pg_restore` for each part, all from one snapshot, without storing data on a disk.
+ * Copies schema and data: `pg_dump | pg_restore` for each part, all from one snapshot. No data are stored on a disk.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -26,14 +26,14 @@ const dumpOptions = (snapshot: string): string[] => [
 ]
 const restoreOptions = ['--no-owner', '--no-privileges', '--exit-on-error', '--no-password']
 
-/** Waits for all. The first failure is thrown once all have ended: the others end because of it. */
+/** Waits for all. Throws the first failure once all have ended: one failure makes the other programs end. */
 async function allOf(work: readonly Promise<unknown>[], rank: (error: unknown) => number): Promise<void> {
   const ended = await Promise.allSettled(work)
   const errors = ended.flatMap(end => (end.status === 'rejected' ? [end.reason as unknown] : []))
   if (errors.length > 0) throw errors.toSorted((one, other) => rank(one) - rank(other))[0]
 }
 
-/** If a pipe breaks, a program with an error has precedence over one that only lost its peer. */
+/** If a pipe breaks, the program with the error has precedence over the program that only lost its peer. */
 const rankOf = (error: unknown): number => {
   if (!(error instanceof ImportError)) return 3
   if (/no message|without a message|end of file|broken pipe|could not write to output file/i.test(error.message))
@@ -43,7 +43,10 @@ const rankOf = (error: unknown): number => {
 
 const schemaFile = ({ files }: Pick<Mover, 'files'>): string => join(files.home, 'schema.dump')
 
-/** The definitions of all objects, without data: a few megabytes in a file, since two steps read it. */
+/**
+ * Dumps the definitions of all objects, without data. They have a few megabytes and go to a file, since two steps read
+ * it.
+ */
 export async function dumpSchema(mover: Mover, snapshot: string): Promise<void> {
   const { configuration, programs, files, signal } = mover
   const args = [...dumpOptions(snapshot), '--section=pre-data', '--section=post-data', `--file=${schemaFile(mover)}`]
@@ -51,7 +54,7 @@ export async function dumpSchema(mover: Mover, snapshot: string): Promise<void> 
   await start(join(programs.directory, 'pg_dump'), args, { env, signal, failed: sourceError }).ended
 }
 
-/** An entry of `pg_restore --list` that is not restored. `present`: extensions that exist already. Pure. */
+/** Whether an entry of `pg_restore --list` is not restored. `present`: extensions that exist already. Pure. */
 export function isOmitted(line: string, present: readonly string[]): 'reported' | 'silent' | undefined {
   const entry = /^\d+; \d+ \d+ (.*)$/.exec(line)?.[1]
   if (entry === undefined) return undefined
@@ -81,7 +84,10 @@ export async function listSchema(mover: Mover, present: readonly string[]): Prom
   )
 }
 
-/** Before the data: tables and all that they need. After them: indexes, constraints, triggers, policies and materialized views. */
+/**
+ * `pre-data`: tables and the objects that they need. `post-data`: indexes, constraints, triggers, policies and
+ * materialized views.
+ */
 export async function restoreSchema(mover: Mover, section: 'pre-data' | 'post-data'): Promise<void> {
   const { configuration, programs, files, signal, progress } = mover
   const { target, jobs } = configuration
@@ -95,12 +101,15 @@ export async function restoreSchema(mover: Mover, section: 'pre-data' | 'post-da
   await start(join(programs.directory, 'pg_restore'), args, { env, signal, failed: targetError, onLine }).ended
 }
 
-/** Minimum size of a table with its own pipeline, and maximum number of these. Smaller tables share one. */
+/**
+ * The minimum size of a table with its own pipeline, and the maximum number of such tables. Smaller tables share one
+ * pipeline.
+ */
 const largeBytes = 32 * 1024 * 1024
 const mostLarge = 200
 
 /**
- * What each pipeline copies: each large table by itself, and everything else. The largest first, since they take
+ * The content of each pipeline: one large table, or everything else. The largest tables come first, since they take
  * longest. Pure.
  */
 export function pipelines(tables: readonly Table[], jobs: number): { large: Table[] } {
@@ -113,7 +122,7 @@ export async function copyData(mover: Mover, snapshot: string, tables: readonly 
   const { large } = pipelines(tables, mover.configuration.jobs)
   const others = large.map(table => `--exclude-table-data=${tableName(table)}`)
   const queue = [...large.map(table => ['--strict-names', `--table=${tableName(table)}`])]
-  // Large objects, sequences and the tables of extensions are in the pipeline of everything else. It starts first.
+  // The last pipeline copies large objects, sequences and the tables of extensions. It starts first.
   queue.unshift(others)
   const stopped = new AbortController()
   const signal = AbortSignal.any([mover.signal, stopped.signal])
@@ -155,12 +164,12 @@ async function movePart(mover: Mover, snapshot: string, selection: readonly stri
     },
   })
   const piped = pipeline(stdout, counter, stdin).catch(error => {
-    // One of the two has failed with a reason. The other one fails because its peer has ended.
+    // One of both programs failed and reported a reason. The other program fails because its peer has ended.
     dump.child.kill('SIGTERM')
     stdin.end()
     throw error
   })
   piped.catch(() => {})
-  // pg_restore must not treat a failed dump as complete: its input ends early, and it fails as well.
+  // pg_restore must not treat a failed dump as complete: its input ends early, so pg_restore fails too.
   await allOf([dump.ended, restore.ended, piped], rankOf)
 }

@@ -12,7 +12,7 @@ export class ImportError extends Error {
 
 const longest = 500
 
-/** Messages of a server that answers and refuses the login: another attempt would get the same. */
+/** Messages of a server that answers and refuses the login. Another attempt would get the same message. */
 const refusals =
   /password authentication failed|authentication failed|no pg_hba\.conf entry|pg_hba\.conf rejects|(role|database) ".*" does not exist|no password supplied|does not support SSL|certificate verify failed|does not match host name|certificate (has )?expired|unsupported|not permitted to log in|permission denied for database|channel binding/i
 
@@ -22,8 +22,8 @@ const lost =
 const full = /no space left on device|could not extend file|disk full/i
 
 /**
- * The error lines, without quoted data. `DETAIL` and `CONTEXT` contain rows. The statement that `pg_restore` repeats is
- * omitted, too.
+ * The error lines, without quoted data. Omits `DETAIL` and `CONTEXT`, which contain rows, and the statement that
+ * `pg_restore` repeats.
  */
 export function errorLines(text: string): string {
   const lines = text
@@ -34,7 +34,7 @@ export function errorLines(text: string): string {
   return chosen.slice(0, 3).join('; ').slice(0, longest)
 }
 
-/** For a program that was connected to the source. */
+/** The error of a program that was connected to the source. */
 export function sourceError(text: string): ImportError {
   const message = errorLines(text)
   if (refusals.test(message)) return new ImportError('SourceRefused', `the source refuses the login: ${message}`)
@@ -42,10 +42,13 @@ export function sourceError(text: string): ImportError {
   return new ImportError('DumpFailed', `the source cannot be read: ${message || 'the program ended without a message'}`)
 }
 
-/** For a program that was connected to the target. */
+/** The error of a program that was connected to the target. */
 export function targetError(text: string): ImportError {
   const message = errorLines(text)
   if (full.test(text)) return new ImportError('NotEnoughStorage', `the volume of the database is full: ${message}`)
   if (lost.test(message)) return new ImportError('TargetUnavailable', `the new database does not answer: ${message}`)
-  return new ImportError('RestoreFailed', `the new database refuses what the source has: ${message || 'no message'}`)
+  return new ImportError(
+    'RestoreFailed',
+    `the new database refuses an object or data of the source: ${message || 'no message'}`,
+  )
 }

@@ -1,4 +1,4 @@
-/** Imports between real servers by Postgres's programs: everything is copied once, and refusals state the reason. */
+/** Imports between real servers with Postgres's programs. Everything is copied once, and refusals state the reason. */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import pino from 'pino'
@@ -120,7 +120,7 @@ else
         'SourceRefused',
         /password authentication failed for user "admin"$/,
       ],
-      ['a database that is not there', { database: 'nowhere' }, 'SourceRefused', /database "nowhere" does not exist/],
+      ['a database that does not exist', { database: 'nowhere' }, 'SourceRefused', /database "nowhere" does not exist/],
       ['a port without a server', { port: 1 }, 'SourceUnreachable', /Connection refused/],
       ['another authority', { ca: undefined }, 'SourceRefused', /certificate verify failed/],
       ['another name', { host: 'other.example.com' }, 'SourceRefused', /does not match host name/],
@@ -130,7 +130,7 @@ else
       expect(JSON.stringify(outcome)).not.toContain('secret')
     })
 
-    test('what cannot be imported is refused before anything is copied', async () => {
+    test('a source that cannot be imported is refused before anything is copied', async () => {
       const small = await runIt({ ...configuration(), capacityBytes: 100_000 })
       expect(small).toEqual({ fault: 'NotEnoughStorage', message: expect.stringMatching(/choose a larger size$/) })
     })

@@ -10,10 +10,10 @@ export type Programs = { directory: string; major: number }
 
 const needed = ['pg_dump', 'pg_restore', 'psql'] as const
 
-/** Directories with the programs, like PATH. They are searched first. */
+/** Directories with the programs, in the format of PATH. They are searched first. */
 export const programsVariable = 'ESPALIER_POSTGRES_PROGRAMS'
 
-/** One directory per major version, as in distributions' packages. */
+/** Directories with one directory per major version, as in distributions' packages. */
 const parents = ['/usr/lib/postgresql', '/usr/local/lib/postgresql', '/opt/postgresql']
 
 function candidates(environment: NodeJS.ProcessEnv): string[] {
@@ -49,7 +49,8 @@ async function majorIn(directory: string): Promise<number | undefined> {
 }
 
 /**
- * The newest programs that are no newer than the target: newer ones restore settings that it does not know.
+ * Finds the newest programs that are not newer than the target, because newer programs restore settings that the target
+ * does not know.
  * @throws ImportError `ProgramsMissing`
  */
 export async function findPrograms(target: number, environment: NodeJS.ProcessEnv = process.env): Promise<Programs> {
@@ -72,7 +73,7 @@ export const howToInstall = (major: number): string =>
 
 export type Files = { ca: (pem: string | undefined) => string; home: string }
 
-/** Nothing from this process's environment: libpq reads many variables. */
+/** Contains nothing from this process's environment, because libpq reads many variables. */
 export function environmentOf(endpoint: Endpoint, { ca, home }: Files): NodeJS.ProcessEnv {
   const { host, address, port, database, user, password, sslmode, channelBinding } = endpoint
   return {
@@ -85,12 +86,15 @@ export function environmentOf(endpoint: Endpoint, { ca, home }: Files): NodeJS.P
   }
 }
 
-/** Limit of a program's standard error: a restore may repeat a statement of megabytes. */
+/** The limit of a program's standard error, because a restore may repeat a statement of several megabytes. */
 const mostErrorText = 64 * 1024
 
 type Started = {
   child: ChildProcess
-  /** Resolves with its standard error. @throws the result of `failed` for that, if its exit code is not 0 */
+  /**
+   * Resolves with the program's standard error. If the exit code is not 0, rejects with the result of `failed` for this
+   * text.
+   */
   ended: Promise<string>
 }
 

@@ -1,4 +1,4 @@
-/** The progress of an import: written to the target every few seconds, and checked for a stall. */
+/** The progress of an import. Every few seconds, it is written to the target and checked for a stall. */
 import { type ImportProgress, type ImportStep, progressName } from './contract.ts'
 import { ImportError } from './fault.ts'
 import type { Session } from './session.ts'
@@ -10,14 +10,17 @@ export type Progress = {
   expect(total: { tables: number; bytes: number }): void
   addBytes(count: number): void
   addTables(count: number): void
-  /** Reports that the import is alive, without bytes or tables. */
+  /** Reports that the import makes progress, without bytes or tables. */
   beat(): void
   stop(): void
 }
 
 const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`
 
-/** `isActive`: whether a server works for the import, such as on an index. `stalled`: no progress for `stallMs`. */
+/**
+ * `isActive`: whether a server works for the import, for example builds an index. `stalled`: called after no progress
+ * for `stallMs`.
+ */
 export function followProgress(
   session: Pick<Session, 'value'>,
   options: {
@@ -50,7 +53,7 @@ export function followProgress(
       if (name !== shown) await session.value(`SET application_name = ${literal(name)}`)
       shown = name
     } catch {
-      // The import itself fails in the same way, with the reason.
+      // The import itself fails in the same way, and reports the reason.
     } finally {
       isReporting = false
     }

@@ -27,11 +27,16 @@ test.each<[string, Partial<SourceFacts>, string, RegExp]>([
     'SourceVersion',
     /create one with pg_version 18 or newer$/,
   ],
-  ['too old', { version: 9, versionName: '9.6' }, 'SourceVersion', /the oldest that is imported is 10$/],
+  ['too old', { version: 9, versionName: '9.6' }, 'SourceVersion', /the oldest supported version is 10$/],
   ['too large', { bytes: 9_001 }, 'NotEnoughStorage', /choose a larger size$/],
   ['of bytes without an encoding', { encoding: 'SQL_ASCII' }, 'SourceRefused', /SQL_ASCII/],
-  ['with tables in a schema of ours', { reserved: 1 }, 'SchemaReserved', /"espalier"/],
-  ['with an extension that is not here', extension('postgis'), 'ExtensionMissing', /"postgis".*docs\/kubernetes\.md/],
+  ['with tables in the reserved schema', { reserved: 1 }, 'SchemaReserved', /"espalier"/],
+  [
+    'with an extension that is not available',
+    extension('postgis'),
+    'ExtensionMissing',
+    /"postgis".*docs\/kubernetes\.md/,
+  ],
   ['with an extension of superusers', extension('file_fdw'), 'ExtensionMissing', /"file_fdw", which only a superuser/],
 ])('a source %s is refused', (_, more, fault, message) => {
   const refused = () => refuse({ ...source, ...more }, target, limits, programs)
@@ -60,7 +65,7 @@ test.each<[string, 'reported' | 'silent' | undefined]>([
   expect(isOmitted(line, ['plpgsql', 'amcheck'])).toBe(expected)
 })
 
-test('large tables are copied by themselves, the largest first', () => {
+test('each large table is copied separately, the largest first', () => {
   const table = (name: string, mebibytes: number) => ({ schema: 'public', name, bytes: mebibytes * 1024 ** 2 })
   const tables = [table('a', 40), table('b', 1), table('c', 90)]
   expect(pipelines(tables, 4).large.map(({ name }) => name)).toEqual(['c', 'a'])
@@ -107,7 +112,7 @@ test.each<[string, string, boolean]>([
   expect([error.fault, isPassingFault(error.fault)]).toEqual([fault, passes])
 })
 
-test('progress fits into the name of a session, and is parsed again', () => {
+test('progress fits into the name of a session, and can be parsed from it', () => {
   const large = {
     step: 'counting' as const,
     tables: { done: 99_999, total: 100_000 },

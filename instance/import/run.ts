@@ -1,5 +1,5 @@
 /**
- * Imports a database once: everything from one snapshot of the source, with its rows counted on both sides. First
+ * Imports a database once: everything from one snapshot of the source, with its rows counted on both sides. First it
  * removes leftovers of an earlier attempt. It reports its progress in the target, and ends with one outcome.
  */
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
@@ -29,7 +29,7 @@ const mostOmitted = 20
 const keepAliveMs = 30_000
 const longestMessage = 1_000
 
-/** `directory`: the import's files, at most a few megabytes. It is emptied before and after. */
+/** `directory`: for the import's files, at most a few megabytes. It is emptied before and after the import. */
 export async function runImport(
   configuration: ImportConfiguration,
   options: { directory: string; signal: AbortSignal; environment?: NodeJS.ProcessEnv },
@@ -127,7 +127,7 @@ async function attempt(run: Run, signal: AbortSignal): Promise<ImportResult> {
   }
 }
 
-/** This session's transaction keeps the snapshot until it is closed. */
+/** The transaction of this session keeps the snapshot until the session is closed. */
 async function sourceFacts(holder: Session): Promise<{ source: SourceFacts; snapshot: string }> {
   await holder.value('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY')
   const source = await holder.json<SourceFacts>(sourceQuery)
@@ -137,8 +137,8 @@ async function sourceFacts(holder: Session): Promise<{ source: SourceFacts; snap
 const mostNamed = 5
 
 /**
- * Counts the rows of every table, in the snapshot and in the target, before policies and triggers exist, which would
- * hide rows.
+ * Counts the rows of every table, in the snapshot and in the target. This happens before policies and triggers exist,
+ * because these would hide rows.
  * @returns the sum. @throws ImportError `RowCountsDiffer`
  */
 async function countRows(

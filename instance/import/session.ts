@@ -1,18 +1,18 @@
-/** A session in a server: one `psql`, which runs one statement after another. */
+/** A session in a server: one `psql` that runs one statement after another. */
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Endpoint } from './contract.ts'
 import { environmentOf, type Files, type Programs, start } from './programs.ts'
 
 export type Session = {
-  /** Runs statements, one of which returns one value, and returns that. */
+  /** Runs statements and returns the value of the one statement that returns a value. */
   value(sql: string): Promise<string>
-  /** The one value as JSON. The statement must return `jsonb`, which has no line breaks. */
+  /** Returns the one value, parsed as JSON. The statement must return `jsonb`, which has no line breaks. */
   json<T>(sql: string): Promise<T>
   close(): void
 }
 
-/** For every session: no setting of server or role ends it, and no name is resolved in a user's schema. */
+/** Run in every session, so that no setting of server or role ends it, and no name is resolved in a user's schema. */
 export const prelude = `SET statement_timeout = 0; SET lock_timeout = '60s'; SET idle_in_transaction_session_timeout = 0;
 SET search_path = pg_catalog; SET row_security = off;
 DO $$ BEGIN IF current_setting('idle_session_timeout', true) IS NOT NULL THEN SET idle_session_timeout = 0; END IF; END $$;
@@ -29,7 +29,7 @@ export function openSession(
   const { child, ended } = start(join(directory, 'psql'), args, { env, signal, failed, stdio: ['pipe', 'pipe'] })
   const { stdin, stdout } = child
   if (stdin === null || stdout === null) throw new Error('psql has no standard input and output')
-  stdin.on('error', () => {}) // it has ended: `ended` has the reason
+  stdin.on('error', () => {}) // psql has ended: `ended` has the reason
   const waiting: {
     endMarker: string
     lines: string[]

@@ -22,7 +22,7 @@ export const preparedFile = 'prepared'
 /** A file is rotated at this size, or once a day. */
 export const fileBytes = 4 * 1024 * 1024
 
-/** The settings that make Postgres log there. */
+/** The settings that make Postgres log to this directory. */
 export const logSettings = (directory: string): Record<string, string> => ({
   logging_collector: 'on',
   log_destination: 'jsonlog',
@@ -32,7 +32,7 @@ export const logSettings = (directory: string): Record<string, string> => ({
   log_rotation_size: `${fileBytes / 1024}kB`,
   log_rotation_age: '1d',
   log_truncate_on_rotation: 'off',
-  // File names, and the times in them.
+  // For the file names, and the times in them.
   log_timezone: 'UTC',
 })
 

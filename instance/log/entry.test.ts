@@ -42,7 +42,7 @@ const entry: LogEntry = {
 }
 
 describe('a line of the JSON log', () => {
-  test('is the same entry as in the printed log', () => {
+  test('becomes the same entry as a line of the printed log', () => {
     expect(entryOfLine(JSON.stringify(line))).toEqual(entry)
     expect(timeOfLine(JSON.stringify(line))).toBe(Date.parse(entry.timestamp))
   })
@@ -62,14 +62,14 @@ describe('a line of the JSON log', () => {
     expect(entryOfLine(text)).toBeUndefined()
   })
 
-  test('of another version has the known fields', () => {
+  test('of another version becomes an entry with the known fields', () => {
     const { statement: _, ...rest } = line
     const later = { ...rest, pid: 'many', user: '', hint: ['x'], new_thing: { a: 1 } }
     const { statement, pid, user, ...known } = entry
     expect(entryOfLine(JSON.stringify(later))).toEqual(known)
   })
 
-  test('of which only the beginning was read contains none of its texts', () => {
+  test('whose beginning only was read becomes an entry without its texts', () => {
     const long = JSON.stringify({ ...line, message: `near "${'hunter2 '.repeat(10)}"`, statement: 'x'.repeat(1e5) })
     const { statement, ...rest } = entry
     expect(entryOfHead(long.slice(0, 400))).toEqual({ ...rest, message: '(left out: it is too long)' })

@@ -1,5 +1,5 @@
 /**
- * One entry of Postgres's log, from the JSON log on the volume or from the container's output. Fields other than time,
+ * One entry of Postgres's log, from the JSON log on the volume or from the container's output. All fields except time,
  * level and message have the names of the JSON log.
  */
 export type LogEntry = {
@@ -21,11 +21,11 @@ export type LogEntry = {
   statement?: string | undefined
 }
 
-/** Messages about the log's destination, which Espalier configures: not for users. */
+/** Messages about the log's destination. Espalier configures it, so users do not see them. */
 const ofCollector = ['redirecting log output to logging collector process', 'ending log output to stderr']
 
 export const isAboutCollector = ({ message }: LogEntry): boolean => ofCollector.includes(message)
 
-/** Entries of the same time keep their order. */
+/** Entries with the same time keep their order. */
 export const newestFirst = (entries: readonly LogEntry[]): LogEntry[] =>
   entries.toSorted((left, right) => Date.parse(right.timestamp) - Date.parse(left.timestamp))

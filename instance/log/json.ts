@@ -1,6 +1,6 @@
 /**
  * Converts a line of Postgres's JSON log (PostgreSQL manual, "Using JSON-Format Log Output") to an entry. A line may be
- * incomplete, of another version or not from Postgres: a line that cannot be parsed is not an entry and causes no
+ * incomplete, of another version or not from Postgres. A line that cannot be parsed is not an entry and causes no
  * error.
  */
 
@@ -10,7 +10,7 @@ import type { LogEntry } from './entry.ts'
 const time = /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d\.\d{3}) (?:UTC|GMT)$/
 const level = /^[A-Z]{3,9}[1-5]?$/
 
-/** The beginning of such a line. */
+/** The beginning of a line of the JSON log. */
 const head = /^\{"timestamp":"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d\.\d{3}) (?:UTC|GMT)"/
 
 const msOf = (day: string | undefined, clock: string | undefined): number | undefined => {
@@ -18,7 +18,7 @@ const msOf = (day: string | undefined, clock: string | undefined): number | unde
   return Number.isNaN(ms) ? undefined : ms
 }
 
-/** When a line was written, in ms since the epoch, by its beginning alone. */
+/** When a line was written, in ms since the epoch, read only from its beginning. */
 export function timeOfLine(line: string): number | undefined {
   const [, day, clock] = head.exec(line) ?? []
   return msOf(day, clock)
@@ -55,7 +55,7 @@ const patterns = fieldsOfHead.map(
 )
 
 /**
- * The entry of a line of which only the beginning was read. Its texts are omitted: the rest of them cannot be checked
+ * The entry of a line of which only the beginning was read. Its texts are omitted, because their rest cannot be checked
  * for passwords.
  */
 export function entryOfHead(beginning: string): LogEntry | undefined {

@@ -38,7 +38,7 @@ const mounts: Mounts = makeMounts(configurationOf(id), authority, certificate)
 afterAll(() => rmSync(mounts.root, { recursive: true, force: true }))
 const directory = join(mounts.volume, 'espalier-log')
 
-/** Like the init container of the newest template, or of an older one. */
+/** Prepares the volume like the init container of the newest template, or of an older template. */
 function prepare(keepsLog = true): void {
   const [node, ...args] = prepareCommand(mounts)
   const environment = postgresEnvironment(major)
@@ -47,13 +47,13 @@ function prepare(keepsLog = true): void {
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
 }
 
-/** Unique to this test: its last two bytes are random. */
+/** The address is unique to this test: its last two bytes are random. */
 const host = `127.83.${[...crypto.getRandomValues(new Uint8Array(2))].map(byte => (byte % 254) + 1).join('.')}`
 const port = 5432
 
 /**
- * Starts Postgres like its container, and stops it after its action; resolves to the container's output. A Postgres
- * that ends by itself has finished.
+ * Starts Postgres like its container, and stops it after the action. If Postgres ends by itself, the run has finished.
+ * Resolves to the container's output.
  */
 async function run(
   isDone: (printed: string) => boolean | Promise<boolean>,
@@ -86,7 +86,7 @@ const count = (all: string[], message: string) => all.filter(each => each === me
 const isLogged = async (times: number) => count(await messages(), isReady) === times
 const isPrinted = (printed: string) => printed.includes(isReady)
 
-test("is written there over restarts, and no longer to the container's output", async () => {
+test("is written to the volume over restarts, and no longer to the container's output", async () => {
   prepare()
   expect(statSync(directory).mode & 0o777).toBe(0o700)
   const printed = await run(() => isLogged(1))
@@ -100,7 +100,7 @@ test("is written there over restarts, and no longer to the container's output", 
   expect((await messages()).slice(-first.length)).toEqual(first)
 })
 
-test('is printed by the start after a failed one, which would otherwise not be visible, and written to the volume again by the next pod', async () => {
+test('is printed by the start after a failed start, whose log would otherwise not be visible, and the next pod writes it to the volume again', async () => {
   prepare()
   const listener = createServer()
   await new Promise<void>(resolve => listener.listen({ host, port }, resolve))
@@ -112,7 +112,7 @@ test('is printed by the start after a failed one, which would otherwise not be v
   await run(() => isLogged(3))
 })
 
-test('is also written there by the start after a kill', async () => {
+test('is also written to the volume by the start after a kill', async () => {
   prepare()
   await run(() => isLogged(4), 'SIGKILL')
   await expect.poll(() => spawnSync('pgrep', ['-f', join(mounts.volume, 'pgdata')]).status).toBe(1)
@@ -133,7 +133,7 @@ test('stays within its limit under a flood, keeps the newest entries, and forwar
     const ssl = { ca: authority.cert, cert, key, servername: 'db.test.svc' }
     const client = new pg.Client({ host, port, ssl, user: 'postgres', database: 'template1' })
     await client.connect()
-    // File names have seconds only.
+    // File names only have seconds.
     for (let times = 0; times < 3; times++) {
       await client.query("DO $$ BEGIN FOR i IN 1..160 LOOP RAISE LOG '%', repeat('x', 100000); END LOOP; END $$")
       await client.query('SELECT pg_sleep(1.1)')
@@ -150,7 +150,7 @@ test('stays within its limit under a flood, keeps the newest entries, and forwar
   expect(passedOn.join('')).toMatch(/\(\d+ bytes of the log are left out here/)
 })
 
-test('is printed with a template from before agents limited it', async () => {
+test('is printed with a template of a release whose agents did not limit it', async () => {
   prepare(false)
   expect(await run(isPrinted)).toContain(isReady)
 })
@@ -159,7 +159,7 @@ describe('of a copy', () => {
   const copyOf = (databaseId: string, incarnation: number) =>
     configure(mounts, configurationOf(databaseId, { incarnation, initialise: false, prepareCopy: true, copyOf: id }))
 
-  test('that is a restore in place, continues', async () => {
+  test('that is a restore in place continues', async () => {
     const before = await messages()
     expect(before.length).toBeGreaterThan(10)
     copyOf(id, 2)
@@ -167,9 +167,9 @@ describe('of a copy', () => {
     expect(await messages()).toEqual(before)
   })
 
-  test("that is another database, starts again: no client reads its source's log", async () => {
+  test("that is another database starts again: no client reads its source's log", async () => {
     copyOf(other, 1)
-    // An older image adopted it.
+    // An image of an older release adopted the copy.
     prepare(false)
     expect(await messages(other)).toEqual([])
     prepare()

@@ -5,8 +5,8 @@ import { readIfPresent, syncDirectory, writeDurably } from '../files.ts'
 import { logDirectory, ownerFile, preparedFile } from './directory.ts'
 
 /**
- * Whether the directory belongs to this owner and was created by this user. A copy has its source's, which its owner
- * must not see.
+ * Whether the directory belongs to this owner and was created by this user. A copied volume contains the log of its
+ * source, which the copy's owner must not see.
  */
 function isOwn(directory: string, owner: string): boolean {
   try {
@@ -26,7 +26,7 @@ function recreate(root: string, directory: string, owner: string): void {
   syncDirectory(root)
 }
 
-/** On a full disk there is none: then Postgres prints its log (operator/member/pod/start.ts). */
+/** On a full disk this file cannot be written: then Postgres prints its log (operator/member/pod/start.ts). */
 function writePrepared(directory: string): void {
   try {
     writeFileSync(join(directory, preparedFile), '', { mode: 0o600 })
@@ -34,8 +34,8 @@ function writePrepared(directory: string): void {
 }
 
 /**
- * The directory, in a volume's root; undefined if Postgres runs without it. Never fails: a log must not prevent a
- * start.
+ * Returns the log's directory in a volume's root; undefined if Postgres runs without it. Never fails, because a log
+ * must not prevent a start.
  */
 export function prepareLog(root: string, owner: string): string | undefined {
   const directory = join(root, logDirectory)

@@ -1,11 +1,11 @@
-/** The part of an entry that is shown, wherever it was read. */
+/** The part of an entry that users see, from any source. */
 import type { LogEntry } from './entry.ts'
 import { redacted } from './redact.ts'
 
 /** Maximum length of a shown text, in characters. */
 const longestText = 8192
 
-/** A shortened text stays unchanged: the API gets them from agents. */
+/** A shortened text must stay unchanged when it is shortened again: the API gets shortened texts from agents. */
 const isShortened = (text: string): boolean => / \(\d{1,10} characters more\)$/.test(text.slice(longestText))
 
 const shortened = (text: string): string =>
@@ -13,7 +13,7 @@ const shortened = (text: string): string =>
     ? text
     : `${text.slice(0, longestText)} (${text.length - longestText} characters more)`
 
-/** An entry as any user may see it: without possible passwords, and without very long texts. */
+/** An entry as any user may see it: without possible passwords and without very long texts. */
 export function presented(entry: LogEntry): LogEntry {
   const texts = Object.entries(redacted(entry)).map(([name, value]) => [
     name,

@@ -1,17 +1,17 @@
 /**
  * Removes possible passwords from a log. Postgres prints a password only in a client's own text: a failed statement
- * (`ALTER ROLE nobody PASSWORD 'x'`), or a quote of one. From the first word about a secret, the rest of such a text is
- * omitted, since no rule can separate it. Text that was already redacted stays unchanged.
+ * (`ALTER ROLE nobody PASSWORD 'x'`), or a quote of it. From the first word about a secret, the rest of such a text is
+ * omitted, since no rule can find the password in it. Text that was already redacted stays unchanged.
  */
 import type { LogEntry } from './entry.ts'
 
 const secretive =
   /passw(?:or)?d|pgpass|secret|token|identified\s{1,9}by|(?:pgp_\w{3}_)?(?:en|de)?crypt(?:_\w{2,5})?\s{0,9}\(|scram-sha-256\$|md5[0-9a-f]{32}/i
 
-/** In a word that contains an `@`: an address with a user and a password. */
+/** Matches, in a word that contains an `@`, an address with a user and a password. */
 const withPassword = /:\/\/[^:/]*:./
 
-/** Statements with a password. Many fail because the keyword is misspelt. */
+/** Statements with a password. Many of them fail because the keyword is misspelt. */
 const ofRole = /\b(?:create|alter)\s{1,9}(?:role|user|group)\b/i
 const maybePassword = /['$]|\bpas/i
 
@@ -21,8 +21,8 @@ const omission = '(the rest is left out: it may hold a password)'
 const isStatement = /^(?:duration: [0-9.]+ ms {2})?(?:statement|parse|bind|execute|fastpath)\b[^:]{0,128}: /
 
 /**
- * The position of the first address with a password; -1 if there is none. Each character is read at most twice, for any
- * text.
+ * The position of the first address with a password; -1 if there is none. For any text, each character is read at most
+ * twice.
  */
 function addressAt(text: string): number {
   const ends = /[\s@]/g
@@ -52,7 +52,7 @@ function secretAt(text: string): number {
 }
 
 function withoutSecret(text: string): string {
-  // Espalier's own messages mention secrets, too.
+  // The check skips Espalier's own omission text, which mentions a password.
   const spoken = text.endsWith(omission) ? text.slice(0, -omission.length) : text
   const at = secretAt(spoken)
   return at < 0 ? text : text.slice(0, at) + omission
@@ -72,7 +72,7 @@ export function redacted(entry: LogEntry): LogEntry {
   const shown = Object.entries(texts).flatMap(([field, text]) =>
     text === undefined ? [] : [[field, withoutSecret(text)]],
   )
-  // A syntax error quotes the word at which it stopped.
+  // A syntax error quotes the word at which the parser stopped.
   const quoted = isSecretive ? message.replace(/at or near "[\s\S]*"/, 'at or near (left out)') : message
   return {
     ...entry,

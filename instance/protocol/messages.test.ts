@@ -22,7 +22,7 @@ test('messages are the same for any division of the stream', async () => {
   }
 })
 
-test('a message is delivered with its last byte, and one buffer serves all that arrive in several chunks', async () => {
+test('a message is delivered with its last byte, and one buffer serves all messages that arrive in several chunks', async () => {
   for (const [size, large, larger] of [
     [1, 1100, 1200],
     [1000, 70_000, 300_000],
@@ -40,7 +40,7 @@ test('a message is delivered with its last byte, and one buffer serves all that 
       expect(body.equals(bodies[delivered++] ?? Buffer.of(1))).toBe(true)
       if (body.length > 1000) buffers.add(body.buffer)
     }
-    // For 300,000 bytes it is replaced by a larger one.
+    // For 300,000 bytes, a larger buffer replaces the first buffer.
     expect(buffers.size).toBe(size === 1 ? 1 : 2)
   }
 })
@@ -50,6 +50,6 @@ test('a stream that ends within a message is an error, and so is a message that 
   for (const length of [1, 4, 5, 999])
     await expect(all(messagesOf(chunksOf(bytes.subarray(0, length), 100)))).rejects.toThrow('within a message')
   await expect(all(messagesOf(chunksOf(copyMessage(Buffer.alloc(2 ** 20)), 100)))).rejects.toThrow(
-    'not one of its protocol',
+    'does not belong to its protocol',
   )
 })

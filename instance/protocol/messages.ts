@@ -1,4 +1,6 @@
-/** Reads Postgres's messages from a stream of bytes (manual, "Message Formats"). Reading is as fast as the consumer. */
+/**
+ * Reads Postgres's messages from a stream of bytes (manual, "Message Formats"). It reads only as fast as the consumer.
+ */
 
 /** `body`: without type and length. */
 export type Message = { readonly type: string; readonly body: Buffer }
@@ -15,13 +17,16 @@ export class ConnectionClosed extends Error {
   }
 }
 
-/** The buffer for messages that arrive in several chunks: WAL in messages of up to 128 KiB fits without a larger one. */
+/**
+ * The buffer for messages that arrive in several chunks. WAL has messages of up to 128 KiB and never needs a larger
+ * buffer.
+ */
 const joinedBytes = 256 * 1024
 
 /**
- * The body of a message is valid until the next one is requested: a message of several chunks is collected in one
- * buffer for all of them. At the rate of WAL, a new buffer for each would stay in memory until a garbage collection.
- * @throws Error for bytes that are not a message, ConnectionClosed if the stream ends within one
+ * The body of a message is valid until the next message is requested. All messages of several chunks are collected in
+ * one buffer. At the rate of WAL, a new buffer for each message would stay in memory until a garbage collection.
+ * @throws Error for bytes that are not a message, ConnectionClosed if the stream ends within a message
  */
 export async function* messagesOf(source: AsyncIterable<Buffer>): AsyncGenerator<Message> {
   let joined: Buffer = Buffer.alloc(0)
@@ -40,7 +45,7 @@ export async function* messagesOf(source: AsyncIterable<Buffer>): AsyncGenerator
       some.copy(joined, size)
       size += some.length
       at += some.length
-      // A message without a body is complete with its length.
+      // A message without a body is complete as soon as its length is read.
       const length = begun ?? lengthAt(joined.subarray(0, size), 0)
       if (length === undefined || size <= length) continue
       size = 0
@@ -60,11 +65,11 @@ const messageOf = (bytes: Buffer, at: number, length: number): Message => ({
   body: bytes.subarray(at + headBytes, at + length + 1),
 })
 
-/** Of a message without its type; undefined if it has not arrived. */
+/** The length of a message without its type; undefined if it has not arrived. */
 function lengthAt(bytes: Buffer, at: number): number | undefined {
   if (bytes.length < at + headBytes) return undefined
   const length = bytes.readInt32BE(at + 1)
-  if (length < 4 || length > mostBytes) throw new Error('Postgres sent a message that is not one of its protocol')
+  if (length < 4 || length > mostBytes) throw new Error('Postgres sent a message that does not belong to its protocol')
   return length
 }
 
@@ -103,12 +108,12 @@ export function columnsOf(row: Buffer): (string | null)[] {
   return columns
 }
 
-/** Postgres's error. */
+/** An error that Postgres reports. */
 export class PostgresError extends Error {
   /** SQLSTATE (manual, "PostgreSQL Error Codes"). */
   readonly code: string
 
-  /** @param body of an ErrorResponse */
+  /** @param body the body of an ErrorResponse */
   constructor(body: Buffer) {
     const fields = body.toString('utf8').split('\0')
     const field = (type: string): string | undefined => fields.find(one => one.startsWith(type))?.slice(1)

@@ -1,5 +1,5 @@
 /**
- * Extracts a base backup from the archive to a data directory. A few parts are fetched ahead, so memory is bounded for
+ * Extracts a base backup from the archive to a data directory. It fetches a few parts ahead, so memory is bounded for
  * any size.
  */
 import { readdirSync } from 'node:fs'
@@ -13,7 +13,7 @@ import { parseManifest } from '../restore/manifest.ts'
 import { type ArchiveReader, type Content, readNeeded } from './client.ts'
 import type { RecoverySource } from './source.ts'
 
-/** Parts have 16 MiB: one is extracted while two are fetched. */
+/** Parts have 16 MiB. One part is extracted while two parts are fetched. */
 const partsAhead = 2
 
 type BackupRecord = { parts: Content[]; manifest: Content }
@@ -21,9 +21,9 @@ type BackupRecord = { parts: Content[]; manifest: Content }
 const whoseOf = ({ id, incarnation }: RecoverySource): string => `${id}/${incarnation}`
 
 /**
- * Extracts the backup. Every file is checked by the manifest, and is on disk when this returns.
+ * Extracts the backup. The manifest checks every file, and all files are on disk when this returns.
  * @param directory exists and is empty
- * @throws Refusal `archive-damaged` with the problem, `archive-unavailable`
+ * @throws Refusal `archive-damaged` that states the problem, `archive-unavailable`
  */
 export async function extractBase(reader: ArchiveReader, source: RecoverySource, directory: string): Promise<void> {
   const prefix = `backups/${source.backup}`
@@ -32,14 +32,14 @@ export async function extractBase(reader: ArchiveReader, source: RecoverySource,
     await readNeeded(reader, `${prefix}/record`, whose),
     `${whose}/${prefix}/record`,
   )
-  // The content of a part is checked by the manifest, and the manifest has its own digest.
+  // The manifest checks the content of a part, and the manifest has its own digest.
   const read = (name: string, content: Content): Promise<Buffer> => readNeeded(reader, name, whose, content)
   const manifest = parseManifest(await read(`${prefix}/manifest`, expected))
   const inOrder = ahead(parts, partsAhead, (part, index) => read(`${prefix}/parts/${index + 1}`, part))
   try {
     await extractBackup(inOrder, manifest, directory)
   } catch (error) {
-    // Errors of the file system have a code; all others concern the backup.
+    // Errors of the file system have a code. All other errors concern the backup.
     if (error instanceof Refusal || (error instanceof Error && 'code' in error)) throw error
     throw new Refusal(
       'archive-damaged',
@@ -65,7 +65,7 @@ function parseRecord(bytes: Buffer, name: string): BackupRecord {
   return { parts: value.parts.map(content), manifest: content(value.manifest) }
 }
 
-/** Files are synced as they are written; this makes their names durable. */
+/** Makes the names of the files durable. Their content was synced when it was written. */
 function syncDirectories(directory: string): void {
   for (const entry of readdirSync(directory, { withFileTypes: true }))
     if (entry.isDirectory()) syncDirectories(join(directory, entry.name))

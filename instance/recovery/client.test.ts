@@ -1,4 +1,4 @@
-/** How objects are read from an archive: compressed, or plain from an earlier version. */
+/** Reads of objects from an archive: compressed, or plain from an earlier version. */
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { rmSync, writeFileSync } from 'node:fs'
@@ -67,13 +67,13 @@ test.each<[string, Fields, Buffer]>([
   ['without a length', { 'content-encoding': 'zstd', 'unencoded-digest': digest(content) }, content],
 ])('a response %s is not content', async (_, sent, bytes) => {
   answer = { fields: sent, body: zstdCompressSync(bytes) }
-  await expect(reader.read(name)).rejects.toThrow(`the archive does not deliver ${fullName}`)
+  await expect(reader.read(name)).rejects.toThrow(`the archive cannot deliver ${fullName}`)
 })
 
-test('a response that cannot be decompressed is not content', async () => {
+test('a response that cannot be decompressed is refused', async () => {
   answer = { fields, body: zstdCompressSync(content).subarray(0, -10) }
-  await expect(reader.read(name)).rejects.toThrow(`the archive does not deliver ${fullName}`)
-  await expect(reader.read(name, expected)).rejects.toThrow(`the archive does not deliver ${fullName}`)
+  await expect(reader.read(name)).rejects.toThrow(`the archive cannot deliver ${fullName}`)
+  await expect(reader.read(name, expected)).rejects.toThrow(`the archive cannot deliver ${fullName}`)
 })
 
 test.each([
@@ -81,7 +81,7 @@ test.each([
   ['size', { ...expected, size: 1 }],
 ])('an object of another %s than expected is damaged, compressed or plain', async (_, other) => {
   answer = { fields, body: zstdCompressSync(content) }
-  await expect(reader.read(name, other)).rejects.toThrow(`${fullName} has other content`)
+  await expect(reader.read(name, other)).rejects.toThrow(`${fullName} does not match`)
   answer = { fields: { 'content-digest': digest(content) }, body: content }
-  await expect(reader.read(name, other)).rejects.toThrow(`${fullName} has other content`)
+  await expect(reader.read(name, other)).rejects.toThrow(`${fullName} does not match`)
 })

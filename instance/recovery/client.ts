@@ -1,6 +1,7 @@
 /**
  * Reads objects of one incarnation from the archive. A failed request is repeated until nothing has arrived for
- * `timeoutMs`, so a restart of the archive does not fail a recovery. Objects are sent as they are stored, compressed.
+ * `timeoutMs`, so a restart of the archive does not fail a recovery. The archive sends objects compressed, as it stores
+ * them.
  */
 import { createHash } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -16,29 +17,29 @@ const idleMs = 30_000
 const firstPauseMs = 100
 const longestPauseMs = 5_000
 
-/** SHA-256, in hexadecimal digits, and bytes. */
+/** The SHA-256 in hexadecimal digits, and the size in bytes. */
 export type Content = { sha256: string; size: number }
 
 export type ArchiveReader = {
   /**
-   * The content of an object, checked by its digest; undefined if the archive does not have it.
+   * Returns the content of an object, checked by its digest. Returns undefined if the archive does not have the object.
    * @param name below the incarnation, for example `wal/000000010000000000000003`
-   * @param expected the digest that the archive must state. The content is not checked by it: the caller has another
+   * @param expected the digest that the archive must state. The content is not compared with it: the caller has another
    * check
    * @throws Refusal `archive-damaged` with the object's name, `archive-unavailable`
    */
   read(name: string, expected?: Content): Promise<Buffer | undefined>
   /**
-   * The same of a segment or its tail.
-   * @param predecessor SHA-256 of the segment before: the archive ignores pieces that continue another one
+   * Reads a segment or its tail in the same way.
+   * @param predecessor SHA-256 of the previous segment: the archive ignores pieces that continue another segment
    */
   readWal(name: string, predecessor?: Buffer): Promise<ArchivedWal | undefined>
   close(): void
 }
 
 /**
- * `sha256`: known of whole segments. `salt`: names the segment before (archive/predecessor.ts); absent in answers of
- * earlier versions.
+ * `sha256`: known only for whole segments. `salt`: names the previous segment (archive/predecessor.ts); absent in
+ * answers of earlier versions.
  */
 type ArchivedWal = { content: Buffer; sha256: Buffer | undefined; salt: Buffer | undefined }
 
@@ -81,7 +82,7 @@ async function readPatiently(
     if (!('failed' in found)) return found.content && { ...found, content: found.content, salt: saltOf(answer) }
     signal?.throwIfAborted()
     if (performance.now() >= until)
-      throw new Refusal('archive-unavailable', `the archive does not deliver ${wanted.fullName}: ${found.failed}`)
+      throw new Refusal('archive-unavailable', `the archive cannot deliver ${wanted.fullName}: ${found.failed}`)
     await delay(pause, undefined, { signal })
   }
 }
@@ -118,15 +119,15 @@ const digestOf = (content: Buffer): string => createHash('sha256').update(conten
 
 function asExpected(content: Buffer, stated: string, fullName: string, { sha256, size }: Content): Found {
   if (stated !== Buffer.from(sha256, 'hex').toString('base64') || content.length !== size)
-    throw new Refusal('archive-damaged', `${fullName} has other content than the record of its backup says`)
+    throw new Refusal('archive-damaged', `${fullName} does not match the record of its backup`)
   return { content, sha256: undefined }
 }
 
 const decompress = promisify(zstdDecompress)
 
 /**
- * Undefined unless it has that many bytes. The output is one buffer, one byte larger: a full buffer would be followed
- * by another.
+ * Returns undefined unless the content has that many bytes. The output is one buffer that is one byte larger, because
+ * zlib would allocate another buffer after a full buffer.
  */
 async function decompressed(body: Buffer, size: number): Promise<Buffer | undefined> {
   if (!Number.isSafeInteger(size) || size < 0 || size > mostBytes) return undefined

@@ -6,7 +6,8 @@
  *     espalier-recovery.json     records that the base backup is extracted, and later that WAL is replayed
  *     espalier-recovery/         WAL that is being fetched; can be deleted
  *
- * The data are published like initdb's: first the identity file names them, then they are renamed to their final path.
+ * The data are published like those of initdb: first the identity file names them, then they are renamed to their final
+ * path.
  */
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
@@ -32,7 +33,7 @@ const sameSource = (source: RecoverySource): string => JSON.stringify(source)
 const isTexts = (value: unknown): value is Record<string, string> =>
   isRecord(value) && Object.values(value).every(text => typeof text === 'string')
 
-/** The progress of an earlier run with the same source. */
+/** The progress of an earlier run with the same source; undefined if there is none. */
 function progressOf(root: string, source: RecoverySource): Progress | undefined {
   try {
     const value: unknown = JSON.parse(readIfPresent(join(root, recoveryFile)) ?? '')

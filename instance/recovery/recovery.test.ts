@@ -1,4 +1,7 @@
-/** `espalier instance prepare` creates a volume from an archive: real Postgres servers, and an archive in memory. */
+/**
+ * `espalier instance prepare` creates a volume from an archive. The test uses real Postgres servers, and an archive in
+ * memory.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -32,7 +35,7 @@ import { type FakeArchive, startFakeArchive } from './testing/archive.ts'
 import { nextSegment, startOfSegment } from './wal.ts'
 
 const isSoak = process.env.ESPALIER_SOAK === '1'
-/** With fewer, a run takes minutes. */
+/** The number of moments. With a smaller number, a run takes minutes. */
 const moments = Number(process.env.ESPALIER_SOAK_MOMENTS ?? 200)
 const major = '18'
 const backup = '0190bbbb-0000-7000-8000-000000000001'
@@ -43,9 +46,9 @@ let directory: string
 let source: RunningPostgres
 let archive: FakeArchive
 let superuser: pg.Client
-/** Up to the end of the archive's WAL. */
+/** The end of the archive's WAL. */
 let through: string
-/** Each event with the time of its commit and a WAL position after it. */
+/** Each event, with the time of its commit and a WAL position after it. */
 const events: { number: number; lsn: string; at: string }[] = []
 
 const connect = async (server: Pick<RunningPostgres, 'port'>): Promise<pg.Client> => {
@@ -95,7 +98,7 @@ afterAll(async () => {
 
 async function takeBackup(): Promise<void> {
   const { host, port, serverName, ca } = source.target
-  // The control plane creates the role that archives; the superuser has the permission as well.
+  // The control plane creates the role that archives. The superuser has the permission as well.
   const certificate = issueClientCertificate(source.authority, { commonName: 'espalier-replication' })
   await superuser.query('CREATE ROLE espalier_replication REPLICATION LOGIN')
   const socket = await secureSocket({ host, port, serverName, ca, ...certificate })
@@ -104,7 +107,7 @@ async function takeBackup(): Promise<void> {
   socket.destroy()
 }
 
-/** Transfers by several clients, and events by one, which records each. */
+/** Several clients make transfers. Another client adds events and records each of them. */
 async function work(count: number): Promise<void> {
   const [transfers, noted] = [await connect(source), await connect(source)]
   let isOver = false
@@ -121,7 +124,7 @@ async function work(count: number): Promise<void> {
     const { rows } = await noted.query('SELECT pg_current_wal_insert_lsn()::text AS lsn')
     events.push({ number, lsn: rows[0].lsn, at: '' })
     if (number === Math.floor(count / 2)) await noted.query("SELECT pg_create_restore_point('halfway')")
-    // With one segment per 15 events, replay alone takes hours for 200 moments.
+    // With one segment per 15 events, the replay alone takes hours for 200 moments.
     if (number % (isSoak ? 150 : 15) === 0) await noted.query('SELECT pg_switch_wal()')
   }
   isOver = true
@@ -134,7 +137,7 @@ async function work(count: number): Promise<void> {
   await noted.end()
 }
 
-/** Complete segments, and the written part of the current one. */
+/** Archives complete segments, and the written part of the current segment. */
 async function archiveAll(wal: string): Promise<void> {
   const { rows } = await superuser.query(
     "SELECT pg_walfile_name(pg_current_wal_flush_lsn()) AS file, pg_current_wal_flush_lsn()::text AS lsn, (pg_current_wal_flush_lsn() - '0/0')::text AS flushed",
@@ -156,7 +159,7 @@ async function archiveAll(wal: string): Promise<void> {
   )
 }
 
-/** A volume to be recovered to a target. */
+/** A volume that will be recovered to a target. */
 function volumeFor(target: RecoveryTarget, more: Partial<RecoverySource> = {}) {
   const recover = { archive: archive.url, id: instanceId, incarnation: 1, backup, target, ...more }
   const certificate = issueServerCertificate(source.authority, {
@@ -215,7 +218,7 @@ const exactly = (last: number) => ({
   recovers: false,
 })
 
-/** The event after a fraction of all of them. */
+/** The event at this fraction of all events. */
 function eventAt(part: number) {
   const event = events[Math.floor(events.length * part)]
   if (event === undefined) throw new Error('there are no events')
@@ -234,7 +237,7 @@ test('the WAL in a base backup is the archived WAL, to the end of its last segme
     names.push(name)
     expect(archive.objects.get(`wal/${name}`)?.equals(await buffer(entry.content)), name).toBe(true)
   }
-  // Recovery compares them: a difference would end it.
+  // Recovery compares both segments: a difference would end it.
   const first = segmentName(start.timeline, bytesOfLsn(start.position), 16n << 20n)
   const last = segmentName(end.timeline, bytesOfLsn(end.position) - 1n, 16n << 20n)
   expect([names.at(0), names.at(-1)]).toEqual([first, last])
@@ -263,19 +266,22 @@ describe('a volume is recovered', { timeout: 240_000 }, () => {
     expect(remaining).toEqual([])
   })
 
-  test.runIf(isSoak)('with the WAL of its base backup, although the archive has that of another server', async () => {
-    const record: { start: WalPosition } = JSON.parse(String(archive.objects.get(`backups/${backup}/record`)))
-    const name = `wal/${segmentName(1, bytesOfLsn(record.start.position), 16n << 20n)}`
-    const original = archive.objects.get(name) ?? Buffer.alloc(0)
-    archive.objects.set(name, Buffer.concat([original.subarray(0, 40), Buffer.alloc(40, 1), original.subarray(80)]))
-    onTestFinished(() => void archive.objects.set(name, original))
-    const later = eventAt(0.3)
-    archive.reads.length = 0
-    expect(await contentOf(volumeFor({ kind: 'lsn', lsn: later.lsn }))).toEqual(exactly(later.number))
-    expect(archive.reads).toContain(name)
-  })
+  test.runIf(isSoak)(
+    'with the WAL of its base backup, although the archive has the WAL of another server',
+    async () => {
+      const record: { start: WalPosition } = JSON.parse(String(archive.objects.get(`backups/${backup}/record`)))
+      const name = `wal/${segmentName(1, bytesOfLsn(record.start.position), 16n << 20n)}`
+      const original = archive.objects.get(name) ?? Buffer.alloc(0)
+      archive.objects.set(name, Buffer.concat([original.subarray(0, 40), Buffer.alloc(40, 1), original.subarray(80)]))
+      onTestFinished(() => void archive.objects.set(name, original))
+      const later = eventAt(0.3)
+      archive.reads.length = 0
+      expect(await contentOf(volumeFor({ kind: 'lsn', lsn: later.lsn }))).toEqual(exactly(later.number))
+      expect(archive.reads).toContain(name)
+    },
+  )
 
-  test('to the end of the archive, by a time after which nothing was committed', async () => {
+  test('to the end of the archive, if nothing was committed after the requested time', async () => {
     const time = new Date(Date.now()).toISOString()
     expect(await contentOf(volumeFor({ kind: 'time', time }, { through }))).toEqual(exactly(events.length))
   })
@@ -287,7 +293,7 @@ describe('a volume is recovered', { timeout: 240_000 }, () => {
     expect(await contentOf(volumeFor({ kind: 'backup' }))).toEqual(exactly(0))
   })
 
-  // Up to a minute each on a busy machine.
+  // One minute for each moment, for a busy machine.
   test.runIf(isSoak)('to 200 moments', { timeout: moments * 60_000 }, async () => {
     const began = performance.now()
     for (let round = 0; round < moments; round++) {
@@ -325,7 +331,7 @@ describe('a copy is verified', { timeout: 240_000 }, () => {
     return { code, result: JSON.parse(readFileSync(message, 'utf8')) }
   }
 
-  test('after its data are created from the archive', async () => {
+  test('after its data were created from the archive', async () => {
     const { code, result } = await verified()
     expect(code).toBe(0)
     expect(result).toMatchObject({ faults: 0, findings: [] })
@@ -334,7 +340,7 @@ describe('a copy is verified', { timeout: 240_000 }, () => {
     expect(result.relations).toBeGreaterThan(100)
   })
 
-  test('and is damaged if the archive lacks a part or WAL', async () => {
+  test('and reported as damaged if the archive lacks a part or WAL', async () => {
     const part = `backups/${backup}/parts/1`
     archive.intercept = name => (name === part ? { status: 404, body: '' } : undefined)
     onTestFinished(() => {
@@ -348,7 +354,7 @@ describe('a copy is verified', { timeout: 240_000 }, () => {
   })
 })
 
-describe('it is refused, with the name of the damaged object', { timeout: 240_000 }, () => {
+describe('a recovery is refused, and the error names the damaged object', { timeout: 240_000 }, () => {
   const without = (name: string, replaced?: Buffer) => {
     const original = archive.objects.get(name)
     if (original === undefined) throw new Error(`there is no ${name}`)
@@ -362,7 +368,7 @@ describe('it is refused, with the name of the damaged object', { timeout: 240_00
       .sort()
       .at(-1) ?? ''
   const atEnd = (): RecoveryTarget => ({ kind: 'lsn', lsn: events.at(-1)?.lsn ?? '' })
-  test('a part that is missing', async () => {
+  test('if a part is missing', async () => {
     without(`backups/${backup}/parts/1`)
     const { code, stderr } = await prepare(volumeFor(atEnd()))
     expect({ code, stderr }).toEqual({
@@ -371,7 +377,7 @@ describe('it is refused, with the name of the damaged object', { timeout: 240_00
     })
   })
 
-  test.runIf(isSoak)('a part with other bytes', async () => {
+  test.runIf(isSoak)('if a part has other bytes', async () => {
     const name = `backups/${backup}/parts/1`
     const changed = Buffer.from(archive.objects.get(name) ?? '')
     changed[5000] = (changed[5000] ?? 0) ^ 1
@@ -380,13 +386,13 @@ describe('it is refused, with the name of the damaged object', { timeout: 240_00
     expect({ code, stderr }).toEqual({ code: 41, stderr: expect.stringContaining(name) })
   })
 
-  test.runIf(isSoak)('a segment that is missing before the target', async () => {
+  test.runIf(isSoak)('if a segment before the target is missing', async () => {
     const name = lastSegment()
     without(name)
     expect(await prepare(volumeFor(atEnd()))).toEqual({ code: 42, stderr: expect.stringContaining(name) })
   })
 
-  test.runIf(isSoak)('a segment that the archive cannot read', async () => {
+  test.runIf(isSoak)('if the archive cannot read a segment', async () => {
     const name = lastSegment()
     archive.intercept = read =>
       read === name ? { status: 500, body: JSON.stringify({ code: 'damaged', message: 'm' }) } : undefined
@@ -396,7 +402,7 @@ describe('it is refused, with the name of the damaged object', { timeout: 240_00
     expect(await prepare(volumeFor(atEnd()))).toEqual({ code: 41, stderr: expect.stringContaining(name) })
   })
 
-  test.runIf(isSoak)('a time that the archive is not known to cover', async () => {
+  test.runIf(isSoak)('if the archive may not cover the requested time', async () => {
     const time = new Date(Date.now() + 60_000).toISOString()
     const { code, stderr } = await prepare(volumeFor({ kind: 'time', time }))
     expect({ code, stderr }).toEqual({ code: 42, stderr: expect.stringContaining('WAL ends before the target') })

@@ -1,6 +1,6 @@
 /**
- * Replays WAL with a Postgres that accepts no connections: it recovers up to the target, is promoted, and is shut down.
- * The same directory can be replayed again after a kill at any moment: Postgres continues.
+ * Replays WAL with a Postgres that accepts no connections. This Postgres recovers up to the target, is promoted, and is
+ * shut down. After a kill at any moment, the same directory can be replayed again: Postgres continues.
  */
 import { spawn } from 'node:child_process'
 import { existsSync, readdirSync, rmSync } from 'node:fs'
@@ -15,10 +15,13 @@ const signalFile = 'recovery.signal'
 const pollMs = 20
 const retainedLog = 64 * 1024
 
-/** Postgres reads its configuration before it knows abbreviations of time zones, and `Z` is one. */
+/**
+ * Replaces `Z` by an offset. `Z` is an abbreviation of a time zone, and Postgres reads its configuration before it
+ * knows these.
+ */
 const withOffset = (time: string): string => time.replace(/Z$/, '+00')
 
-/** The range of WAL to replay. Without a target: everything. */
+/** The range of WAL to replay. Without a target: all WAL. */
 function targetSettings(target: RecoveryTarget): Record<string, string> {
   const upTo = { recovery_target_timeline: 'latest', recovery_target_action: 'promote' }
   switch (target.kind) {
@@ -27,14 +30,14 @@ function targetSettings(target: RecoveryTarget): Record<string, string> {
     case 'time':
       return { ...upTo, recovery_target_time: withOffset(target.time) }
     case 'lsn':
-      // A position read after a commit is the start of the next record, which is not replayed.
+      // A position that is read after a commit is the start of the next record. This record is not replayed.
       return { ...upTo, recovery_target_lsn: target.lsn, recovery_target_inclusive: 'off' }
     case 'name':
       return { ...upTo, recovery_target_name: target.name }
   }
 }
 
-/** Recovery only: no connections, no archiving under any name, no workers. */
+/** Settings for recovery only: no connections, no archiving under any name, no workers. */
 const fixed: Record<string, string> = {
   listen_addresses: '',
   // Postgres does not start without a socket. No line of pg_hba.conf admits a local connection.
@@ -42,18 +45,19 @@ const fixed: Record<string, string> = {
   unix_socket_permissions: '0700',
   hot_standby: 'off',
   archive_mode: 'off',
-  // It shares its memory with the process that fetches WAL. A page that is pushed out stays in the kernel's cache.
+  // Small, because Postgres shares its memory with the process that fetches WAL. A page that leaves this cache stays in
+  // the kernel's cache.
   shared_buffers: '32MB',
   autovacuum: 'off',
   max_logical_replication_workers: '0',
   logging_collector: 'off',
   log_destination: 'stderr',
   log_min_messages: 'warning',
-  // Postgres reads ahead in WAL, and prefetches the pages that will be changed.
+  // Makes Postgres read ahead in WAL and prefetch the pages that will be changed.
   recovery_prefetch: 'try',
 }
 
-/** Postgres's message if WAL ended before the target. */
+/** Whether this is Postgres's message for WAL that ended before the target. */
 const isShort = (message: string): boolean =>
   /recovery ended before configured recovery target was reached/.test(message)
 
@@ -75,13 +79,13 @@ export async function replay(
   if (wal.fault !== undefined) throw wal.fault
   if (!isShort(ended)) throw new Refusal('recovery-failed', `Postgres could not replay the archive: ${ended}`)
   refuseGap(source, wal)
-  // Nothing was committed between the end of WAL and the target: the replayed data are the database at the target. WAL
-  // archived from now on is later, so only existing WAL is replayed.
+  // Nothing was committed between the end of WAL and the target, so the replayed data are the database at the target.
+  // WAL that is archived from now on is later, so only existing WAL is replayed.
   const rest = await run(directory, { restore_command: 'false', recovery_target_timeline: 'latest' }, signal)
   if (rest !== undefined) throw new Refusal('recovery-failed', `Postgres could not replay the archive: ${rest}`)
 }
 
-/** WAL may end before the target only if the archive is known to have had all of it up to the target. */
+/** WAL may end before the target only if the archive is known to contain all WAL up to the target. */
 function refuseGap({ target, through, id, incarnation }: RecoverySource, { end, missing, foreign }: WalSupply): void {
   const needed = target.kind === 'lsn' ? target.lsn : target.kind === 'time' ? through : undefined
   if (needed !== undefined && end >= bytesOfLsn(needed)) return
@@ -103,7 +107,7 @@ async function run(
   settings: Record<string, string>,
   signal: AbortSignal | undefined,
 ): Promise<string | undefined> {
-  // From a server that was killed with the previous process: its id is meaningless here.
+  // A lock file of a server that was killed with the previous process: its process id is meaningless here.
   clear(directory, 'postmaster.pid')
   const flags = Object.entries({ ...fixed, ...settings }).flatMap(([name, value]) => ['-c', `${name}=${value}`])
   const server = spawn('postgres', ['-D', directory, ...flags], { stdio: ['ignore', 'ignore', 'pipe'] })
@@ -137,15 +141,15 @@ async function run(
   }
 }
 
-/** Removes sockets that a killed server left. */
+/** Removes sockets, which a killed server may have left, and other files. */
 function clear(directory: string, ...others: string[]): void {
   const sockets = readdirSync(directory).filter(name => name.startsWith('.s.PGSQL.'))
   for (const name of [...sockets, ...others]) rmSync(join(directory, name), { force: true })
 }
 
 /**
- * Postgres writes its state into the eighth line of its lock file; without hot standby it is ready only when recovery
- * has ended.
+ * Postgres writes its state into the eighth line of its lock file. Without hot standby, the state is "ready" only when
+ * recovery has ended.
  */
 const isReady = (directory: string): boolean =>
   readIfPresent(join(directory, 'postmaster.pid'))?.split('\n')[7]?.trim() === 'ready'

@@ -1,12 +1,12 @@
 /**
- * The recovery source of a new volume, from `instance.json`: a base backup of the archive, and the moment up to which
- * WAL is replayed. Validated by hand, since this folder imports only Node's own modules.
+ * The recovery source of a new volume, from `instance.json`: a base backup in the archive, and the moment up to which
+ * WAL is replayed. It is validated by hand, since this folder imports only Node's own modules.
  */
 import { isRecord } from '../record.ts'
 
 /**
- * Environment variable: the directory with the client's certificate for the archive, `archive.crt`, `archive.key` and
- * `ca.crt`.
+ * This environment variable names the directory with the client's certificate for the archive: `archive.crt`,
+ * `archive.key` and `ca.crt`.
  */
 export const archiveTlsVariable = 'ESPALIER_ARCHIVE_SOURCE_TLS'
 
@@ -17,7 +17,7 @@ export type RecoveryTarget =
   | { kind: 'time'; time: string }
   /** All WAL records that begin before this position. */
   | { kind: 'lsn'; lsn: string }
-  /** A point that `pg_create_restore_point` made. */
+  /** A restore point that `pg_create_restore_point` created. */
   | { kind: 'name'; name: string }
 
 export type RecoverySource = {
@@ -29,14 +29,14 @@ export type RecoverySource = {
   /** The id of the base backup. */
   backup: string
   target: RecoveryTarget
-  /** The archive has all WAL at least up to here. Recovery that ends before it fails. */
+  /** The archive contains all WAL at least up to this position. A recovery that ends before it fails. */
   through?: string
 }
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 const lsnText = /^[0-9A-F]{1,8}\/[0-9A-F]{1,8}$/
 const timeText = /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})$/
-/** In Postgres's limits: at most 63 bytes. */
+/** A name within Postgres's limit of 63 bytes. */
 const pointText = /^[\x20-\x7e]{1,63}$/
 
 const isText = (value: unknown, pattern: RegExp): value is string => typeof value === 'string' && pattern.test(value)
@@ -51,7 +51,7 @@ function parseTarget(value: unknown): RecoveryTarget | undefined {
   return undefined
 }
 
-/** The source, or the name of the invalid field. */
+/** Returns the source, or the name of the invalid field. */
 export function parseRecoverySource(value: unknown): RecoverySource | { wrong: string } {
   if (!isRecord(value)) return { wrong: 'recover' }
   const { archive, id, incarnation, backup, through } = value

@@ -16,7 +16,7 @@ function supplyOf(reader: Partial<ArchiveReader>, ofBackup?: ReadonlyMap<string,
   supply.start()
   onTestFinished(() => supply.stop())
   const limits = { timeout: 20_000, interval: 10 }
-  /** What a `restore_command` gets: the content, or undefined. */
+  /** Requests a file as `restore_command` does. Returns the content, or undefined. */
   const request = async (name: string): Promise<string | undefined> => {
     writeFileSync(join(directory, 'want', name), '')
     const at = (folder: string) => join(directory, folder, name)
@@ -29,7 +29,7 @@ function supplyOf(reader: Partial<ArchiveReader>, ofBackup?: ReadonlyMap<string,
 const digest = (text: string) => createHash('sha256').update(text).digest()
 const [one, two, three] = [1, 2, 3].map(number => `00000001000000000000000${number}`) as [string, string, string]
 
-test('a segment that follows another one than was replayed is missing, also if it was fetched ahead', async () => {
+test('a segment that does not follow the replayed segment counts as missing, also if it was fetched ahead', async () => {
   const salts: Record<string, Buffer> = {
     [one]: saltAfter(digest('zero')),
     [two]: saltAfter(digest(one)),
@@ -39,7 +39,7 @@ test('a segment that follows another one than was replayed is missing, also if i
   const readWal = async (path: string, predecessor?: Buffer) => {
     const [folder, name = ''] = path.split('/')
     if (folder === 'tail') requested.push([name, predecessor])
-    // The earlier one arrives last.
+    // The earlier segment arrives last.
     await delay(name === two ? 200 : 10)
     const isThere = folder === 'wal' && salts[name] !== undefined
     return isThere ? { content: Buffer.from(name), sha256: digest(name), salt: salts[name] } : undefined
@@ -50,7 +50,7 @@ test('a segment that follows another one than was replayed is missing, also if i
   expect([supply.foreign, supply.missing, supply.end]).toEqual([three, three, 3n << 24n])
 }, 30_000)
 
-test('a segment that differs from the one in the base backup is left to it', async () => {
+test('for a segment that differs from the base backup, Postgres uses the one in the base backup', async () => {
   const readWal = async (path: string) =>
     path.startsWith('wal/') && path < `wal/${three}`
       ? { content: Buffer.from(path), sha256: digest(path), salt: saltAfter(digest('of the backup')) }
@@ -60,7 +60,7 @@ test('a segment that differs from the one in the base backup is left to it', asy
   expect([supply.foreign, supply.missing]).toEqual([one, three])
 }, 30_000)
 
-test('of the segments that follow, two are fetched at a time, and six are held', async () => {
+test('six following segments are fetched ahead, two at a time', async () => {
   const directory = join(mkdtempSync(join(tmpdir(), 'espalier-wal-')), 'wal')
   onTestFinished(() => rmSync(join(directory, '..'), { recursive: true, force: true }))
   let running = 0

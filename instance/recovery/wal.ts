@@ -19,15 +19,20 @@ import { SegmentChain } from './chain.ts'
 import type { ArchiveReader } from './client.ts'
 
 const segmentBytes = 16 * 1024 * 1024
-/** How many segments are fetched ahead of the requested one. */
+/** The number of segments that are fetched ahead of the requested segment. */
 const segmentsAhead = 6
-/** A segment that is fetched takes its size and its compressed size of memory, which Postgres needs as well. */
+/**
+ * The number of parallel fetches. A fetch needs memory for a segment, both compressed and not, and Postgres needs
+ * memory as well.
+ */
 const fetchesAhead = 2
 const pollMs = 10
 
 const segmentName = /^[0-9A-F]{24}$/
 
-/** `$1`: the file, `$2`: the path to write it to. It ends with this process, whose id is inserted. */
+/**
+ * `$1`: the file, `$2`: the path where the script writes it. The script ends with this process, whose id is inserted.
+ */
 const script = (directory: string, pid: number): string => `cd '${directory}' || exit 200
 case $2 in /*) ;; *) exit 200 ;; esac
 : > "want/$1"
@@ -42,7 +47,7 @@ done
 
 const sha256Of = (content: Buffer): Buffer => createHash('sha256').update(content).digest()
 
-/** The segment after another one on its timeline. */
+/** The next segment on the same timeline. */
 export function nextSegment(name: string): string {
   const timeline = name.slice(0, 8)
   const perLog = 2 ** 32 / segmentBytes
@@ -56,8 +61,8 @@ export const startOfSegment = (name: string): bigint =>
   (BigInt(`0x${name.slice(8, 16)}`) << 32n) + BigInt(`0x${name.slice(16)}`) * BigInt(segmentBytes)
 
 /**
- * Node collects buffers late: segments that nothing refers to any more took twice the memory of those in use, beside
- * Postgres. Obtained only for a recovery, since every start of a database loads this file.
+ * Node frees buffers late: unused segments took twice the memory of those in use, and Postgres needs this memory.
+ * Loaded only for a recovery, since every start of a database loads this file.
  */
 function garbageCollector(): () => void {
   setFlagsFromString('--expose-gc')
@@ -75,13 +80,15 @@ export class WalSupply {
   /** The segment that was built from its tail. */
   #partial: string | undefined
   readonly #chain: SegmentChain
-  /** The first segment that another server archived, which is treated as missing. */
+  /** The first segment that another server archived. It is treated as missing. */
   foreign: string | undefined
   #isStopped = false
   #running: Promise<void> = Promise.resolve()
-  /** The reason of its end. */
+  /** The reason why the supply of WAL ended. */
   fault: unknown
-  /** The end of the archive's WAL, and the first segment that it lacked; known once replay has requested it. */
+  /**
+   * The end of the archive's WAL, and the first segment that the archive lacked. Known once replay has requested it.
+   */
   end = 0n
   missing: string | undefined
 
@@ -96,7 +103,7 @@ export class WalSupply {
     writeFileSync(this.#at('fetch'), script(directory, process.pid), { mode: 0o600 })
   }
 
-  /** The value of `restore_command`. Postgres runs it in the data directory, below which %p is. */
+  /** The value of `restore_command`. Postgres runs it in the data directory, and %p is relative to this directory. */
   get command(): string {
     return `sh '${this.#at('fetch')}' %f "$PWD/%p"`
   }
@@ -108,7 +115,7 @@ export class WalSupply {
     })
   }
 
-  /** Stops after the current fetches. */
+  /** Stops after the running fetches. */
   async stop(): Promise<void> {
     this.#isStopped = true
     await this.#running
@@ -138,7 +145,7 @@ export class WalSupply {
     this.#writeMarker('none', file)
   }
 
-  /** Replay continues with the next segment. The last segment is requested once more at the end of recovery. */
+  /** Replay continues with the next segment. At the end of recovery, Postgres requests the last segment once more. */
   #follow(file: string): void {
     if (!segmentName.test(file) || (this.#next !== undefined && file < this.#next)) return
     this.#next = nextSegment(file)
@@ -157,7 +164,7 @@ export class WalSupply {
           this.#fetching.delete(segment)
           if (found === 'none') this.#next = undefined
         },
-        // It is reported if the segment is requested.
+        // The error is reported if Postgres requests the segment.
         () => {},
       )
     }
@@ -173,7 +180,7 @@ export class WalSupply {
     return 'have'
   }
 
-  /** Whether it follows the segment before, which may still be on its way. */
+  /** Whether the segment follows the previous segment. Waits for the previous segment if it is being fetched. */
   async #isAccepted(file: string, archived: Parameters<SegmentChain['accepts']>[1]): Promise<boolean> {
     const previous = [...this.#fetching].find(([name]) => nextSegment(name) === file)
     await previous?.[1].catch(() => {})
@@ -182,10 +189,13 @@ export class WalSupply {
     return isAccepted
   }
 
-  /** Reads the current end of the archive, not the one fetched ahead. @returns whether it has a part of the segment */
+  /**
+   * Reads the current end of the archive, not the end that was fetched ahead. @returns whether the archive has a part
+   * of the segment
+   */
   async #fetchEnd(segment: string): Promise<boolean> {
     const tail = (await this.#reader.readWal(`tail/${segment}`, this.#chain.before(segment)))?.content
-    // It may have been archived completely since, and its tail deleted.
+    // The segment may have been archived completely since, and its tail deleted.
     if ((await this.#fetch(segment)) === 'have') {
       this.#follow(segment)
       return true
@@ -201,7 +211,7 @@ export class WalSupply {
     return true
   }
 
-  /** Postgres never sees an incomplete file. */
+  /** Postgres must never see an incomplete file. */
   #write(file: string, content: Buffer): void {
     writeFileSync(this.#at(`${file}.partial`), content, { mode: 0o600 })
     renameSync(this.#at(`${file}.partial`), this.#at('have', file))

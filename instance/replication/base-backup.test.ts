@@ -110,7 +110,7 @@ describe.each(['16', '17', '18'] as const)('Postgres %s', major => {
     const data = join(root, 'pgdata')
     mkdirSync(data, { mode: 0o700 })
     await extractBackup(chunks(archives.get('base.tar') ?? Buffer.alloc(0)), parsed, data)
-    // Postgres refuses to run as root; the volume of the source has the right owner.
+    // Postgres refuses to run as root. The owner of the source's volume is the right user.
     const { uid, gid } = statSync(server.mounts.volume)
     execFileSync('chown', ['-R', `${uid}:${gid}`, root])
     const restored = await runPostgres(mounts, { major })
@@ -122,8 +122,8 @@ describe.each(['16', '17', '18'] as const)('Postgres %s', major => {
   })
 })
 
-// With 16, which has no summarizer: from 17 on, a checkpoint may retain WAL that it has not read yet, and the slot with
-// it.
+// Uses 16, which has no summarizer. From 17 on, a checkpoint may retain WAL that the summarizer has not read yet, and
+// the slot with it.
 describe('a server that retains 32 MB of WAL for slots', () => {
   let server: RunningPostgres
   let superuser: Client
@@ -150,7 +150,7 @@ describe('a server that retains 32 MB of WAL for slots', () => {
     expect(server.log()).not.toContain('to release replication slot')
   })
 
-  test('a backup during which 80 MB are written fails with the reason', async () => {
+  test('a backup during which 80 MB are written fails and reports the reason', async () => {
     const failing = async () => {
       for await (const event of baseBackup(await replicate(server), { label: 'a test' })) {
         if (event.kind !== 'started') continue
@@ -163,7 +163,7 @@ describe('a server that retains 32 MB of WAL for slots', () => {
   })
 })
 
-describe('what is refused', () => {
+describe('refusals and errors', () => {
   let server: RunningPostgres
   let taken: Taken
   beforeAll(async () => {
@@ -195,7 +195,7 @@ describe('what is refused', () => {
     ],
     ['a truncated archive', (base: Buffer) => base.subarray(0, base.length / 2), 'truncated'],
     ['a changed header', (base: Buffer) => base.with(0, 0x41), 'a header of the tar archive was changed'],
-    ['bytes behind the end', (base: Buffer) => Buffer.concat([base, Buffer.from('x')]), 'continues after its end'],
+    ['bytes after the end', (base: Buffer) => Buffer.concat([base, Buffer.from('x')]), 'continues after its end'],
   ])('%s is refused', async (_, change, message) => {
     const base = taken.archives.get('base.tar') ?? Buffer.alloc(0)
     const changed = change(base)

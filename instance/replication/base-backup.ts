@@ -1,7 +1,7 @@
 /**
- * A base backup as Postgres sends it (manual, "Streaming Replication Protocol", BASE_BACKUP): a tar archive for the
- * data directory and each tablespace, then the manifest. A temporary slot retains the WAL that the backup needs, which
- * is within the archive.
+ * Reads a base backup as Postgres sends it (manual, "Streaming Replication Protocol", BASE_BACKUP): a tar archive for
+ * the data directory and for each tablespace, then the manifest. A temporary slot retains the WAL that the backup
+ * needs. This WAL is part of the tar archive.
  */
 import { randomBytes } from 'node:crypto'
 import { bytesOfLsn } from '../archive/wal.ts'
@@ -14,19 +14,19 @@ export type WalPosition = { readonly position: string; readonly timeline: number
 export type BaseBackupEvent =
   /** Recovery starts at this position. `bytes`: an estimate of the size. */
   | { kind: 'started'; at: WalPosition; bytes: number }
-  /** What follows is of this archive. `tablespace`: its directory; absent for the data directory. */
+  /** The following data belong to this archive. `tablespace`: its directory; absent for the data directory. */
   | { kind: 'archive'; name: string; tablespace: string | undefined }
-  /** What follows is of the manifest. */
+  /** The following data belong to the manifest. */
   | { kind: 'manifest' }
-  /** Of the archive or manifest that was begun last. */
+  /** Data of the last archive, or of the manifest. */
   | { kind: 'data'; bytes: Buffer }
-  /** How many bytes of the estimate have been sent. */
+  /** The number of bytes, of the estimate, that have been sent. */
   | { kind: 'progress'; bytes: number }
   /** Recovery must reach this position before the data are consistent. */
   | { kind: 'ended'; at: WalPosition }
 
 type BaseBackupOptions = {
-  /** In the backup's label file. */
+  /** The label in the backup's label file. */
   label: string
   /** Maximum rate in kB per second. Absent: no limit. */
   maximumRate?: number
@@ -62,7 +62,7 @@ async function* sent(connection: ReplicationConnection): AsyncGenerator<BaseBack
   const [start, tablespaces] = [await resultOf(connection), await resultOf(connection)]
   yield { kind: 'started', at: positionOf(start), bytes: sizeOf(tablespaces) }
   const { type } = await connection.next()
-  if (type !== 'H') throw new Error(`Postgres began no backup, but sent a message ${JSON.stringify(type)}`)
+  if (type !== 'H') throw new Error(`Postgres did not start the backup, but sent a message ${JSON.stringify(type)}`)
   yield* copied(connection)
   const end = await resultOf(connection)
   for (let next = await connection.next(); next.type !== 'Z'; ) next = await connection.next()
@@ -70,8 +70,8 @@ async function* sent(connection: ReplicationConnection): AsyncGenerator<BaseBack
 }
 
 /**
- * SQLSTATE admin_shutdown: Postgres stops, or a checkpoint terminates the owner of a slot that is too far behind. The
- * message is lost if the connection was busy with data.
+ * SQLSTATE admin_shutdown: Postgres stops, or a checkpoint terminates the owner of a slot that retains too much WAL. If
+ * the connection was busy with data, the message is lost.
  */
 const isTerminated = (error: unknown): boolean =>
   error instanceof ConnectionClosed || (error instanceof PostgresError && error.code === '57P01')
@@ -83,13 +83,14 @@ const terminated = (cause: unknown, limit: string | null | undefined): Error =>
   )
 
 /**
- * Creates a temporary slot that retains WAL from now on. RESERVE_WAL would retain it from the last checkpoint on: if a
- * server has written more than max_slot_wal_keep_size since, the backup's own checkpoint would end the backup.
+ * Creates a temporary slot that retains WAL from now on. With RESERVE_WAL, it would retain WAL from the last checkpoint
+ * on. If a server has written more than max_slot_wal_keep_size since then, the backup's own checkpoint would end the
+ * backup.
  */
 async function keepWal(connection: ReplicationConnection): Promise<void> {
   const slot = `espalier_backup_${randomBytes(6).toString('hex')}`
   const [standby] = await connection.query('SHOW in_hot_standby')
-  // A backup of a standby starts at its last restart point.
+  // A backup of a standby starts at the last restart point, so its slot needs RESERVE_WAL.
   if (standby?.[0] === 'on') {
     await connection.query(`CREATE_REPLICATION_SLOT ${slot} TEMPORARY PHYSICAL (RESERVE_WAL)`)
     return
@@ -97,18 +98,18 @@ async function keepWal(connection: ReplicationConnection): Promise<void> {
   await connection.query(`CREATE_REPLICATION_SLOT ${slot} TEMPORARY PHYSICAL`)
   const [identity] = await connection.query('IDENTIFY_SYSTEM')
   const { position, timeline } = positionOf([[identity?.[2] ?? null, identity?.[1] ?? null]])
-  // A slot without WAL retains what its receiver has not acknowledged.
+  // A slot that reserved no WAL retains the WAL that its receiver has not acknowledged.
   connection.send(`START_REPLICATION SLOT ${slot} PHYSICAL ${position} TIMELINE ${timeline}`)
   const { type } = await connection.next()
-  if (type !== 'W') throw new Error(`Postgres sent no stream, but a message ${JSON.stringify(type)}`)
+  if (type !== 'W') throw new Error(`Postgres did not start the WAL stream, but sent a message ${JSON.stringify(type)}`)
   connection.copy(statusUpdate(bytesOfLsn(position), false))
   connection.endCopy()
   for (let next = await connection.next(); next.type !== 'Z'; ) next = await connection.next()
   const [slotState] = await connection.query(`READ_REPLICATION_SLOT ${slot}`)
-  if (typeof slotState?.[1] !== 'string') throw new Error('Postgres keeps no WAL for the slot of the backup')
+  if (typeof slotState?.[1] !== 'string') throw new Error('Postgres retains no WAL for the slot of the backup')
 }
 
-/** The rows of one result: a RowDescription, its rows, and CommandComplete. */
+/** The rows of one result: Postgres sends a RowDescription, the rows, and CommandComplete. */
 async function resultOf(connection: ReplicationConnection): Promise<(string | null)[][]> {
   const rows: (string | null)[][] = []
   for (;;) {
@@ -122,15 +123,15 @@ async function resultOf(connection: ReplicationConnection): Promise<(string | nu
 function positionOf([row]: (string | null)[][]): WalPosition {
   const [position, timeline] = row ?? []
   if (typeof position !== 'string' || !/^[0-9A-F]+\/[0-9A-F]+$/.test(position) || !(Number(timeline) >= 1))
-    throw new Error('Postgres sent no position in WAL')
+    throw new Error('Postgres sent no valid WAL position')
   return { position, timeline: Number(timeline) }
 }
 
-/** Sizes are in kB. */
+/** The sum of the tablespaces' sizes. Postgres reports them in kB. */
 const sizeOf = (tablespaces: (string | null)[][]): number =>
   tablespaces.reduce((sum, [, , size]) => sum + Number(size ?? 0), 0) * 1024
 
-/** Messages between CopyOutResponse and CopyDone: the first byte of each CopyData is its kind. */
+/** The messages between CopyOutResponse and CopyDone. The first byte of each CopyData is its kind. */
 async function* copied(connection: ReplicationConnection): AsyncGenerator<BaseBackupEvent> {
   for (;;) {
     const { type, body } = await connection.next()

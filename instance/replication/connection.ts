@@ -1,4 +1,7 @@
-/** A connection of the replication protocol (manual, "Streaming Replication Protocol"), by client certificate. */
+/**
+ * A connection with the replication protocol (manual, "Streaming Replication Protocol"). It logs in by client
+ * certificate.
+ */
 import type { Socket } from 'node:net'
 import {
   ConnectionClosed,
@@ -48,7 +51,7 @@ export class ReplicationConnection {
     if (!this.#socket.destroyed) this.#socket.write(copyMessage(data))
   }
 
-  /** Ends a copy. The rest that Postgres sends is not read here. */
+  /** Ends a copy. Does not read the rest that Postgres sends. */
   endCopy(): void {
     if (!this.#socket.destroyed) this.#socket.write(copyDoneMessage())
   }
@@ -82,8 +85,8 @@ export class ReplicationConnection {
 /** Microseconds since 2000, as in the protocol. */
 const epochMs = 946_684_800_000
 /**
- * A status message within a copy of WAL: written and flushed up to `at`. Nothing is ever applied, so it is not counted
- * as a replica.
+ * A status message within a copy of WAL: written and flushed up to `at`. The receiver never applies WAL, so it does not
+ * count as a replica.
  */
 export function statusUpdate(at: bigint, requestsReply = true): Buffer {
   const bytes = Buffer.alloc(34)

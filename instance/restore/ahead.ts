@@ -1,4 +1,4 @@
-/** The results in order, while up to `most` following ones are pending. */
+/** Yields the results in order. Meanwhile, up to `most` following results are pending. */
 export async function* ahead<Item, Result>(
   items: readonly Item[],
   most: number,
@@ -7,8 +7,8 @@ export async function* ahead<Item, Result>(
   const running: Promise<Result>[] = []
   for (let next = 0; next < items.length || running.length > 0; ) {
     for (; next < items.length && running.length <= most; next++) {
-      const result = read(items[next] as Item, next) // within the list
-      // It is awaited later in order; until then its rejection must not be unhandled.
+      const result = read(items[next] as Item, next) // the index is within the list
+      // The loop awaits it later, in order. Until then, a rejection must not count as unhandled.
       result.catch(() => {})
       running.push(result)
     }

@@ -1,7 +1,4 @@
-/**
- * Extracts the data directory from a base backup's tar archive, and checks every file by the manifest while it is
- * written.
- */
+/** Extracts the data directory from a base backup's tar archive. The manifest checks every file while it is written. */
 import { createHash } from 'node:crypto'
 import { mkdirSync, openSync, writeSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -9,7 +6,7 @@ import { Flushes } from './flushes.ts'
 import type { Manifest } from './manifest.ts'
 import { entriesOf, type TarEntry } from './tar.ts'
 
-/** Not in Postgres's manifest: WAL has its own checksums. */
+/** Files that Postgres's manifest does not contain: WAL has its own checksums. */
 const isOutsideManifest = (name: string): boolean => name.startsWith('pg_wal/') || name === 'backup_manifest'
 
 /**
@@ -45,8 +42,8 @@ export async function extractBackup(
 }
 
 /**
- * Writes synchronously: passing a write to another thread costs more than copying it to the page cache.
- * @returns the file, not flushed yet
+ * Writes synchronously, because passing a write to another thread costs more than copying it to the page cache.
+ * @returns the open file, which is not flushed yet
  */
 async function writeFile(
   entry: TarEntry & { kind: 'file' },
@@ -59,7 +56,7 @@ async function writeFile(
   if (expected === undefined && !isOutsideManifest(name))
     throw new Error(`${name} is not in the manifest of the backup`)
   if (expected !== undefined && expected.size !== size)
-    throw new Error(`${name} has ${size} bytes, and ${expected.size} by the manifest of the backup`)
+    throw new Error(`${name} has ${size} bytes; the manifest of the backup states ${expected.size}`)
   const file = openNew(path)
   const hash = expected && createHash('sha256')
   try {

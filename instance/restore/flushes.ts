@@ -1,7 +1,7 @@
 /**
- * Makes successively written files durable. Each is flushed by the descriptor that wrote it, which reports write
- * errors. First `sync -f` flushes the file system: one commit of its journal for some hundred files, instead of one per
- * file.
+ * Makes files durable that are written one after another. Each file is flushed with the descriptor that wrote it, which
+ * reports write errors. Before that, `sync -f` flushes the file system: one commit of its journal for some hundred
+ * files, instead of one per file.
  */
 import { execFile } from 'node:child_process'
 import { closeSync, fdatasync } from 'node:fs'
@@ -9,7 +9,7 @@ import { promisify } from 'node:util'
 
 /** Maximum number of open files. */
 const mostPending = 256
-/** After this many bytes of one file, a flush starts while more is written. */
+/** After this many bytes of one file, a flush starts while writing continues. */
 const unflushedBytes = 64 * 1024 * 1024
 
 const flush = promisify(fdatasync)
@@ -23,7 +23,7 @@ export class Flushes {
   #running: Promise<void> = Promise.resolve()
   #fault: { error: unknown } | undefined
 
-  /** @param directory on the file system of the files */
+  /** @param directory any directory on the file system of the files */
   constructor(directory: string) {
     this.#directory = directory
   }
@@ -52,14 +52,14 @@ export class Flushes {
     closeSync(file)
   }
 
-  /** Resolves once all are on disk. @throws the error of a file */
+  /** Resolves once all files are on disk. @throws the error of a file */
   async end(): Promise<void> {
     await this.#flushPending()
     await this.#running
     this.#check()
   }
 
-  /** Resolves once earlier files are on disk; these are flushed meanwhile. */
+  /** Resolves once earlier files are on disk. Starts to flush the current files. */
   async #flushPending(): Promise<void> {
     const files = this.#pending
     this.#pending = []
@@ -81,7 +81,7 @@ export class Flushes {
 
 async function flushed(directory: string, files: readonly number[]): Promise<void> {
   try {
-    // Without this program, each file is flushed separately.
+    // If this program is missing, each file is flushed separately.
     if (files.length > 1) await run('sync', ['-f', directory]).catch(() => {})
     for (const file of files) await flush(file)
   } finally {

@@ -13,11 +13,11 @@ export type Manifest = {
 
 const digestField = '"Manifest-Checksum": "'
 
-/** @throws Error if it is truncated, changed, or not such a manifest */
+/** @throws Error if the manifest is truncated or changed, or is not a manifest of a base backup */
 export function parseManifest(bytes: Buffer): Manifest {
   const at = bytes.lastIndexOf(digestField)
   const stated = bytes.toString('latin1', at + digestField.length, at + digestField.length + 64)
-  // The digest covers all lines before its own.
+  // The digest covers all lines before the digest's own line.
   const actual = createHash('sha256')
     .update(bytes.subarray(0, Math.max(0, at)))
     .digest('hex')
@@ -36,14 +36,14 @@ export function parseManifest(bytes: Buffer): Manifest {
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** The system identifier has more digits than a number of JavaScript: it is read as text. */
+/** The system identifier has more digits than a JavaScript number can hold, so it is parsed as text. */
 function parsed(bytes: Buffer): Fields {
   const text = bytes.toString('utf8').replace(/("System-Identifier": )([0-9]+)/, '$1"$2"')
   return Object(JSON.parse(text)) as Fields
 }
 
 function listOf(value: unknown): Fields[] {
-  if (!Array.isArray(value)) throw new Error('the manifest of the backup has no such list')
+  if (!Array.isArray(value)) throw new Error('the manifest of the backup lacks a list')
   return value.map(one => Object(one) as Fields)
 }
 

@@ -1,17 +1,17 @@
 /**
- * Reads a tar archive (POSIX.1-1988 "ustar", as Postgres writes it: no extensions) from a stream. Names cannot leave
- * the extraction directory.
+ * Reads a tar archive (POSIX.1-1988 "ustar", as Postgres writes it, without extensions) from a stream. Refuses names
+ * that lead outside the extraction directory.
  */
 export type TarEntry =
   | { kind: 'file'; name: string; mode: number; size: number; content: AsyncIterable<Buffer> }
   | { kind: 'directory'; name: string; mode: number }
-  /** Postgres links a tablespace's number to its directory so. */
+  /** Postgres stores the link from a tablespace's number to its directory in this form. */
   | { kind: 'link'; name: string; target: string }
 
 const blockBytes = 512
 
 /**
- * The content of a file is read before the next entry; the unread rest is skipped. @throws Error if it is not such an
+ * Read the content of a file before the next entry; otherwise it is skipped. @throws Error if the stream is not such an
  * archive
  */
 export async function* entriesOf(source: AsyncIterable<Buffer>): AsyncGenerator<TarEntry> {
@@ -50,7 +50,7 @@ function parseHeader(header: Buffer): Header {
   throw new Error(`the tar archive has an entry of the unknown type ${JSON.stringify(type)}`)
 }
 
-/** A number in octal digits, or, where its first bit is set, in base 256 (GNU tar, for files of 8 GiB and more). */
+/** A number in octal digits. If its first bit is set, it is in base 256 (GNU tar, for files of 8 GiB and more). */
 function octal(header: Buffer, from: number, to: number): number {
   const first = header[from] ?? 0
   if (first & 0x80) {
@@ -66,7 +66,7 @@ function octal(header: Buffer, from: number, to: number): number {
   return digits === '' ? 0 : Number.parseInt(digits, 8)
 }
 
-/** The sum of the header's bytes, with its own checksum counted as spaces. */
+/** The sum of the header's bytes. The bytes of the checksum itself count as spaces. */
 function checksum(header: Buffer): number {
   let sum = 0
   for (let at = 0; at < blockBytes; at++) sum += at >= 148 && at < 156 ? 32 : (header[at] ?? 0)

@@ -1,12 +1,12 @@
 /**
  * Postgres's checksum of a page (src/include/storage/checksum_impl.h): FNV-1a in 32 lanes. It is part of the format of
- * its files, and the same in all versions that have checksums.
+ * Postgres's files, and the same in all versions that have checksums.
  */
 export const pageBytes = 8192
 const lanes = 32
 const rows = pageBytes / (4 * lanes)
 const prime = 16_777_619
-/** Header offsets of the checksum and of the end of free space (bufpage.h): an unused page has 0 there. */
+/** The header offsets of the checksum and of the end of free space (bufpage.h). The latter is 0 in an unused page. */
 const checksumAt = 8
 const upperAt = 14
 
@@ -24,7 +24,7 @@ const mixed = (sum: number, value: number): number => {
   return Math.imul(both, prime) ^ (both >>> 17)
 }
 
-/** The expected checksum of a page; `words` are its bytes, with the checksum itself counted as 0. */
+/** The expected checksum of a page. `words` are its bytes; the checksum in them counts as 0. */
 function checksumOf(words: Int32Array, from: number, block: number): number {
   sums.set(offsets)
   for (let row = 0; row < rows; row++) {
@@ -36,7 +36,7 @@ function checksumOf(words: Int32Array, from: number, block: number): number {
   return (((sum ^ block) >>> 0) % 65_535) + 1
 }
 
-/** Whether the page was never written, or its checksum is correct. `at`: its offset, in bytes. */
+/** Whether the page was never written, or its checksum is correct. `at`: the offset of the page, in bytes. */
 export function isPageSound(bytes: Buffer, at: number, block: number): boolean {
   if (bytes.readUInt16LE(at + upperAt) === 0) return true
   const stored = bytes.readUInt16LE(at + checksumAt)

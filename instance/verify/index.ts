@@ -1,7 +1,8 @@
 /**
  * `espalier instance verify`: checks that a database's copy on a volume is sound. Postgres recovers it, as after a
- * crash; amcheck checks every table and index of every database; and every page is compared with its checksum. This
- * changes the copy, which must be deleted afterwards. It accepts no connections from outside, and opens none.
+ * crash. Then amcheck checks every table and index of every database, and every page is compared with its checksum.
+ * This changes the copy, which must be deleted afterwards. The command accepts no connections from outside, and opens
+ * none.
  */
 import { chmodSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,10 +14,10 @@ import { checkRelations, listDatabases } from './relations.ts'
 import type { VerificationResult } from './result.ts'
 import { prepareCopy, runSingleUser } from './single-user.ts'
 
-/** Maximum number of reported findings; all are counted. */
+/** The maximum number of findings in the report. All findings are counted. */
 const mostFindings = 5
 const longestFinding = 300
-/** Exists whatever a user does. */
+/** This database exists, whatever a user does. */
 const maintenanceDatabase = 'template1'
 
 type Cluster = { version: string; checksums: string; databases: string[] }
@@ -25,7 +26,7 @@ type Relations = { relations: number; indexes: number; faults: number; findings:
 /** A statement's result, as JSON in base64. */
 function readAnswer<T>(path: string): T | undefined {
   const text = readIfPresent(path)
-  // Written by Espalier's own statements.
+  // Espalier's own statements wrote this text.
   return text === undefined ? undefined : JSON.parse(Buffer.from(text.trim(), 'base64').toString('utf8'))
 }
 
@@ -50,7 +51,7 @@ export function verify(root: string): VerificationResult {
   const refused = runSingleUser(root, workspace, maintenanceDatabase, listDatabases(list))
   const cluster = readAnswer<Cluster>(list)
   if (refused !== undefined || cluster === undefined) {
-    report([`Postgres does not recover: ${refused ?? 'it tells of no databases'}`])
+    report([`Postgres does not recover: ${refused ?? 'it returned no list of databases'}`])
     return result
   }
   result.version = cluster.version

@@ -12,8 +12,8 @@ const pagesAtOnce = 128
 type PageFindings = { pages: number; faults: number; findings: string[] }
 
 /**
- * Directories with relation files, below the data directory. There are no tablespaces: they would be outside the
- * volume.
+ * Directories with relation files, below the data directory. Tablespaces would be outside the volume, so there are
+ * none.
  */
 const directories = (data: string): string[] => [
   'global',
@@ -22,7 +22,7 @@ const directories = (data: string): string[] => [
     .map(({ name }) => join('base', name)),
 ]
 
-/** `most`: the number of findings that are described. */
+/** `most`: the maximum number of described findings. */
 export function checkPages(data: string, most: number): PageFindings {
   const found: PageFindings = { pages: 0, faults: 0, findings: [] }
   const buffer = Buffer.from(new ArrayBuffer(pagesAtOnce * pageBytes))
@@ -58,7 +58,7 @@ export function checkPages(data: string, most: number): PageFindings {
   }
 }
 
-/** Fills the buffer up to the end of the file: one read may return less. */
+/** Fills the buffer up to the end of the file. One read may return less. */
 function readFully(file: number, buffer: Buffer): number {
   let filled = 0
   while (filled < buffer.length) {

@@ -1,6 +1,6 @@
 /**
- * Verification of a durable backup: first the data are created from the archive, with the WAL after the base backup.
- * Missing or damaged objects are a fault of the backup. An archive that does not answer proves nothing about it.
+ * Verification of a durable backup. First the data are created from the archive: the base backup and the WAL after it.
+ * Missing or damaged objects are a fault of the backup. If the archive does not answer, the result is unknown.
  */
 import { chmodSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,7 +17,7 @@ import { copySettings } from './single-user.ts'
 const faults: ReadonlySet<RefusalReason> = new Set(['archive-damaged', 'target-not-reached', 'recovery-failed'])
 
 /**
- * @param recoverFrom JSON of a RecoverySource; undefined for a volume that already contains its data
+ * @param recoverFrom a RecoverySource as JSON; undefined for a volume that already contains its data
  * @throws Refusal if nothing could be verified, and errors of the file system
  */
 export async function verifyCopy(root: string, recoverFrom: string | undefined): Promise<VerificationResult> {
@@ -58,7 +58,10 @@ async function recoverCopy(root: string, source: RecoverySource): Promise<void> 
   clearRecovery(root)
 }
 
-/** Its source's configuration names files that do not exist here. No line of pg_hba.conf admits a connection. */
+/**
+ * Writes a new configuration, because that of the source names files that do not exist here. Its pg_hba.conf admits no
+ * connection.
+ */
 function configure(directory: string): void {
   chmodSync(directory, 0o700)
   const files = {

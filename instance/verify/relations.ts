@@ -1,6 +1,6 @@
 /**
- * amcheck of the tables and indexes of one database, in single-user mode: a server that does not listen and has no
- * other process. The results are passed in files, since that mode prints for people.
+ * Runs amcheck on the tables and indexes of one database, in single-user mode: a server that does not listen and has no
+ * other process. The results are passed in files, because single-user mode prints text for humans.
  */
 import { quoteLiteral, quoteName } from './quote.ts'
 
@@ -10,7 +10,7 @@ const schema = quoteName('espalier verification')
 /** Each statement ends with a semicolon and an empty line, as `postgres --single -j` requires. */
 const script = (statements: readonly string[]): string => statements.map(text => `${text};\n\n`).join('')
 
-/** From here on, settings that a database's owner made for all sessions do not apply. */
+/** From here on, the settings of a database's owner for all sessions do not apply. */
 const sessionSettings = [
   'SET statement_timeout = 0',
   'SET lock_timeout = 0',
@@ -20,8 +20,8 @@ const sessionSettings = [
 ]
 
 /**
- * `to`: gets the version, whether there are checksums, and the databases that accept connections, as JSON in base64. A
- * database whose removal was interrupted (a limit of -2) accepts none and can only be dropped.
+ * `to`: a file for the version, whether there are checksums, and the databases that accept connections, as JSON in
+ * base64. A database whose removal was interrupted (a limit of -2) accepts no connections and can only be dropped.
  */
 export const listDatabases = (to: string): string =>
   script([
@@ -35,8 +35,8 @@ export const listDatabases = (to: string): string =>
   ])
 
 /**
- * Each relation by itself, so that a broken one does not hide others. A table's toasted values are checked; every row
- * of a table must be in its indexes, and of GIN what can be checked (from 18 on).
+ * Checks each relation separately, so that a broken relation does not hide others. Checks a table's toasted values,
+ * that indexes contain every row of their table and, from 18 on, the parts of GIN indexes that can be checked.
  */
 const checks = (most: number): string => `DO $check$
 DECLARE
@@ -86,7 +86,7 @@ BEGIN
 END
 $check$`
 
-/** `to`: gets the findings in the current database, as JSON in base64. */
+/** `to`: a file for the findings in the current database, as JSON in base64. */
 export const checkRelations = (to: string, most: number): string =>
   script([
     ...sessionSettings,

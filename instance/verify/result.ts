@@ -1,21 +1,21 @@
 /** The result of `espalier instance verify`, passed to the operator in the termination message of its container. */
 export type VerificationResult = {
-  /** Of Postgres. */
+  /** The version of Postgres. */
   version: string
   databases: number
   /** Tables, materialized views and their toast. */
   relations: number
   indexes: number
-  /** Compared with their checksums; 0 if the data have none. */
+  /** The number of pages that were compared with their checksums; 0 if the data have no checksums. */
   pages: number
   faults: number
-  /** The first of them, described. */
+  /** Descriptions of the first findings. */
   findings: string[]
 }
 
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0
 
-/** Undefined if it is not such a message. */
+/** Returns undefined if the text is not such a message. */
 export function readVerificationResult(text: string): VerificationResult | undefined {
   try {
     const { version, databases, relations, indexes, pages, faults, findings } = JSON.parse(text)

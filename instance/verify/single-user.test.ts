@@ -1,4 +1,4 @@
-/** The message about a Postgres that checks a copy and fails. */
+/** The message for a Postgres that fails while it checks a copy. */
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -24,13 +24,13 @@ function run(script: string): string | undefined {
 }
 
 test.each(['KILL', 'TERM', 'HUP', 'INT'])(
-  'one ended by another process with SIG%s proves nothing about the data',
+  'if another process ends Postgres with SIG%s, nothing is known about the data',
   signal => {
     expect(() => run(`kill -${signal} $$; sleep 5`)).toThrow(`Postgres was ended by SIG${signal}`)
   },
 )
 
-test('one that ends by itself is a finding, also by a signal', () => {
+test('if Postgres ends by itself, also by a signal, this is a finding', () => {
   expect(run('exit 0')).toBeUndefined()
   expect(run("echo 'PANIC:  could not locate a valid checkpoint record' >&2; exit 1")).toMatch(/^PANIC: .*record$/)
   expect(run('kill -SEGV $$; sleep 5')).toMatch(/ended by SIGSEGV/)

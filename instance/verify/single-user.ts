@@ -1,5 +1,6 @@
 /**
- * Postgres in single-user mode (Postgres manual, reference of `postgres`): it recovers, runs the statements, and ends.
+ * Runs Postgres in single-user mode (Postgres manual, reference of `postgres`). It recovers, runs the statements, and
+ * ends.
  */
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
@@ -11,8 +12,8 @@ import { dataDirectory } from '../volume.ts'
 const MiB = 2 ** 20
 
 /**
- * The copy is deleted afterwards, so its durability does not matter. Slots and their settings belong to its source,
- * prepared transactions are recovered, and no library of the source is loaded.
+ * The copy is deleted afterwards, so its durability does not matter. Slots and their settings belong to the source.
+ * Prepared transactions are recovered. No library of the source is loaded.
  */
 export const copySettings = {
   fsync: 'off',
@@ -32,7 +33,7 @@ export const copySettings = {
   jit: 'off',
 }
 
-/** A directory for Espalier's files on a copied volume, and the removal of the copy's ties to its source. */
+/** Creates a directory for Espalier's files on a copied volume, and removes the copy's links to its source. */
 export function prepareCopy(root: string): { workspace: string } {
   const workspace = join(root, 'espalier-verification')
   const data = join(root, dataDirectory)
@@ -46,11 +47,14 @@ export function prepareCopy(root: string): { workspace: string } {
   return { workspace }
 }
 
-/** Signals by which others end a process, such as a kernel without memory: they prove nothing about the data. */
+/**
+ * Signals by which other processes end a process, for example the kernel without memory. They prove nothing about the
+ * data.
+ */
 const byOthers: ReadonlySet<string> = new Set(['SIGKILL', 'SIGTERM', 'SIGINT', 'SIGHUP'])
 
 /**
- * Postgres's own message if it failed; undefined if it succeeded.
+ * Returns Postgres's own message if it failed; undefined if it succeeded.
  * @throws Error if another process ended it
  */
 export function runSingleUser(root: string, workspace: string, database: string, script: string): string | undefined {
@@ -58,7 +62,7 @@ export function runSingleUser(root: string, workspace: string, database: string,
   const options = ['--single', '-j', '-D', join(root, dataDirectory), '-c', `config_file=${configuration}`]
   const result = spawnSync(
     'postgres',
-    // Users name the database: a name that begins with a dash must not be an option.
+    // Users name the database. A name that begins with a dash must not be parsed as an option.
     [...options, '--', database],
     {
       input: script,
@@ -74,7 +78,7 @@ export function runSingleUser(root: string, workspace: string, database: string,
   return `${lastWord(result.stderr)}${result.signal === null ? '' : ` (ended by ${result.signal})`}`
 }
 
-/** The line with the reason of a server's end. */
+/** The line that states why a server ended. */
 function lastWord(text: string): string {
   const lines = text.trim().split('\n')
   const line = lines.findLast(each => /(?:PANIC|FATAL|ERROR): {2}/.test(each)) ?? lines.at(-1) ?? ''

@@ -16,7 +16,7 @@ import {
 } from '../../operator/postgres/testing/postgres.ts'
 import type { VerificationResult } from './result.ts'
 
-/** amcheck's findings are the same in all versions; all checks run on the newest. */
+/** amcheck's findings are the same in all versions, so all checks run only on the newest version. */
 const [newest] = pgVersions.toSorted().reverse()
 
 describe.each(pgVersions)('on Postgres %s', { timeout: 180_000 }, major => {
@@ -41,12 +41,12 @@ describe.each(pgVersions)('on Postgres %s', { timeout: 180_000 }, major => {
       FROM generate_series(1, 2000) n`)
     await query('CREATE INDEX kept_n ON public.kept (n)')
     await query('CREATE INDEX kept_list ON public.kept USING gin (list)')
-    // Settings that would prevent other sessions from checking it.
+    // Settings that would prevent other sessions from checking this database.
     await query(`ALTER DATABASE app SET default_transaction_read_only = on`)
     await query(`ALTER DATABASE app SET search_path = nowhere`, 'postgres')
     await query(`CREATE DATABASE "it's another"`, 'postgres')
     await query('CREATE DATABASE "-cfsync=on"', 'postgres')
-    // Like one whose removal was interrupted: it accepts no connections, and is dropped again.
+    // A database whose removal was interrupted: it accepts no connections, and is dropped again.
     await query('CREATE DATABASE removed', 'postgres')
     await query("UPDATE pg_database SET datconnlimit = -2 WHERE datname = 'removed'", 'postgres')
     await query("SELECT pg_create_physical_replication_slot('standby', true)", 'postgres')
@@ -56,7 +56,7 @@ describe.each(pgVersions)('on Postgres %s', { timeout: 180_000 }, major => {
   })
   afterAll(() => server.stop())
 
-  /** A copy of the files on disk, while the server runs: it is small and idle, so this equals a snapshot. */
+  /** A copy of the files on disk while the server runs. The server is small and idle, so the copy equals a snapshot. */
   function copy(damage: (pgdata: string) => void = () => {}): {
     result: VerificationResult
     status: number | null
@@ -89,12 +89,12 @@ describe.each(pgVersions)('on Postgres %s', { timeout: 180_000 }, major => {
     closeSync(file)
   }
 
-  test('a sound one is reported as sound', () => {
+  test('a sound copy is reported as sound', () => {
     const { result, stderr } = copy()
     expect(stderr).toBe('')
     expect(result).toMatchObject({ faults: 0, findings: [] })
     expect(result.version).toMatch(new RegExp(`^${major}\\.`))
-    // template1, postgres, app and the other two.
+    // The databases are template1, postgres, app and two others.
     expect(result.databases).toBe(5)
     expect(result.relations).toBeGreaterThan(5 * 60)
     expect(result.indexes).toBeGreaterThan(5 * 100)
@@ -103,7 +103,7 @@ describe.each(pgVersions)('on Postgres %s', { timeout: 180_000 }, major => {
 
   if (major !== newest) return
 
-  test('a flipped bit in a table is found, by its checksum and by reading it', () => {
+  test('a flipped bit in a table is found, by the checksum and by reading the table', () => {
     const { result } = copy(data => flip(join(data, rows), 8192 + 4000))
     expect(result.faults).toBeGreaterThan(1)
     expect(result.findings.join('\n')).toMatch(/public\.kept: invalid page in block 1 of relation/)
@@ -121,7 +121,7 @@ describe.each(pgVersions)('on Postgres %s', { timeout: 180_000 }, major => {
     expect(result.faults).toBe(1)
   })
 
-  test('one that does not recover is reported as that, and one without data is refused', () => {
+  test('a copy that does not recover is reported, and a copy without data is refused', () => {
     const broken = copy(data => rmSync(join(data, 'pg_wal'), { recursive: true }))
     expect(broken.result.findings).toEqual([expect.stringMatching(/^Postgres does not recover: .*pg_wal/)])
     const empty = copy(data => rmSync(join(data, 'global', 'pg_control')))

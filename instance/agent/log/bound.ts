@@ -1,23 +1,24 @@
 /**
- * How much of a volume the log may use, and which files are deleted for that: the oldest first. The newest file of each
- * kind, which Postgres is writing, is never deleted; if Postgres could not rotate it and it exceeds the limit, it is
- * truncated to zero. Pure.
+ * Decides how much of a volume the log may use, and which files are deleted for that: the oldest first. The newest file
+ * of each kind is never deleted, because Postgres is writing it. If Postgres could not rotate this file and it exceeds
+ * the limit, it is truncated to zero. Pure.
  */
 import { fileBytes } from '../../log/directory.ts'
 import type { LogFile } from './directory.ts'
 
 const MiB = 2 ** 20
 
-/** A fiftieth of the volume, within limits: less is too little for a log, and more is never read. */
+/** A fiftieth of the volume, within limits: less is too little for a log, and a larger log is never read. */
 const share = 0.02
 const [least, most] = [16 * MiB, 256 * MiB]
-/** What remains on an almost full volume: the file that Postgres is writing, and the previous one. */
+/** The size on an almost full volume: the file that Postgres is writing, and the previous file. */
 const leastOfAll = 2 * fileBytes
-/** Maximum number of files of any size: each is opened and read. */
+/** Maximum number of files, because each file is opened and read. */
 const mostFiles = 500
 
 /**
- * In bytes. If the free space is smaller than the log's limit, the limit is reduced: the data matter more than the log.
+ * The limit in bytes. If the free space is smaller than the log's limit, the limit is reduced, because the data are
+ * more important than the log.
  */
 export function boundOf({ size, free }: { size: number; free: number }): number {
   const bound = Math.min(most, Math.max(least, Math.floor(size * share)))

@@ -1,7 +1,7 @@
 /**
- * Access to the directory of Postgres's log. It belongs to Postgres, and if the agents of a machine run in one process,
- * to another user than that process. So it is accessed by its descriptor, no link is followed, and only files with
- * names of Postgres's log are touched.
+ * Access to the directory of Postgres's log. The directory belongs to Postgres. If the agents of a machine run in one
+ * process, it belongs to another user than that process. So the agent accesses it by its descriptor, follows no link,
+ * and touches only files with names of Postgres's log.
  */
 import { closeSync, constants, ftruncateSync, lstatSync, openSync, readdirSync, unlinkSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
@@ -14,9 +14,9 @@ export type LogFile = { name: string; kind: 'json' | 'log'; begunAt: number; byt
 export type LogDirectory = {
   /** Log files, the oldest of each kind first. */
   files: LogFile[]
-  /** Of a JSON log. @throws if it is missing or not a file */
+  /** Opens a JSON log. @throws if the file is missing or is not a regular file */
   open(name: string): Promise<FileHandle>
-  /** With its descriptor. @throws likewise */
+  /** Calls `work` with the file's descriptor. @throws as `open` does */
   use<T>(name: string, work: (descriptor: number) => T): T
   remove(name: string): void
   empty(name: string): void
@@ -47,15 +47,15 @@ function filesIn(base: string): LogFile[] {
 }
 
 /**
- * The current directory, if it belongs to this owner; undefined if it is missing or another owner's. The caller closes
- * it.
+ * Opens the current directory if it belongs to this owner. Returns undefined if it is missing or belongs to another
+ * owner. The caller must close it.
  */
 export function openLogDirectory(path: string, owner: string): LogDirectory | undefined {
   const descriptor = tryTo(() => openSync(path, constants.O_RDONLY | constants.O_DIRECTORY | careful))
   if (descriptor === undefined) return undefined
   const base = `/proc/self/fd/${descriptor}`
   const at = (name: string) => {
-    if (readName(name) === undefined) throw new Error(`${name} is no file of Postgres's log`)
+    if (readName(name) === undefined) throw new Error(`${name} is not a file of Postgres's log`)
     return join(base, name)
   }
   const close = () => closeSync(descriptor)
@@ -71,7 +71,7 @@ export function openLogDirectory(path: string, owner: string): LogDirectory | un
       const file = await open(at(name), constants.O_RDONLY | careful)
       if ((await file.stat()).isFile()) return file
       await file.close()
-      throw new Error(`${name} is no file`)
+      throw new Error(`${name} is not a regular file`)
     },
     remove: name => unlinkSync(at(name)),
     empty: name => withFile(at(name), constants.O_WRONLY, descriptor => ftruncateSync(descriptor)),

@@ -1,6 +1,6 @@
 /**
  * Forwards new log entries as JSON lines, for readers of container output: `kubectl logs` and log collectors. It omits
- * possible passwords, and limits the rate: entries above the limit are skipped, and a line reports how many bytes were
+ * possible passwords, and limits the rate. Entries above the limit are skipped, and a line reports how many bytes were
  * skipped. The position is stored in a file, so that a restarted agent continues there.
  */
 import { readSync } from 'node:fs'
@@ -12,7 +12,7 @@ import type { LogDirectory, LogFile } from './directory.ts'
 
 /** Size of one read. */
 const blockBytes = 64 * 1024
-/** If more than this is unread, only the newest block is forwarded. */
+/** If more bytes than this are unread, only the newest block is forwarded. */
 const mostBehind = 4 * blockBytes
 const newline = 0x0a
 
@@ -20,7 +20,7 @@ const newline = 0x0a
 type Position = { name: string; offset: number }
 
 export type Forwarder = {
-  /** Forwards a block. @returns whether there is more */
+  /** Forwards a block. @returns whether more is unread */
   pass(directory: LogDirectory): boolean
 }
 
@@ -34,8 +34,8 @@ function readPosition(path: string): Position | undefined {
 }
 
 /**
- * Files that are not forwarded completely, with the position in each, oldest first. A pod starts with the first file of
- * its Postgres.
+ * The files that are not forwarded completely, with the position in each, oldest first. A new pod starts with the first
+ * file of its Postgres.
  */
 function remaining(files: readonly LogFile[], at: Position | undefined): (Position & { bytes: number })[] {
   const ofJson = files.filter(({ kind }) => kind === 'json')
@@ -44,7 +44,7 @@ function remaining(files: readonly LogFile[], at: Position | undefined): (Positi
     .filter(({ name }) => name >= first)
     .map(({ name, bytes }) => {
       const before = name === at?.name ? at.offset : 0
-      // It was truncated: start again at its beginning.
+      // Postgres truncated the file: start again at its beginning.
       const offset = before > bytes ? 0 : before
       return { name, offset, bytes: bytes - offset }
     })

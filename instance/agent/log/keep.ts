@@ -1,7 +1,7 @@
 /**
  * Limits the size of the log of its Postgres, and forwards new entries. The kernel reports changes (inotify), so that a
- * silent Postgres costs nothing; a busy log is checked once a second. An error is logged once, and retried with the
- * next change.
+ * silent Postgres costs nothing. A busy log is checked once a second. An error is logged once, and the next change
+ * causes a retry.
  */
 import { type FSWatcher, statfsSync, watch } from 'node:fs'
 import { boundOf, surplusOf } from './bound.ts'
@@ -12,7 +12,7 @@ type KeeperOptions = {
   path: string
   /** The expected owner of the log. */
   owner: string
-  /** Absent: nothing is forwarded. */
+  /** If absent, nothing is forwarded. */
   forwarder: Forwarder | undefined
   /** Whether the volume may be written now. */
   mayWrite: () => boolean
@@ -38,7 +38,7 @@ function bound(directory: LogDirectory, space: { size: number; free: number }): 
   for (const name of empty) directory.empty(name)
 }
 
-/** Runs until the returned function is called. */
+/** Runs until the caller calls the returned function. */
 export function keepLog(options: KeeperOptions): () => void {
   const { path, owner, forwarder, mayWrite, log, pauseMs = defaultPauseMs, spaceOf = spaceIn } = options
   let timer: NodeJS.Timeout | undefined
@@ -55,7 +55,7 @@ export function keepLog(options: KeeperOptions): () => void {
     }
   }
 
-  /** @returns whether there is more to do at once */
+  /** @returns whether more work remains that must be done at once */
   function readOnce(): boolean {
     const directory = openLogDirectory(path, owner)
     if (directory === undefined) return false

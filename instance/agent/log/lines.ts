@@ -1,25 +1,25 @@
-/** The lines of a file, last line first, in blocks from its end. Memory use is small for any content. */
+/** The lines of a file, last line first, read in blocks from its end. Memory use is small for any content. */
 import type { FileHandle } from 'node:fs/promises'
 
 const blockBytes = 64 * 1024
-/** For a longer line only its beginning is returned. */
+/** Of a longer line, only the beginning is returned. */
 const longestLine = 256 * 1024
 const newline = 0x0a
 
 type Line = { text: string; isTruncated: boolean }
 
-/** `onBlock`: called for each block read; false stops reading. */
+/** `onBlock` is called for each block that is read. If it returns false, reading stops. */
 export async function* linesBackwards(file: FileHandle, onBlock: (bytes: number) => boolean): AsyncGenerator<Line> {
   const block = Buffer.alloc(blockBytes)
   let position = (await file.stat()).size
-  /** The beginning, as far as it was read, of a line that begins in an earlier block. */
+  /** A line that begins in an earlier block: the part that was already read. */
   let rest: Buffer = Buffer.alloc(0)
   let isTruncated = false
   while (position > 0) {
     const length = Math.min(blockBytes, position)
     position -= length
     const { bytesRead } = await file.read(block, 0, length, position)
-    if (bytesRead < length) return // it was truncated meanwhile
+    if (bytesRead < length) return // the file was truncated meanwhile
     if (!onBlock(bytesRead)) return
     const text = Buffer.concat([block.subarray(0, bytesRead), rest])
     let end = text.length

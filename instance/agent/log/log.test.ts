@@ -1,4 +1,4 @@
-/** The log of a Postgres in the agent: limited, read, and forwarded. No Postgres writes here. */
+/** The log of a Postgres in the agent: limited, read, and forwarded. In this test, no Postgres writes the log. */
 import {
   appendFileSync,
   existsSync,
@@ -106,7 +106,7 @@ describe('a read of the log', () => {
     expect(JSON.stringify(entries).length).toBeLessThan(1000)
   })
 
-  test('returns what can be parsed of truncated, split or foreign lines', async () => {
+  test('returns the parts of truncated, split or foreign lines that can be parsed', async () => {
     const complete = lines(0, 400)
     await fc.assert(
       fc.asyncProperty(fc.nat(complete.length), fc.uint8Array({ maxLength: 50 }), async (at, garbage) => {
@@ -121,7 +121,7 @@ describe('a read of the log', () => {
     )
   })
 
-  test('returns nothing of another owner, behind a link, or without a directory', async () => {
+  test('returns nothing for another owner, through a link, or without a directory', async () => {
     write(nameOf(0), lines(0, 3))
     expect((await readLog(path, 'another', all)).entries).toEqual([])
     symlinkSync(join(path, nameOf(0)), join(path, nameOf(5)))
@@ -164,7 +164,7 @@ describe('the size limit', () => {
     expect(surplusOf([], 0)).toEqual({ remove: [], empty: [] })
   })
 
-  test('is kept for any files, without deleting those in use', () => {
+  test('holds for any files, and files in use are not deleted', () => {
     const some = fc.array(fc.tuple(fc.nat(900), fc.nat(50), fc.constantFrom('json' as const, 'log' as const)))
     fc.assert(
       fc.property(some, fc.nat(500), (made, bound) => {
@@ -191,7 +191,7 @@ describe('the forwarded log', () => {
   const start = () => {
     forwarder = createForwarder(state(), text => logged.push(text))
   }
-  /** Everything that exists now. */
+  /** Forwards all existing entries. */
   const pass = () => {
     logged = []
     for (let isMore = true; isMore; ) {
@@ -227,7 +227,7 @@ describe('the forwarded log', () => {
     expect(pass().join()).toMatch(/ALTER ROLE x \(the rest is left out/)
   })
 
-  test('contains the newest of a flood, with the number of omitted bytes', () => {
+  test('contains the newest entries of a flood, with the number of omitted bytes', () => {
     write(nameOf(0), lines(0, 3))
     pass()
     const flood = lines(100, 20_000)
@@ -240,7 +240,7 @@ describe('the forwarded log', () => {
     expect(first).toBe(`(${remaining} bytes of the log are left out here: they came too fast)`)
   })
 
-  test('continues after a line that is too long, a truncated one, and a file that was truncated or removed', () => {
+  test('continues after a line that is too long, a truncated line, and a file that was truncated or removed', () => {
     write(nameOf(0), line(0, { statement: 'x'.repeat(100_000) }) + line(1))
     const [remaining, ...rest] = pass()
     expect(remaining).toMatch(/bytes of the log are left out/)
@@ -299,7 +299,7 @@ describe('the log keeper', () => {
 
   test('waits while the volume may not be written', async () => {
     for (let index = 0; index < 6; index++) write(nameOf(index), 'x'.repeat(4 * MiB))
-    /** The files each time that it may not be written. */
+    /** The list of files at each moment when the volume may not be written. */
     const seen: boolean[] = []
     keep({
       mayWrite: () => {
@@ -312,7 +312,7 @@ describe('the log keeper', () => {
     expect(seen).toEqual([true, true, true])
   })
 
-  test('does nothing while nothing is written, and tolerates a missing directory', async () => {
+  test('does nothing while Postgres writes nothing, and tolerates a missing directory', async () => {
     let reads = 0
     const pass = () => {
       reads += 1

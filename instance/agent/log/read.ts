@@ -1,6 +1,6 @@
 /**
- * The newest entries of the log on the volume within a window. Files are read from their ends, those outside the window
- * are skipped; bytes read, memory and time of one response are limited.
+ * The newest entries of the log on the volume within a window. Files are read from their ends; files outside the window
+ * are skipped. Bytes read, memory and time of one response are limited.
  */
 
 import { isAboutCollector, type LogEntry, newestFirst } from '../../log/entry.ts'
@@ -11,12 +11,12 @@ import { type LogDirectory, type LogFile, openLogDirectory } from './directory.t
 import { linesBackwards } from './lines.ts'
 
 type LogQuery = {
-  /** From this time on, and before that one; in ms since the epoch. */
+  /** The window: from `sinceMs`, and before `untilMs`; in ms since the epoch. */
   sinceMs: number
   untilMs: number
   most: number
 }
-/** Newest first. `isWhole`: the window contains no older ones. */
+/** Newest first. `isWhole`: the window contains no older entries. */
 type LogAnswer = { entries: LogEntry[]; isWhole: boolean }
 
 type Limits = { readBytes: number; answerBytes: number; ms: number }
@@ -24,7 +24,7 @@ type Limits = { readBytes: number; answerBytes: number; ms: number }
 const MiB = 2 ** 20
 const defaultLimits: Limits = { readBytes: 32 * MiB, answerBytes: 2 * MiB, ms: logAnswerMs }
 
-/** Each process of Postgres takes the time before it waits for its turn to write, and file names have seconds only. */
+/** Each Postgres process reads the time before it waits for its turn to write, and file names only have seconds. */
 const slackMs = 5_000
 
 /** Limits of one response. */
@@ -37,11 +37,11 @@ function budget({ readBytes, answerBytes, ms }: Limits) {
   }
 }
 
-/** Its approximate size, without converting it to text. */
+/** The approximate size of an entry, without converting it to text. */
 const lengthOf = (entry: LogEntry): number =>
   Object.entries(entry).reduce((sum, [name, value]) => sum + name.length + String(value).length, 0)
 
-/** Files that may contain entries of the window, the newest first. */
+/** Files that may contain entries of the window, newest first. */
 function filesWithin(files: readonly LogFile[], { sinceMs, untilMs }: LogQuery): LogFile[] {
   const ofJson = files.filter(({ kind }) => kind === 'json')
   return ofJson
@@ -58,7 +58,7 @@ async function readFrom(directory: LogDirectory, query: LogQuery, limits: Limits
   const entries: LogEntry[] = []
   for (const { name } of filesWithin(directory.files, query)) {
     const file = await directory.open(name).catch(() => undefined)
-    if (file === undefined) continue // it was removed meanwhile
+    if (file === undefined) continue // the file was removed meanwhile
     try {
       const lines = linesBackwards(file, bytes => {
         spend.read(bytes)

@@ -1,6 +1,6 @@
 /**
- * The agent's response to `/log?since=MS&until=MS&most=N`: one at a time, so that several clients use no more memory
- * than one.
+ * The agent's response to `/log?since=MS&until=MS&most=N`. Requests are handled one at a time, so that several clients
+ * use no more memory than one.
  */
 import { mostLogEntries } from '../contract.ts'
 import type { Route } from '../server.ts'

@@ -1,5 +1,5 @@
 /**
- * The archive of one server, in memory, and the part of its API that a recovery reads. A test can damage, hide and
+ * The archive of one server, in memory, with the part of its API that a recovery reads. A test can damage, hide and
  * delay objects.
  */
 import { createHash } from 'node:crypto'
@@ -12,22 +12,22 @@ import type { BaseBackupEvent, WalPosition } from '../../replication/base-backup
 
 export type FakeArchive = {
   readonly url: string
-  /** By the path below `/v1/<id>/<incarnation>/`. */
+  /** Objects by the path below `/v1/<id>/<incarnation>/`. */
   readonly objects: Map<string, Buffer>
   /** Names of read objects, in order. */
   readonly reads: string[]
   /** Stores a base backup. @returns its end position */
   addBackup(id: string, events: AsyncIterable<BaseBackupEvent>): Promise<WalPosition>
-  /** Stores complete segments of a directory. */
+  /** Stores the complete segments of a directory. */
   addWal(directory: string): void
-  /** The response to use instead, for a name; undefined for the real one. */
+  /** Returns the response for a name that replaces the real response; undefined for the real response. */
   intercept: ((name: string) => { status: number; body: string } | undefined) | undefined
   close(): void
 }
 
 const contentOf = (bytes: Buffer) => ({ sha256: createHash('sha256').update(bytes).digest('hex'), size: bytes.length })
 
-/** @param certificates of the server; `ca` issues the clients' */
+/** @param certificates the server's certificates; `ca` issues the clients' certificates */
 export async function startFakeArchive(
   prefix: string,
   certificates: { cert: string; key: string; ca: string },
@@ -46,7 +46,7 @@ export async function startFakeArchive(
     response.writeHead(200, { 'content-length': bytes.length, 'content-digest': `sha-256=:${digest}:` }).end(bytes)
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo // of a TCP server it is one
+  const { port } = server.address() as AddressInfo // a TCP server's address is an AddressInfo
   return Object.assign(intercepted, {
     url: `https://127.0.0.1:${port}`,
     objects,
