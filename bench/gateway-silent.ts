@@ -41,7 +41,7 @@ async function main(): Promise<void> {
   const metadata = { name: httpRouteName(host) }
   const data = { [routeKey]: JSON.stringify(route) }
   plane.put(new Map(), buildHosts([{ apiVersion: 'v1', kind: 'ConfigMap', metadata, data }]).table)
-  await plane.inForce()
+  await plane.applied()
 
   const memory = () => /VmRSS:\s+([0-9]+)/.exec(readFileSync(`/proc/${haproxy.pid()}/status`, 'utf8'))?.[1] ?? ''
   const listener = { host: haproxy.host, port: haproxy.httpsPort }

@@ -1,6 +1,6 @@
 /**
- * An admitted address that opens many silent connections, in front of a real Postgres, with either data plane: other
- * clients log in at once, so does the operator, and a pool gets all of its connections.
+ * An admitted address opens many silent connections, in front of a real Postgres, with either data plane. Meanwhile
+ * other clients and the operator log in at once, and a pool gets all of its connections.
  */
 import { once } from 'node:events'
 import { Socket } from 'node:net'
@@ -24,7 +24,7 @@ const logger = pino({ level: process.env.ESPALIER_TEST_LOG || 'silent' })
 const password = 'a password of some length'
 const attacker = '127.0.0.66'
 
-/** What a client sends before TLS, and its TLS version; the bytes are split into the listed pieces. */
+/** The bytes that a client sends before TLS, in the listed pieces, and its TLS version. */
 type Way = { before: Buffer[][]; tls: ConnectionOptions }
 const ways: Record<string, Way> = {
   'in TLS 1.3': { before: [[tlsRequest]], tls: {} },
@@ -171,7 +171,7 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
     await client.connect()
     return client
   }
-  /** Requests TLS and sends nothing more. */
+  /** Opens connections that request TLS and then send nothing more. */
   const fallSilent = (from: string, count: number, onFinished = onTestFinished) =>
     Promise.all(
       Array.from({ length: count }, async () => {
@@ -184,7 +184,7 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
         return silent
       }),
     )
-  /** How many of them Postgres has answered. */
+  /** The number of these connections that Postgres has answered. */
   const answered = (silent: { answer: string }[]): number => silent.filter(({ answer }) => answer === 'S').length
 
   test('a client with many silent connections is refused, and blocks neither other clients nor the operator', async () => {
@@ -198,7 +198,7 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
     await (await asOperator()).end()
     expect(answered(silent)).toBe(loginLimits.perAddress)
 
-    // The next one is refused at once with the reason: too many wait already.
+    // The next connection is refused at once with the reason, because too many already wait.
     await fallSilent(attacker, 60)
     const further = await dial(attacker)
     further.write(startupMessage())
@@ -216,7 +216,7 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
     expect(performance.now() - began).toBeLessThan(3_000)
   })
 
-  /** Performs a login up to the password. Returns how many got that far. */
+  /** Performs logins up to the password request. Returns how many connections reached it. */
   const awaitPasswordRequests = async (from: string, count: number, { before, tls }: Way): Promise<() => number> => {
     let passwordRequests = 0
     const one = async () => {
@@ -247,7 +247,7 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
     async (_, way) => {
       const from = `127.0.1.${++serial}`
       const passwordRequests = await awaitPasswordRequests(from, 60, way)
-      // Twice as long as a login of another client takes.
+      // Two rounds take twice as long as a login of another client.
       for (let round = 0; round < 2; round++) await (await login('127.0.0.7')).end()
       expect(passwordRequests()).toBe(loginLimits.perAddress)
     },
@@ -262,7 +262,7 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
     expect(performance.now() - began).toBeLessThan(3_000)
   }, 30_000)
 
-  // The next two wait for longer than a login may take: both at the same time.
+  // The next two tests wait longer than a login may take, so they run at the same time.
   test.concurrent('a silent login is ended after 10 seconds, and its slot is free again', async ({
     onTestFinished,
   }) => {
@@ -279,13 +279,13 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
     const silent = await Promise.all(Array.from({ length: 3 }, () => login('127.0.0.11', onTestFinished)))
     const errors: Error[] = []
     for (const client of silent) client.on('error', error => errors.push(error))
-    // Longer than the login timeout.
+    // Waits longer than the login timeout.
     await passed(loginLimits.slotMs + 2_000)
     expect(errors).toEqual([])
     for (const client of silent) expect((await client.query('SELECT 5 AS five')).rows).toEqual([{ five: 5 }])
   })
 
-  test('the gauges show how many connections log in and wait, in total and per database, until there are none', async () => {
+  test('the gauges show how many connections log in and wait, in total and per database, until no such connections exist', async () => {
     const read = async (): Promise<Record<string, number>> =>
       Object.fromEntries(
         [...(await front.metrics()).matchAll(/^espalier_gateway_((?:database_)?logins\S*) (\S+)$/gm)].map(
@@ -309,7 +309,7 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
     expect(await read()).toEqual({ logins: 0, logins_waiting: 0 })
   }, 60_000)
 
-  test('a pool opens 100 connections of one address at once, and they no longer count', async () => {
+  test('a pool opens 100 connections from one address at once; after login they no longer count', async () => {
     const clients = await Promise.all(Array.from({ length: 100 }, () => login('127.0.0.9')))
     const answers = await Promise.all(clients.map(client => client.query('SELECT 3 AS three')))
     expect(answers.every(({ rows }) => rows[0].three === 3)).toBe(true)

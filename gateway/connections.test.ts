@@ -20,7 +20,7 @@ const admit: ConnectionDecision = { kind: 'allow', label: 'shop', target: { name
 
 type State = { decide: ConnectionDecision; admitting: boolean; address: { host: string; port: number } | undefined }
 
-/** A gateway's front with one port, before a target that runs `onTarget` for each connection. */
+/** A gateway's listener with one port. `onTarget` runs for each connection to its target. */
 async function front(onTarget: (socket: Socket) => void, limits: Partial<ConnectionLimits> = {}) {
   const targets: Socket[] = []
   const target = await listen(host, socket => {
@@ -68,7 +68,7 @@ async function refusalOf(socket: Socket) {
   return errorFields(answer)
 }
 
-/** A port on which connections are neither accepted nor refused: its process is stopped, its queue full. */
+/** A port that neither accepts nor refuses connections: its process is stopped, and its queue is full. */
 async function unresponsivePort(): Promise<number> {
   const script = `require('net').createServer().listen({ port: 0, host: '${host}', backlog: 1 }, function () {
     console.log(this.address().port)
@@ -152,7 +152,7 @@ describe('an admitted connection', () => {
     await until('nothing is left', () => connections.count() === 0)
   })
 
-  test('whose client has disconnected after closing its half is closed at the next byte sent to it', async () => {
+  test('whose client closed its half and then disconnected is closed at the next byte for the client', async () => {
     const { dial, connections, targets } = await front(socket => void socket.resume())
     const socket = await dial()
     socket.end('question')
@@ -187,7 +187,7 @@ describe('an admitted connection', () => {
       await new Promise(resolve => setTimeout(resolve, 50))
       return stalled
     })
-    // The kernel's buffers of two connections, and ours.
+    // The limit covers the kernel's buffers of two connections, and the gateway's own buffers.
     expect(written).toBeLessThan(64 * 1024 * 1024)
     const base = socket.bytesRead
     socket.resume()
@@ -215,7 +215,7 @@ describe('a connection is refused', () => {
       'denied',
     ],
     [
-      'while the gateway is out of touch with the control plane',
+      'while the gateway cannot reach the control plane',
       { admitting: false },
       { C: '57P03', M: expect.stringContaining('control plane') },
       'out-of-touch',
@@ -239,7 +239,7 @@ describe('a connection is refused', () => {
     state.address = { host, port: await freePort(host) }
     expect(await refusalOf(await dial())).toMatchObject({ C: '57P03', M: 'the database is not available now' })
     expect(unreachable).toEqual([6000])
-    // A target without an address is not reported.
+    // If the target has no address, it is not reported as unreachable.
     state.address = undefined
     await refusalOf(await dial())
     expect(unreachable).toEqual([6000])
@@ -266,7 +266,7 @@ describe('a connection is refused', () => {
     expect(targets).toHaveLength(0)
   })
 
-  test('if the rules change while the target is being connected to', async () => {
+  test('if the rules change while the gateway connects to the target', async () => {
     const { dial, state, targets } = await front(echo)
     const { address } = state
     Object.defineProperty(state, 'address', {

@@ -1,8 +1,8 @@
 /**
- * Serves accepted connections: joins admitted ones to their target and refuses the others with an error in Postgres's
- * protocol. The rules are checked when a connection arrives and again right before it is joined, so that the current
- * rules apply to a slow client. Between the two checks the connection waits for a login. Once joined, only its two ends
- * close it.
+ * Serves accepted connections: joins admitted connections to their target, and refuses the others with an error in
+ * Postgres's protocol. The rules are checked when a connection arrives, and again right before it is joined, so that
+ * the current rules apply to a slow client. Between the two checks the connection waits for a login slot. Once joined,
+ * only its two ends close it.
  */
 import type { Socket } from 'node:net'
 import type { RouteTarget } from '../routes/route.ts'
@@ -14,7 +14,7 @@ import { connectTarget, join, untilFirstBytes } from './session.ts'
 import { type ConnectionDecision, normaliseAddress } from './table.ts'
 
 export type ConnectionLimits = {
-  /** Concurrent admitted connections, of one route and of all routes. */
+  /** The maximum number of concurrent admitted connections: of one route, and of all routes. */
   perRoute: number
   total: number
   /** How long a client may take to send its first bytes, in milliseconds. */
@@ -33,7 +33,7 @@ const connectionLimits: ConnectionLimits = {
   halfOpenMs: 60_000,
 }
 
-/** Returns the address of a Service; undefined if no pod behind it is ready. */
+/** Returns the address of a Service; undefined if no pod of the Service is ready. */
 export type Resolve = (target: RouteTarget) => { host: string; port: number } | undefined
 
 export type Connections = {
@@ -55,7 +55,7 @@ type ConnectionsOptions = {
   limits?: Partial<ConnectionLimits> | undefined
   loginLimits?: Partial<LoginLimits> | undefined
   metrics: GatewayMetrics
-  /** Called when a database whose Service has an address could not be connected to. */
+  /** Called with a port when the connection to its database failed although the database's Service has an address. */
   onUnreachable: (port: number) => void
 }
 
@@ -79,7 +79,7 @@ class AcceptedConnections implements Connections {
   }
 
   accept(port: number, socket: Socket): void {
-    // After every error of a socket, 'close' follows.
+    // A 'close' event follows every error of a socket, so errors need no handler of their own.
     socket.on('error', () => {})
     const address = normaliseAddress(socket.remoteAddress ?? '')
     if (address === '') {
@@ -93,7 +93,7 @@ class AcceptedConnections implements Connections {
       return
     }
     const login = this.#logins.arrive(port, address, () => socket.destroy())
-    // However the connection ends: refused, joined or closed.
+    // Runs however the connection ends: refused, joined or closed.
     socket.once('close', login.end)
     void this.#serve(socket, port, found.label, address, login)
   }
@@ -138,7 +138,7 @@ class AcceptedConnections implements Connections {
     return true
   }
 
-  /** Counts a connection towards its route's limit, once it has sent something; silent connections do not count. */
+  /** Counts a connection towards its route's limit once the client has sent data. Silent connections do not count. */
   #claimOfRoute(port: number, socket: Socket): boolean {
     const ofRoute = this.#admittedOf.get(port) ?? 0
     if (ofRoute >= this.#limits.perRoute) return false

@@ -6,24 +6,24 @@ import type { HostTable } from './http/table.ts'
 import type { RouteTable } from './table.ts'
 
 export type DataPlane = {
-  /** Replaces all tables with these. They need not be applied when this returns. */
+  /** Replaces all tables with these tables. It may return before they are applied. */
   put(table: RouteTable, hosts: HostTable): void
   /**
-   * Resolves once every table set before is applied: no later connection uses an older one. Resolves to the routed
-   * ports that cannot be listened on.
-   * @throws Error if the tables cannot be applied now; the replica is then no gateway, and does not report itself as
-   * one.
+   * Resolves once every earlier table is applied, so that no later connection uses an older table. Resolves to the
+   * routed ports on which the gateway cannot listen.
+   * @throws Error if the tables cannot be applied now. Then the replica does not report itself as a gateway.
    */
-  inForce(): Promise<{ refusedPorts: number[] }>
+  applied(): Promise<{ refusedPorts: number[] }>
   /** The digest of the certificates for new HTTPS connections (`certificatesDigest`); undefined without HTTPS. */
   httpsCertificates(): string | undefined
   /**
-   * The deadline until which new connections may be admitted, in milliseconds since the epoch, whatever else happens.
+   * Sets the deadline, in milliseconds since the epoch, after which no new connection is admitted, whatever else
+   * happens.
    */
   admitUntil(deadline: number): void
   /**
-   * Admits no connection from now on, whatever is called later. Resolves to whether that is certain; sessions continue
-   * either way.
+   * Admits no more connections, even after later calls. Resolves to whether this is certain. Sessions continue in both
+   * cases.
    */
   close(): Promise<boolean>
 }

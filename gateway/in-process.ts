@@ -1,5 +1,5 @@
 /**
- * The data plane of the embedded installation, in this thread: a listener per routed port with its proxy, and, if
+ * The data plane of the embedded installation, in this thread: one listener with its proxy per routed port and, if
  * requested, the HTTPS listener of services. It listens on exactly the ports that have a route.
  */
 import type { Logger } from 'pino'
@@ -20,9 +20,12 @@ import { decideConnection, type RouteTable } from './table.ts'
 
 export type HttpsOptions = {
   port: number
-  /** For the host names of the regions' services; the first is used if none matches. */
+  /** Certificates for the host names of the regions' services. If none matches, the first is used. */
   certificates: readonly Certificate[]
-  /** Names of the gateway itself, at which the path names the database; its addresses are always included. */
+  /**
+   * Names of the gateway itself. At these names, the path names the database. The gateway's addresses are always
+   * included.
+   */
   ownNames: readonly string[]
   limits?: Partial<HttpLimits>
 }
@@ -42,9 +45,9 @@ type PlaneOptions = {
   limits?: Partial<ConnectionLimits> | undefined
   loginLimits?: Partial<LoginLimits> | undefined
   metrics: GatewayMetrics
-  /** A port that could not be listened on is now listened on. */
+  /** Called when it now listens on a port that was in use before. */
   onRecovered: () => void
-  /** A database that should be running could not be connected to. */
+  /** Called when the connection to a database failed that should be running. */
   onUnreachable: (port: number) => void
   https?: HttpsOptions | undefined
   now: () => number
@@ -83,7 +86,7 @@ export function createInProcessPlane(options: PlaneOptions): InProcessPlane {
       table = next
       if (moved) listeners.setPorts(new Set(table.keys()))
     },
-    inForce: async () => {
+    applied: async () => {
       await listeners.opened()
       return { refusedPorts: listeners.refused() }
     },

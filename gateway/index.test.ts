@@ -30,7 +30,7 @@ const now = () => Date.now() + clock.offset
 beforeEach(async () => {
   clock = { offset: 0 }
   cluster = await openTestCluster()
-  // Sends "ok", then echoes.
+  // The target sends "ok", then echoes.
   const { server, port } = await listen(host, socket => {
     socket.on('error', () => {}).write('ok')
     socket.pipe(socket)
@@ -67,7 +67,10 @@ const routeOn = (port: number, rules: string[]): Route => ({
 })
 const everyone = ['0.0.0.0/0']
 
-/** Connects to a port and sends a StartupMessage: `ok` if it is admitted, else the SQLSTATE or the socket's error. */
+/**
+ * Connects to a port and sends a StartupMessage. Returns `ok` if the client is admitted, otherwise the SQLSTATE or the
+ * socket's error.
+ */
 async function tryLogin(port: number): Promise<{ answer: string; socket: Socket }> {
   const socket = connect({ host, port })
   onTestFinished(() => void socket.destroy())
@@ -85,7 +88,7 @@ const answerOf = async (port: number) => (await tryLogin(port)).answer
 const isAcknowledged = async (version: string) => acknowledged(version, await cluster.leases(), now()).done
 const untilAcknowledged = (version: string) => until('the route is acknowledged', () => isAcknowledged(version))
 
-test('rules are applied once they are acknowledged, for any change', async () => {
+test('for any change, rules are applied once they are acknowledged', async () => {
   const port = await freePort(host)
   await start()
   for (let round = 0; round < 40; round++) {
@@ -95,7 +98,7 @@ test('rules are applied once they are acknowledged, for any change', async () =>
   }
 })
 
-test('a database that cannot be connected to is listed in the Lease, for a while', async () => {
+test('an unreachable database is listed in the Lease, for a limited time', async () => {
   const port = await freePort(host)
   await start()
   await untilAcknowledged(await cluster.putRoute(routeOn(port, everyone)))
@@ -188,7 +191,7 @@ test('a port used by another program is reported with the acknowledgement, until
   expect(await answerOf(taken.port)).toBe('ok')
 })
 
-test('both of two replicas are waited for', async () => {
+test('the operator waits for both of two replicas', async () => {
   const port = await freePort(host)
   const other = ownLoopback()
   await start()
@@ -212,7 +215,7 @@ test('stopping closes the ports, deletes the Lease and ends open connections', a
 })
 
 describe('when the cluster is unreachable', () => {
-  test('at the start, it stays closed, and opens once the cluster is reachable', async () => {
+  test('at the start, the gateway stays closed, and opens once the cluster is reachable', async () => {
     const port = await freePort(host)
     const version = await cluster.putRoute(routeOn(port, everyone))
     Object.assign(cluster.faults, { routes: true, leases: true })
@@ -245,7 +248,7 @@ describe('when the cluster is unreachable', () => {
     expect(await answerOf(port)).toBe('28000')
   })
 
-  test('it stops renewing while its watch is broken, refuses after the lease has expired, and opens again', async () => {
+  test('the gateway stops renewing while its watch is broken, refuses clients after the lease has expired, and opens again', async () => {
     const port = await freePort(host)
     const gateway = await start()
     await untilAcknowledged(await cluster.putRoute(routeOn(port, everyone)))
@@ -264,7 +267,7 @@ describe('when the cluster is unreachable', () => {
     expect(await answerOf(port)).toBe('ok')
   })
 
-  test('it refuses if its lease cannot be renewed, even while the routes still arrive', async () => {
+  test('the gateway refuses clients if its lease cannot be renewed, even while it still receives routes', async () => {
     const port = await freePort(host)
     const gateway = await start()
     await untilAcknowledged(await cluster.putRoute(routeOn(port, everyone)))
@@ -277,16 +280,16 @@ describe('when the cluster is unreachable', () => {
     expect(await answerOf(port)).toBe('ok')
   })
 
-  test('a replica that was not waited for admits no client by old rules when it returns', async () => {
+  test('a replica for which the operator did not wait admits no client by old rules when it returns', async () => {
     const port = await freePort(host)
     const gateway = await start()
     await untilAcknowledged(await cluster.putRoute(routeOn(port, everyone)))
-    // Its watch stops without an error, its lease expires, and the rules change meanwhile.
+    // The watch stops without an error, the lease expires, and the rules change meanwhile.
     cluster.silenceWatches()
     cluster.faults.leases = true
     await cluster.putRoute(routeOn(port, []))
     clock.offset += 2 * lapse
-    // Its lease is live again before it can read the routes.
+    // The lease becomes valid again before the gateway can read the routes.
     Object.assign(cluster.faults, { routes: true, leases: false })
     await until('its lease is live', async () => acknowledged('0', await cluster.leases(), now()).done)
     expect(await answerOf(port)).toBe('57P03')

@@ -1,9 +1,9 @@
 /**
- * The gateway of the embedded installation, in the calling thread: the only entry point from outside. It listens on a
- * port per route, admits the addresses in the route's allowlist, joins them to their database, and refuses others with
- * an error in Postgres's protocol; and on one port for HTTPS to services (http/). It fails closed: without a route,
- * without rules, or disconnected from the cluster, no client is admitted. On Kubernetes HAProxy carries the connections
- * (haproxy/index.ts).
+ * The gateway of the embedded installation, in the calling thread. It is the only entry point from outside. It listens
+ * on a port per route, admits the addresses in the route's allowlist, joins their connections to their database, and
+ * refuses others with an error in Postgres's protocol. It also listens on one port for HTTPS to services (http/). It
+ * fails closed: it admits no client without a route, without rules, or without the cluster. On Kubernetes, HAProxy
+ * carries the connections (haproxy/index.ts).
  */
 
 import type { Logger } from 'pino'
@@ -24,16 +24,19 @@ export type GatewayOptions = {
   /** The name of this replica and its Lease; unique among replicas. */
   identity: string
   listenHost: string
-  /** The certificate for refused clients that request TLS; PEM. Admitted clients get their database's own. */
+  /**
+   * The certificate, in PEM, for refused clients that request TLS. Admitted clients get the certificate of their
+   * database.
+   */
   certificate: Certificate
   resolve: Resolve
-  /** If absent, no HTTPS. */
+  /** If absent, the gateway does not listen for HTTPS. */
   https?: HttpsOptions
   limits?: Partial<ConnectionLimits>
   loginLimits?: Partial<LoginLimits>
   denialLimits?: Partial<DenialLimits>
   heartbeatMs?: number
-  /** Registers the gateway's metrics; if absent, it has its own registry. */
+  /** The registry for the gateway's metrics. If absent, the gateway creates one. */
   registry?: Registry
   now?: () => number
   logger: Logger
@@ -47,19 +50,20 @@ export type Gateway = {
   /** The resourceVersion up to which routes were read. */
   version(): string
   registry: Registry
-  /** Replaces the certificate. @throws Error as `startGateway` does; the previous one is then kept. */
+  /** Replaces the certificate. @throws Error as `startGateway` does; then the previous certificate stays. */
   setCertificate(certificate: Certificate): void
-  /** Replaces the HTTPS certificates; open connections continue. @throws Error as above */
+  /** Replaces the HTTPS certificates; open connections continue. @throws Error in the same way */
   setHttpsCertificates(certificates: readonly Certificate[]): void
-  /** Accepts nothing more, releases the Lease, waits `drainMs` for open connections to end, then closes them. */
+  /** Accepts no more connections, releases the Lease, waits `drainMs` for open connections to end, then closes them. */
   stop(options?: { drainMs?: number }): Promise<void>
 }
 
 const defaultDrainMs = 5_000
 
 /**
- * Starts at once, closed; it admits clients once its Lease is written and the routes are read, however long that takes.
- * @throws Error if a certificate and its key are not PEM, or do not match, or the port for HTTPS is in use.
+ * Starts at once, without admitting clients. Admits clients once its Lease is written and the routes are read, however
+ * long that takes.
+ * @throws Error if a certificate and its key are not PEM or do not match, or if the port for HTTPS is in use
  */
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const { cluster, identity, heartbeatMs, logger, now = Date.now } = options

@@ -1,10 +1,10 @@
 /**
- * The Lease in which a gateway replica reports that it is live and which version it has applied (the protocol is in
- * routes/route.ts).
+ * The Lease of a gateway replica. In it, the replica reports that it is live and which version it has applied (the
+ * protocol is in routes/route.ts).
  *
- * While it is renewed without a gap of `gatewayLeaseSeconds`, a replica is in one lease term: the operator waits for it
- * at every change. After a gap the operator may have ignored it, so a new term starts, in which the routes must be read
- * again before any client is admitted.
+ * As long as the Lease is renewed without a gap of `gatewayLeaseSeconds`, the replica is in one lease term: the
+ * operator waits for it at every change. After a gap, the operator may have ignored the replica. So a new term starts,
+ * and the replica must read the routes again before it admits any client.
  */
 import type { Logger } from 'pino'
 import { backoffMs } from '../cluster/informer/clock.ts'
@@ -24,24 +24,24 @@ import type { GatewayCluster } from './cluster.ts'
 type LeaseContent = {
   /** The resourceVersion up to which all routes are applied. */
   version: string
-  /** Routed ports that cannot be listened on. */
+  /** Routed ports on which the gateway cannot listen. */
   refusedPorts: number[]
-  /** Routed ports whose databases recently could not be connected to. */
+  /** Routed ports whose databases could not be reached recently. */
   unreachablePorts: number[]
-  /** As `DataPlane.httpsCertificates`. */
+  /** The value of `DataPlane.httpsCertificates`. */
   httpsCertificates: string | undefined
 }
 
 export type LeaseKeeper = {
-  /** Writes the Lease with the present state, one write at a time. Resolves to whether it succeeded. */
+  /** Writes the Lease with the current state, one write at a time. Resolves to whether the write succeeded. */
   renew(): Promise<boolean>
   /** Whether the operator waits for this replica. */
   valid(): boolean
-  /** When it expires unless it is renewed, in milliseconds since the epoch. */
+  /** The time at which the Lease expires unless it is renewed, in milliseconds since the epoch. */
   validUntil(): number
-  /** Number of the current or last lease term; 0 before the first. */
+  /** The number of the current or last lease term; 0 before the first term. */
   term(): number
-  /** Stops writing, and deletes the Lease; `keep`: lets it expire instead. */
+  /** Stops writing, and deletes the Lease. With `keep`, lets it expire instead. */
   release(options: { keep: boolean }): Promise<void>
 }
 
@@ -50,12 +50,12 @@ const retryDelays = { minimumMs: 250, maximumMs: 10_000 }
 export function keepLease(options: {
   cluster: GatewayCluster
   identity: string
-  /** Wall clock, since the operator compares it with its own. */
+  /** The wall clock, since the operator compares the time with its own. */
   now: () => number
   heartbeatMs: number
-  /** The version to acknowledge, once it is applied. */
+  /** Returns the content to report, once its version is applied. */
   content: () => Promise<LeaseContent>
-  /** Called at each heartbeat: a replica whose route watch is broken lets its Lease expire. */
+  /** Called at each heartbeat. A replica whose route watch is broken lets its Lease expire. */
   following: () => boolean
   onTermStarted: () => void
   onRenewed: () => void

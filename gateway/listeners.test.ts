@@ -48,7 +48,7 @@ test('listens on exactly the ports that were set last', async () => {
   expect(accepted).toEqual([one, two])
 })
 
-test('a closed listener keeps its connections, and its port can be listened on at once', async () => {
+test('a closed listener keeps its connections, and another program can listen on its port at once', async () => {
   const host = ownLoopback()
   const port = await freePort(host)
   const { listeners } = listenersOn(host)
@@ -64,8 +64,8 @@ test('a closed listener keeps its connections, and its port can be listened on a
   await dial(host, port)
 })
 
-test('ports that are set and removed immediately are not listened on', async () => {
-  // Resolving a name takes a moment: the listener is closed before it is open.
+test('the gateway does not listen on a port that is set and removed immediately', async () => {
+  // Resolving a name takes a moment, so the listener is closed before it is open.
   const host = 'localhost'
   const port = await freePort(host)
   const { listeners } = listenersOn(host)
@@ -77,7 +77,7 @@ test('ports that are set and removed immediately are not listened on', async () 
   await expect(dial(host, port)).rejects.toMatchObject({ code: 'ECONNREFUSED' })
 })
 
-test('a port in use is reported, retried, and listened on once it is free', async () => {
+test('a port in use is reported and retried; once it is free, the gateway listens on it', async () => {
   const host = ownLoopback()
   const { server, port } = await listen(host, socket => socket.destroy())
   const { listeners, recovered } = listenersOn(host)
@@ -90,7 +90,7 @@ test('a port in use is reported, retried, and listened on once it is free', asyn
   await dial(host, port)
 })
 
-test('a port in use is no longer retried once it is not routed any more', async () => {
+test('a port in use is no longer retried once it has no route', async () => {
   const host = ownLoopback()
   const { server, port } = await listen(host, socket => socket.destroy())
   onTestFinished(() => void server.close())
@@ -102,7 +102,7 @@ test('a port in use is no longer retried once it is not routed any more', async 
   expect(vi.getTimerCount()).toBe(1)
   listeners.setPorts(new Set())
   expect(listeners.refused()).toEqual([])
-  // There must be no retry: another program could use the port by then.
+  // There must be no retry, because another program could use the port by then.
   expect(vi.getTimerCount()).toBe(0)
 })
 

@@ -1,6 +1,6 @@
 /**
- * One TCP listener per routed port. A port used by another program is retried with growing delays, and reported
- * meanwhile. Closing a listener keeps the connections it accepted.
+ * One TCP listener per routed port. If another program uses a port, the gateway retries with growing delays, and
+ * reports the port meanwhile. Closing a listener keeps the connections that it accepted.
  */
 import { createServer, type Server, type Socket } from 'node:net'
 import type { Logger } from 'pino'
@@ -12,9 +12,9 @@ const retryDelays = { minimumMs: 500, maximumMs: 30_000 }
 type Listeners = {
   /** Listens on exactly these ports from now on. */
   setPorts(ports: ReadonlySet<number>): void
-  /** Resolves once every port is listened on or has been refused. */
+  /** Resolves once each port has a listener or has been refused. */
   opened(): Promise<void>
-  /** The ports that could not be listened on, ascending. */
+  /** The ports without a listener because it could not be opened, ascending. */
   refused(): number[]
   /** Stops listening permanently; later calls have no effect. */
   close(): void
@@ -25,7 +25,7 @@ type Listener = { server?: Server; retry?: NodeJS.Timeout; failures: number }
 export function createListeners(options: {
   host: string
   onConnection: (port: number, socket: Socket) => void
-  /** A port that was refused is now listened on. */
+  /** Called when a port that was refused now has a listener. */
   onRecovered: () => void
   logger: Logger
 }): Listeners {

@@ -48,11 +48,11 @@ const handshakes = {
     target(changeCipher, handshake(40)),
   ],
 }
-/** The messages of both sides for SCRAM, without the last answer. */
+/** The messages of both sides for SCRAM, without the last answer of the target. */
 const exchanged = [client(changeCipher, data(52), data(60)), target(data(70)), client(data(80)), target(data(90))]
 const loginEnd = [client(data(100)), target(data(60), data(300))]
 
-/** Sent in pieces of any length. */
+/** Sends the messages in pieces of any length. */
 function progressAfter(flights: readonly Flight[], lengths: readonly number[]): LoginProgress {
   const progress = new LoginProgress()
   let piece = 0
@@ -69,7 +69,7 @@ const chunkLengths = fc.array(fc.integer({ min: 1, max: 600 }), { minLength: 1, 
 const pick = <T>(of: Record<string, T>) => fc.constantFrom(...Object.values(of))
 
 describe('a login', () => {
-  test('is complete with the third answer and not before, for any split and any earlier data', () => {
+  test('is complete with the third answer and not earlier, for any split and any earlier data', () => {
     fc.assert(
       fc.property(pick(requests), pick(handshakes), chunkLengths, (before, secured, lengths) => {
         expect(progressAfter([...before, ...secured, ...exchanged], lengths).isOver).toBe(false)
@@ -79,7 +79,7 @@ describe('a login', () => {
     )
   })
 
-  test('makes no progress by new keys, alerts, or unexpected data', () => {
+  test('makes no progress with new keys, alerts, or unexpected data', () => {
     const noise = [
       client(keyUpdate),
       target(keyUpdate),

@@ -1,25 +1,31 @@
 /**
  * Tracks the progress of a login inside TLS. Lengths and types of TLS records are not encrypted (RFC 8446, section
- * 5.1), and a target that authenticates by SCRAM sends three messages once TLS is established: its request, its answer
- * to the client's first message, and the success. Only the target's messages count: whatever a client sends before TLS,
- * however it splits its bytes, and however often it renegotiates TLS, it makes no progress by that.
+ * 5.1). A target that authenticates by SCRAM sends three messages once TLS is established: its request, its answer to
+ * the client's first message, and the success. Only the target's messages count. A client makes no progress with data
+ * before TLS, with another split of its bytes, or with renegotiation of TLS.
  */
 
 const requestLength = 8
 const handshake = 0x16
 const applicationData = 0x17
 const recordHead = 5
-/** Alerts and key updates are encrypted like data, and shorter than any message of Postgres in a login. */
+/**
+ * The shortest answer that counts. Alerts and key updates are encrypted like data, and shorter than any Postgres
+ * message in a login.
+ */
 const shortestAnswer = 31
 /** The target's first handshake message, up to its variable part: type and length, version, random. */
 const beforeSessionId = 4 + 2 + 32
-/** The first byte of every TLS 1.3 cipher suite, and of none of earlier versions (RFC 8446, appendix B.4). */
+/**
+ * The first byte of every TLS 1.3 cipher suite. No cipher suite of earlier versions begins with it (RFC 8446, appendix
+ * B.4).
+ */
 const cipherOfTls13 = 0x13
 
 /** Messages of the target after TLS is established. */
 export const answersOfLogin = 3
 
-/** Reads the heads of TLS records in a stream, for any split; their content is skipped. */
+/** Reads the headers of TLS records in a stream, for any split. Skips their content. */
 class Records {
   readonly #onRecord: (type: number, length: number) => void
   readonly #head = Buffer.alloc(recordHead)
@@ -50,7 +56,7 @@ class Records {
 }
 
 export class LoginProgress {
-  /** The client's requests before TLS: each is answered by one byte. */
+  /** The client's requests before TLS. The target answers each of them with one byte. */
   #requests = 0
   #requestFilled = 0
   #clientInTls = false
@@ -65,9 +71,9 @@ export class LoginProgress {
   #clientSpoke = false
   #answers = 0
 
-  /** Whether the target has accepted the client; always false for a login other than by password in TLS. */
+  /** Whether the target has accepted the client. Always false for a login that does not use a password inside TLS. */
   get isOver(): boolean {
-    // In TLS 1.3 the target's part of the handshake is encrypted, and counts like an answer.
+    // In TLS 1.3, the target's part of the handshake is encrypted, so it counts like an answer.
     return this.#answers >= answersOfLogin + (this.#isTls13 ? 1 : 0)
   }
 

@@ -7,13 +7,13 @@ const noEviction = () => {
   throw new Error('evicted')
 }
 
-/** A connection that has sent its first bytes; undefined if too many of its address wait. */
+/** A connection that has sent its first bytes; undefined if too many connections of its address wait. */
 function arrived(logins: ReturnType<typeof createLogins>, port: number, address: string): Login | undefined {
   const login = logins.arrive(port, address, noEviction)
   return login.speak() ? login : undefined
 }
 
-test('few of one address and of one route start; the others start in order as slots become free', async () => {
+test('only a few logins per address and per route start; the others start in order as slots become free', async () => {
   const logins = createLogins(limits)
   const arrive = (address: string, port = 1) => {
     const login = arrived(logins, port, address)
@@ -36,7 +36,7 @@ test('few of one address and of one route start; the others start in order as sl
   b1.end()
   b1.end()
   await Promise.resolve()
-  // a already has its two.
+  // Address a already has its two logins.
   expect(begun.at(-1)).toBe('b2')
   a1.end()
   await Promise.resolve()
@@ -45,7 +45,7 @@ test('few of one address and of one route start; the others start in order as sl
   expect(logins.count()).toEqual({ underway: 1, waiting: 0 })
 })
 
-test('waiting is limited in number and time, and a disconnected client takes no slot', async () => {
+test('the number and time of waiting connections are limited, and a disconnected client takes no slot', async () => {
   vi.useFakeTimers()
   try {
     const logins = createLogins(limits)
@@ -58,7 +58,7 @@ test('waiting is limited in number and time, and a disconnected client takes no 
     expect(await began[2]).toBe(false)
     vi.advanceTimersByTime(1_000)
     expect(await began[3]).toBe(false)
-    // A connection that is still open after that has logged in.
+    // A connection that is still open after this time has logged in.
     vi.advanceTimersByTime(4_000)
     expect(logins.count().underway).toBe(0)
   } finally {
@@ -66,7 +66,7 @@ test('waiting is limited in number and time, and a disconnected client takes no 
   }
 })
 
-test('the last slots of a route are for addresses that have none', async () => {
+test('the last slots of a route are for addresses without a slot', async () => {
   const logins = createLogins({ ...limits, perAddress: 6, perRoute: 6, reservedPerRoute: 2, waitingPerAddress: 100 })
   const begun: string[] = []
   const begin = (address: string) => {
@@ -77,7 +77,7 @@ test('the last slots of a route are for addresses that have none', async () => {
   const [first] = ['a', 'a', 'b', 'a', 'b', 'b', 'a'].map(begin)
   await Promise.resolve()
   expect(begun).toEqual(['a', 'a', 'b', 'a'])
-  // An address without a slot overtakes those that wait for another one.
+  // A connection of an address without a slot starts before those whose addresses already have slots.
   begin('c')
   begin('d')
   begin('e')
@@ -98,7 +98,7 @@ test('waiting connections of one address are also limited over all routes', () =
   expect(arrived(logins, 8, 'a')).toBeUndefined()
 })
 
-test('above the limit of silent connections the oldest of that address is evicted', () => {
+test('above the limit of silent connections, the oldest connection of the address is evicted', () => {
   const logins = createLogins({ ...limits, silentPerAddress: 3 })
   const evicted: string[] = []
   const arrive = (name: string, address: string, port = 1) => {
@@ -115,7 +115,7 @@ test('above the limit of silent connections the oldest of that address is evicte
   arrive('a4', 'a')
   expect(evicted).toEqual(['a1'])
   expect(first.speak()).toBe(false)
-  // A connection that has sent data is not silent any more.
+  // A connection that has sent data is no longer silent.
   expect(second.speak()).toBe(true)
   arrive('a5', 'a')
   expect(evicted).toEqual(['a1'])
@@ -124,7 +124,7 @@ test('above the limit of silent connections the oldest of that address is evicte
   expect(logins.count()).toEqual({ underway: 0, waiting: 5 })
 })
 
-test('silent connections use no slot of waiting ones', () => {
+test('silent connections do not count as waiting connections', () => {
   const logins = createLogins({ ...limits, silentPerAddress: 100 })
   for (let index = 0; index < 50; index++) logins.arrive(1, 'a', noEviction)
   expect(arrived(logins, 1, 'a')).toBeDefined()

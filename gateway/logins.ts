@@ -1,28 +1,28 @@
 /**
  * Limits connections that have not logged in. Only a few per address and per database reach Postgres at once; the
  * others wait in a queue for some seconds. So silent clients use only a few slots, each until Postgres's
- * authentication_timeout, and a pool that opens all its connections at once still gets all of them. The last slots of a
- * database are for addresses that have none, so that two silent addresses cannot use all slots.
+ * authentication_timeout. A pool that opens all its connections at once still gets all of them. The last slots of a
+ * database are for addresses without a slot, so that two silent addresses cannot use all slots.
  */
 import type { Socket } from 'node:net'
 import { LoginProgress } from './login-progress.ts'
 
 export type LoginLimits = {
-  /** Concurrent logins of one address to one route, and of all addresses to one route. */
+  /** The maximum number of concurrent logins to one route: of one address, and of all addresses. */
   perAddress: number
   perRoute: number
-  /** How many of a route's slots are reserved for addresses that have none yet. */
+  /** How many slots of a route are reserved for addresses without a slot. */
   reservedPerRoute: number
-  /** Connections of one address to one route that wait in the queue. */
+  /** The maximum number of connections of one address to one route that wait in the queue. */
   waitingPerAddress: number
-  /** Connections of one address, to all routes together, that wait in the queue. */
+  /** The maximum number of connections of one address, to all routes together, that wait in the queue. */
   waitingPerAddressInAll: number
-  /** Connections of one address, to all routes together, that have sent nothing yet. */
+  /** The maximum number of connections of one address, to all routes together, that have sent nothing yet. */
   silentPerAddress: number
   /** How long a connection waits in the queue, in milliseconds. */
   waitMs: number
   /**
-   * After this time a connection that is still open has logged in, because Postgres closes the others after 10 s. In
+   * After this time, a connection that is still open has logged in, because Postgres closes the others after 10 s. In
    * milliseconds, with a margin.
    */
   slotMs: number
@@ -41,9 +41,9 @@ export const loginLimits: LoginLimits = {
 
 /** One connection between its arrival and its login. */
 export type Login = {
-  /** Records the first bytes; the connection then waits. Returns false if too many of its address wait. */
+  /** Records the first bytes; the connection then waits. Returns false if too many connections of its address wait. */
   speak(): boolean
-  /** Waits for a slot. Resolves to false if the connection got none in time. */
+  /** Waits for a slot. Resolves to false if the connection got no slot in time. */
   begin(): Promise<boolean>
   /** Frees the slot: the connection has logged in or is closed. */
   end(): void
@@ -51,11 +51,14 @@ export type Login = {
 
 /** Connections that are logging in, and connections that are silent or wait in the queue. */
 export type LoginCount = { underway: number; waiting: number }
-/** By routed port, without the ports that have no such connections. */
+/** Counts by routed port. Ports without such connections are omitted. */
 export type LoginCounts = ReadonlyMap<number, LoginCount>
 
 export type Logins = {
-  /** `evict` closes the connection if too many of its address are silent and it is the oldest of them. */
+  /**
+   * `evict` closes the connection. It is called if too many connections of its address are silent and this is the
+   * oldest.
+   */
   arrive(port: number, address: string, evict: () => void): Login
   count(): LoginCount
   countByPort(): LoginCounts
@@ -80,8 +83,8 @@ class Counter {
 }
 
 /**
- * Connections that have sent nothing, by address, the oldest first. Above the limit, a new one evicts the oldest: a real
- * client sends its first bytes at once, so silent connections cannot lock out their address.
+ * Connections that have sent nothing, by address, oldest first. Above the limit, a new connection evicts the oldest. A
+ * real client sends its first bytes at once, so silent connections cannot block other clients of their address.
  */
 class Silent {
   readonly #evictions = new Map<string, Set<() => void>>()
@@ -190,7 +193,7 @@ class LoginSlots {
     return counts
   }
 
-  /** Starts the logins of a route that have a slot, in their order. */
+  /** Starts the waiting logins of a route for which a slot is free, in their order. */
   #serve(port: number): void {
     const queue = this.#queues.get(port)
     for (const login of queue ?? []) if (this.#hasSlot(login)) login.start()
@@ -213,7 +216,7 @@ class PendingLogin implements Login {
   readonly #slots: LoginSlots
   #state: 'silent' | 'waiting' | 'underway' | 'over' = 'silent'
   #timer: NodeJS.Timeout | undefined
-  /** Resolves `begin` while the login is in the queue. */
+  /** Resolves `begin`. Set only while the login is in the queue. */
   #answer: ((inTime: boolean) => void) | undefined
 
   constructor(slots: LoginSlots, port: number, address: string, evict: () => void) {

@@ -3,7 +3,7 @@ import { Counter, Gauge, Registry } from 'prom-client'
 import { addGauge } from '../server/metrics.ts'
 import type { LoginCount, LoginCounts } from './logins.ts'
 
-/** The result of a connection. `silent`: the client sent nothing in time, or closed before it did. */
+/** The result of a connection. `silent`: the client sent nothing in time, or closed without sending anything. */
 export type Outcome = 'allowed' | 'denied' | 'unavailable' | 'too-many' | 'too-many-logins' | 'out-of-touch' | 'silent'
 
 export type GatewayMetrics = {
@@ -21,7 +21,7 @@ type LoginSource = {
 
 export function createMetrics(options: {
   registry?: Registry | undefined
-  /** Absent if another process carries and counts them. */
+  /** Absent if another process carries and counts the connections. */
   connections?: () => number
   logins?: LoginSource
   routes: () => number
@@ -51,13 +51,13 @@ const loginTexts: Record<keyof LoginCount, { suffix: string; help: string }> = {
   waiting: { suffix: '_waiting', help: 'Connections that wait to log in, or have sent nothing yet' },
 }
 
-/** In total, and for each database that has any. The total is NaN if unknown. */
+/** Gauges in total, and for each database with such connections. The total is NaN if it is unknown. */
 function loginGauges({ count, labelOf }: LoginSource, registers: Registry[]): void {
   let pending: Promise<LoginCounts | undefined> | undefined
-  /** One query for all gauges of a page, and for all pages requested meanwhile. */
+  /** Makes one query for all gauges of a page, and for all pages that are requested meanwhile. */
   const readCounts = (): Promise<LoginCounts | undefined> => {
     pending ??= count()
-      // A page without these is better than none.
+      // A page without these gauges is better than no page.
       .catch(() => undefined)
       .finally(() => {
         pending = undefined

@@ -1,4 +1,4 @@
-/** The gateway in front of a real Postgres, with real clients. psql is used if it is installed. */
+/** The gateway in front of a real Postgres, with real clients. psql is tested if it is installed. */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -37,12 +37,13 @@ beforeAll(async () => {
     cluster: cluster.faulty,
     identity: 'one',
     listenHost: host,
-    // From the same authority and for the same name, so that clients that verify names also get the error.
+    // The certificate has the same authority and name as the database's, so that clients that verify names also get the
+    // error.
     certificate: issueServerCertificate(postgres.authority, { dnsNames: [postgres.target.serverName] }),
     resolve: () => (down ? undefined : postgres),
     logger: pino({ level: 'silent' }),
     denialLimits: { perAddress: { perSecond: 1000, burst: 1000 } },
-    // A login by certificate has fewer messages than one by password, and counts until its timeout.
+    // A login by certificate has fewer messages than a login by password, so it counts until its timeout.
     loginLimits: { perAddress: 60, perRoute: 60 },
   })
 })
@@ -59,7 +60,7 @@ async function allow(...rules: string[]): Promise<void> {
   await until('acknowledged', async () => acknowledged(version, await cluster.leases(), Date.now()).done)
 }
 
-/** Both ends check the other's certificate, so that a client that logs in has used TLS with Postgres itself. */
+/** Both ends verify the other's certificate, so a client that logs in has used TLS with Postgres itself. */
 const verified = () => ({ ca: postgres.ca, servername: postgres.target.serverName, ...identity })
 const unverified = { rejectUnauthorized: false }
 
@@ -103,7 +104,7 @@ describe('an admitted client', () => {
       return rows.length > 1
     })
     const key = Buffer.alloc(8)
-    // The client knows its BackendKeyData, its types do not.
+    // The client has its BackendKeyData, but its types do not have it.
     key.writeInt32BE(Reflect.get(client, 'processID'), 0)
     key.writeInt32BE(Reflect.get(client, 'secretKey'), 4)
     connect({ host, port }).end(packet(80877102, key))
@@ -118,7 +119,7 @@ describe('an admitted client', () => {
   })
 })
 
-test('a rule is removed while 50 sessions are open: none is closed, new ones are refused', async () => {
+test('if a rule is removed while 50 sessions are open, no session is closed, and new sessions are refused', async () => {
   await allow('127.0.0.1/32')
   const sessions = await Promise.all(Array.from({ length: 50 }, () => login()))
   const pids = () =>
@@ -134,7 +135,7 @@ describe('a denied client gets the reason', () => {
   beforeAll(() => allow('10.0.0.0/8'))
 
   test.each<[string, pg.ClientConfig['ssl']]>([
-    ['with TLS, verifying our name', undefined],
+    ['with TLS, verifying the server name', undefined],
     ['with TLS', unverified],
     ['without TLS', false],
   ])('pg %s', async (_name, ssl) => {

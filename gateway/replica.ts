@@ -15,15 +15,15 @@ import { followRoutes } from './route-watch.ts'
 import { buildTable, type RouteTable, withoutRoute, withRoute } from './table.ts'
 
 type Replica = {
-  /** Whether the rules are known to be current; if not, new connections are refused. */
+  /** Whether the rules are known to be current. If not, new connections are refused. */
   admitting(): boolean
   table(): RouteTable
   hosts(): HostTable
   /** The resourceVersion up to which routes were read. */
   version(): string
-  /** The data plane's state has changed: whether it works, or where it listens. */
+  /** Call this when the data plane's state has changed: whether it works, or on which ports it listens. */
   announce(): void
-  /** Admits no further client and releases the Lease; open sessions continue. */
+  /** Stops admitting clients and releases the Lease. Open sessions continue. */
   stop(): Promise<void>
 }
 
@@ -35,14 +35,15 @@ const unproblematic = <T>(table: T): TableChange<T> => ({ table, problems: [] })
 const defaultHeartbeatMs = 10_000
 
 /**
- * Starts at once, closed; it admits clients once its Lease is written and the routes are read, however long that takes.
+ * Starts at once, without admitting clients. Admits clients once its Lease is written and the routes are read, however
+ * long that takes.
  */
 export function startReplica(options: {
   cluster: GatewayCluster
   /** The name of this replica and its Lease; unique among replicas. */
   identity: string
   plane: DataPlane
-  /** Routed ports whose databases recently could not be connected to. */
+  /** Routed ports whose databases could not be reached recently. */
   unreachablePorts: () => number[]
   heartbeatMs?: number | undefined
   now: () => number
@@ -54,7 +55,7 @@ export function startReplica(options: {
   let version = '0'
   let termRead = 0
 
-  /** Routes read in an earlier lease term are not known to be current. */
+  /** Extends the deadline. Routes that were read in an earlier lease term may be outdated, so they do not extend it. */
   const extend = (): void => {
     if (termRead === lease.term()) plane.admitUntil(lease.validUntil())
   }
@@ -65,7 +66,7 @@ export function startReplica(options: {
     heartbeatMs: options.heartbeatMs ?? defaultHeartbeatMs,
     content: async () => {
       const read = version
-      const { refusedPorts } = await plane.inForce()
+      const { refusedPorts } = await plane.applied()
       const httpsCertificates = plane.httpsCertificates()
       return { version: read, refusedPorts, unreachablePorts: options.unreachablePorts(), httpsCertificates }
     },
@@ -87,8 +88,8 @@ export function startReplica(options: {
 
   const observe = (event: WatchEvent<ConfigMap>): void => {
     if (event.type === 'BOOKMARK') {
-      // Acknowledged with the next heartbeat: no route waits for it, and an immediate answer to each could loop for
-      // ever.
+      // The next heartbeat acknowledges this version, because no route waits for it. An immediate answer to each event
+      // could loop forever.
       if (compareVersions(event.resourceVersion, version) > 0) version = event.resourceVersion
       return
     }

@@ -1,7 +1,7 @@
 /**
  * Watches the routes of a cluster while the gateway runs. Every lease term (lease.ts) starts with a write of the Lease,
- * and only then are the routes listed: every decision that the operator made without waiting for this replica is in
- * that list.
+ * and only then are the routes listed. So the list contains every change that the operator made without waiting for
+ * this replica.
  */
 import type { Logger } from 'pino'
 import { backoffMs, sleep, systemClock } from '../cluster/informer/clock.ts'
@@ -24,9 +24,9 @@ type RouteSink = {
 }
 
 type RouteFollower = {
-  /** Whether the cluster responds: changes to routes arrive. */
+  /** Whether the cluster responds, so that changes of routes arrive. */
   following(): boolean
-  /** A new lease term has started: the routes must be read again. */
+  /** Call this when a new lease term has started, so that the routes are read again. */
   restart(): void
   stop(): Promise<void>
 }
@@ -44,8 +44,8 @@ export function followRoutes(options: {
   stopping.signal.addEventListener('abort', () => termOver.resolve())
 
   /**
-   * Ensures a valid Lease, but writes none before the routes can be read: the operator should not wait for a replica
-   * that cannot apply them.
+   * Ensures a valid Lease, but writes none before the routes can be read, because the operator should not wait for a
+   * replica that cannot apply them.
    */
   const announce = async (): Promise<boolean> => {
     try {

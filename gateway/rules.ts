@@ -2,9 +2,9 @@
 import { maskCidr, parseAddress, parseCidr } from '../values/cidr.ts'
 
 export type CompiledRules = {
-  /** The rules as masked CIDR blocks, each once. */
+  /** The rules as masked CIDR blocks, without duplicates. */
   rules: readonly string[]
-  /** First and last address of each range alternately, ascending. */
+  /** The first and the last address of each range alternately, ascending. */
   ranges: Uint32Array
 }
 

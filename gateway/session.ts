@@ -4,12 +4,12 @@
  */
 import { connect, type Socket } from 'node:net'
 
-/** After so long without traffic the kernel probes the peer, so that a lost one is detected. */
+/** After this time without traffic, the kernel probes the peer, so that a lost peer is detected. */
 export const keepAliveMs = 60_000
 
 /**
- * Resolves once the client has sent data, which stay unread; false if it closes, or sends nothing in time. The target
- * is not connected to before: each connection costs it a process.
+ * Resolves to true once the client has sent data, which stay unread. Resolves to false if it closes, or sends nothing
+ * in time. The gateway does not connect to the target earlier, because each connection costs the target a process.
  */
 export function untilFirstBytes(client: Socket, deadlineMs: number): Promise<boolean> {
   return new Promise(resolve => {
@@ -23,7 +23,7 @@ export function untilFirstBytes(client: Socket, deadlineMs: number): Promise<boo
   })
 }
 
-/** A connection to the target; undefined if it refuses, or does not respond in time. */
+/** Connects to the target. Returns undefined if it refuses, or does not respond in time. */
 export function connectTarget(
   address: { host: string; port: number },
   deadlineMs: number,
@@ -45,7 +45,7 @@ export function connectTarget(
     const onConnect = () => settle(true)
     const onClose = () => settle(false)
     const timer = setTimeout(() => settle(false), deadlineMs)
-    // An error is always followed by 'close', here and once joined.
+    // A 'close' event always follows an error, here and once joined.
     target.on('connect', onConnect).on('close', onClose).on('error', ignore)
   })
 }
@@ -53,8 +53,8 @@ export function connectTarget(
 const ignore = () => {}
 
 /**
- * Joins two connected sockets. When one side has ended, its last data are delivered, and the other may keep its half
- * only while it reads or writes something every `halfOpenMs`: neither is left half open for ever.
+ * Joins two connected sockets. When one side has ended, its last data are delivered. The other side may keep its half
+ * only while it reads or writes something every `halfOpenMs`, so that neither side stays half open forever.
  */
 export function join(client: Socket, target: Socket, halfOpenMs: number): void {
   client.pipe(target)
@@ -65,8 +65,8 @@ export function join(client: Socket, target: Socket, halfOpenMs: number): void {
   }
   target.once('end', () => finish(client))
   target.once('close', () => finish(client))
-  // A client that only half-closes may wait long for the rest of a response; one that has disconnected waits for
-  // nothing.
+  // A client that only half-closes may wait long for the rest of a response. A client that has disconnected does not
+  // wait.
   client.once('close', failed => {
     if (failed) target.destroy()
     else finish(target)

@@ -41,7 +41,7 @@ describe('readStartup', () => {
     expect(readStartup(bytes).kind).toBe(kind)
   })
 
-  /** Bytes that resemble valid ones often enough to pass the first checks. */
+  /** Bytes that are often similar enough to valid bytes to pass the first checks. */
   const hostile = fc.oneof(
     fc.uint8Array({ maxLength: 200 }),
     fc
@@ -65,7 +65,7 @@ describe('readStartup', () => {
     )
   })
 
-  test('later bytes never change its result', () => {
+  test('later bytes never change the result', () => {
     fc.assert(
       fc.property(hostile, fc.uint8Array({ maxLength: 50 }), (bytes, later) => {
         const received = Buffer.from(bytes)

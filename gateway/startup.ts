@@ -1,22 +1,24 @@
 /**
  * Parses the first bytes of a Postgres client (Postgres manual, section "Message Flow", Start-up to SSL Session
- * Encryption), as far as a gateway that refuses a connection needs them. Pure: it reads the bytes received so far and
- * returns their meaning, or how many are needed.
+ * Encryption), as far as a gateway that refuses a connection needs them. Pure: it reads the bytes received so far, and
+ * returns their meaning or how many bytes it needs.
  */
 
-/** The most that a server reads before authentication (Postgres: MAX_STARTUP_PACKET_LENGTH). */
+/** The maximum that a server reads before authentication (Postgres: MAX_STARTUP_PACKET_LENGTH). */
 export const longestStartup = 10_000
 
 export type StartupRequest =
-  /** The number of bytes, counted from the first, that are needed; never more than `longestStartup`. */
+  /**
+   * `need`: the number of bytes, counted from the first byte, that the parser needs; never more than `longestStartup`.
+   */
   | { kind: 'incomplete'; need: number }
-  /** The client begins TLS without asking (`sslnegotiation=direct`); its bytes belong to TLS. */
+  /** The client begins TLS without a request (`sslnegotiation=direct`). Its bytes belong to TLS. */
   | { kind: 'direct-tls' }
   /** SSLRequest or GSSENCRequest: the client waits for one byte. */
   | { kind: 'tls-request' | 'gss-request'; length: 8 }
   /** CancelRequest: the client expects no answer. */
   | { kind: 'cancel' }
-  /** A StartupMessage of protocol 3, whole. */
+  /** A complete StartupMessage of protocol 3. */
   | { kind: 'startup'; length: number }
   | { kind: 'invalid'; reason: string }
 
@@ -28,7 +30,7 @@ const protocolMajor = 3
 
 const invalid = (reason: string): StartupRequest => ({ kind: 'invalid', reason })
 
-/** Parses a connection's first bytes; bytes after `length` are not part of it. */
+/** Parses a connection's first bytes. Bytes after `length` are not part of the request. */
 export function readStartup(received: Buffer): StartupRequest {
   if (received.length === 0) return { kind: 'incomplete', need: 1 }
   if (received[0] === tlsHandshakeRecord) return { kind: 'direct-tls' }

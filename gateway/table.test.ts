@@ -51,12 +51,12 @@ describe('verdict', () => {
 
   const blockOf = (address: fc.Arbitrary<number>, prefix: fc.Arbitrary<number>) =>
     fc.tuple(address, prefix).map(([number, bits]) => `${text(number)}/${bits}`)
-  /** Blocks anywhere, and small ones close together, which touch, overlap, or leave gaps of a single address. */
+  /** Blocks anywhere, and small blocks close together, which touch, overlap, or leave gaps of a single address. */
   const block = fc.oneof(
     blockOf(fc.integer({ min: 0, max: 0xffffffff }), fc.integer({ min: 0, max: 32 })),
     blockOf(fc.integer({ min: 0x0a000000, max: 0x0a00003f }), fc.integer({ min: 28, max: 32 })),
   )
-  /** Addresses near the edges of the rules, where an error would show, and some anywhere. */
+  /** Addresses near the edges of the rules, where errors are likely, and some other addresses. */
   const near = (rules: string[]) =>
     rules.flatMap(rule => {
       const { network, prefix } = parseCidr(rule) ?? { network: 0, prefix: 32 }
@@ -93,7 +93,7 @@ describe('an unreadable route is closed', () => {
     ['an invalid rule', routeMap(shop(['0.0.0.0/0', 'localhost'])), 'route-6000: route.json.rules.1: '],
     ['an IPv6 rule', routeMap(shop(['::/0'])), 'route-6000: route.json.rules.0: '],
     ['too many rules', routeMap(shop(Array(51).fill('0.0.0.0/0'))), 'route-6000: route.json.rules: '],
-    ['no rules at all', configMap(JSON.stringify({ ...open, rules: undefined })), 'route-6000: route.json.rules: '],
+    ['no field for rules', configMap(JSON.stringify({ ...open, rules: undefined })), 'route-6000: route.json.rules: '],
     ['a port that differs from the name', routeMap(open, 'route-6003'), 'route-6003: route.json.port: must be 6003'],
     ['an unknown field', configMap(JSON.stringify({ ...open, also: 1 })), 'route-6000: route.json: '],
   ])('%s', (_name, broken, problem) => {
@@ -127,7 +127,7 @@ test.each([
   expect(withoutRoute(before, name)).toEqual(before)
 })
 
-test('a change creates a new table and does not modify the old one', () => {
+test('a change creates a new table and does not modify the old table', () => {
   const first = buildTable([routeMap(shop(['127.0.0.1/32']))]).table
   const second = withRoute(first, routeMap(shop([]))).table
   const third = withoutRoute(second, routeName(6000))

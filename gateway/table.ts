@@ -1,5 +1,5 @@
 /**
- * The route table: the target of each port, and its allowlist. Pure; built from the route ConfigMaps.
+ * The route table: the target of each port, and its allowlist. Pure. It is built from the route ConfigMaps.
  *
  * It fails closed: an unreadable route admits no client, whatever its previous state.
  */
@@ -14,25 +14,28 @@ export type CompiledRoute = {
   target?: RouteTarget
 } & CompiledRules
 
-/** Port to route. Never changed in place. */
+/** Routes by port. A table is never changed in place. */
 export type RouteTable = ReadonlyMap<number, CompiledRoute>
 
 export type ConnectionDecision =
   | { kind: 'allow'; label: string; target: RouteTarget }
   | { kind: 'deny'; label: string }
-  /** No route claims the port. */
+  /** No route has this port. */
   | { kind: 'unknown' }
 
-/** A table, and the errors of the ConfigMaps it was built from, as log messages. */
+/** A table, and the errors of its ConfigMaps, as log messages. */
 type TableChange = { table: RouteTable; problems: string[] }
 
-/** Node's text of a peer's address in the form of rules: an IPv4 address mapped into IPv6 is IPv4. */
+/** Converts Node's text of a peer's address to the form of the rules: an IPv4 address mapped into IPv6 becomes IPv4. */
 export function normaliseAddress(address: string): string {
   const mapped = /^::ffff:([0-9.]+)$/i.exec(address)
   return mapped?.[1] ?? address
 }
 
-/** Decides on a connection from a normalised address. Anything but IPv4 is denied: ingress is IPv4 only. */
+/**
+ * Decides on a connection from a normalised address. All addresses except IPv4 are denied, because ingress is IPv4
+ * only.
+ */
 export function decideConnection(table: RouteTable, port: number, address: string): ConnectionDecision {
   const found = table.get(port)
   if (found === undefined) return { kind: 'unknown' }
@@ -40,7 +43,7 @@ export function decideConnection(table: RouteTable, port: number, address: strin
   return target !== undefined && isAdmitted(found, address) ? { kind: 'allow', label, target } : { kind: 'deny', label }
 }
 
-/** The table of exactly these ConfigMaps. */
+/** Builds the table of exactly these ConfigMaps. */
 export function buildTable(configMaps: readonly ConfigMap[]): TableChange {
   const table = new Map<number, CompiledRoute>()
   const problems: string[] = []
@@ -48,7 +51,7 @@ export function buildTable(configMaps: readonly ConfigMap[]): TableChange {
   return { table, problems }
 }
 
-/** The table with one ConfigMap added, or replaced. */
+/** Returns the table with one ConfigMap added or replaced. */
 export function withRoute(table: RouteTable, configMap: ConfigMap): TableChange {
   const next = new Map(table)
   const problems: string[] = []
@@ -56,7 +59,7 @@ export function withRoute(table: RouteTable, configMap: ConfigMap): TableChange 
   return { table: next, problems }
 }
 
-/** The table without the route of this ConfigMap name. */
+/** Returns the table without the route of this ConfigMap name. */
 export function withoutRoute(table: RouteTable, name: string): RouteTable {
   const next = new Map(table)
   const port = portOfRoute(name)
@@ -65,7 +68,8 @@ export function withoutRoute(table: RouteTable, name: string): RouteTable {
 }
 
 /**
- * Routes by host name are in another table (http/table.ts). Unknown kinds belong to a later version, and are no error.
+ * Routes by host name are in another table (http/table.ts). Unknown kinds belong to a later version, and are not
+ * errors.
  */
 function addTo(table: Map<number, CompiledRoute>, problems: string[], configMap: ConfigMap): void {
   const { name } = configMap.metadata

@@ -25,7 +25,7 @@ const generous: Partial<DenialLimits> = {
   total: { perSecond: 1e6, burst: 1e6 },
 }
 
-/** A server that refuses everyone; `dial` connects to it. */
+/** A server that refuses every client. `dial` connects to it. */
 async function refusing(limits: Partial<DenialLimits> = generous) {
   const agent = createDenialAgent({ certificate, limits, now: Date.now })
   const answers: boolean[] = []
@@ -62,7 +62,7 @@ async function startTls(socket: Socket, ALPNProtocols?: string[]): Promise<TLSSo
   return secured
 }
 
-/** Above a limit, without TLS. */
+/** The expected response above a limit, without TLS. */
 const expectedInPlain = {
   S: 'FATAL',
   V: 'FATAL',
@@ -144,8 +144,8 @@ describe('closed without a response:', () => {
     ['a CancelRequest', cancelRequest],
     ['HTTP', Buffer.from('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n')],
     ['protocol 2', packet(2 * 65536, Buffer.from('user\0\0'))],
-    ['data behind an SSLRequest', Buffer.concat([tlsRequest, startupMessage()])],
-    ['data behind a GSSENCRequest', Buffer.concat([gssRequest, startupMessage()])],
+    ['data after an SSLRequest', Buffer.concat([tlsRequest, startupMessage()])],
+    ['data after a GSSENCRequest', Buffer.concat([gssRequest, startupMessage()])],
     ['a broken ClientHello', Buffer.from([0x16, 3, 1, 0, 5, 9, 9, 9, 9, 9])],
   ])('%s', async (_name, bytes) => {
     const { dial, agent } = await refusing()
@@ -159,7 +159,7 @@ describe('closed without a response:', () => {
 
   test.each<[string, Buffer, string]>([
     ['a second GSSENCRequest', gssRequest, 'N'],
-    ['a CancelRequest after one', cancelRequest, 'N'],
+    ['a CancelRequest after a GSSENCRequest', cancelRequest, 'N'],
   ])('%s', async (_name, bytes, first) => {
     const { dial } = await refusing()
     const socket = await dial()
@@ -208,7 +208,7 @@ describe('limits', () => {
     await until('the conversation is over', () => agent.active() === 0)
   })
 
-  test('one that never closes after its response is disconnected in time', async () => {
+  test('a client that never closes after the response is disconnected in time', async () => {
     const { dial, agent } = await refusing({ ...generous, closeDelayMs: 100 })
     const socket = await dial()
     socket.allowHalfOpen = true
@@ -217,7 +217,7 @@ describe('limits', () => {
     await until('the conversation is over', () => agent.active() === 0)
   })
 
-  test('concurrent conversations', async () => {
+  test('concurrent conversations are limited', async () => {
     const { dial, agent, answers } = await refusing({ ...generous, concurrent: 2 })
     await Promise.all([dial(), dial()])
     await until('both converse', () => agent.active() === 2)
@@ -238,7 +238,7 @@ describe('limits', () => {
     expect(answers).toEqual([true, true, false])
   })
 
-  test('plain responses above the limits', async () => {
+  test('plain responses above the limits are limited too', async () => {
     const { dial } = await refusing({ ...generous, concurrent: 0, plainConcurrent: 1, closeDelayMs: 60_000 })
     const first = await dial()
     first.allowHalfOpen = true

@@ -1,12 +1,13 @@
 /**
- * Refuses a connection as Postgres would: it runs the start-up phase, with TLS by the gateway's own certificate if the
- * client requests it (SSLRequest) or starts with it (direct TLS), reads the StartupMessage, answers it with a FATAL
- * ErrorResponse and closes. Cancel requests and anything other than Postgres are closed without a response.
+ * Refuses a connection as Postgres would. It runs the start-up phase, with TLS if the client requests it (SSLRequest)
+ * or starts with it (direct TLS); the certificate is the gateway's own. It reads the StartupMessage, answers it with a
+ * FATAL ErrorResponse and closes. It closes without a response after a cancel request, and after any data that are not
+ * Postgres's protocol.
  *
  * Everything is limited: concurrent conversations, conversations per second (by address and in total), bytes read, and
- * time. Above a limit the client gets a FATAL in plain text, without its bytes being read and without TLS, which costs
- * one write, as Postgres does when it cannot start a backend (Postgres manual, "Message Flow", SSL session encryption).
- * No byte from a client is logged.
+ * time. Above a limit, the client gets a FATAL error in plain text. Its bytes are not read, and TLS is not used, so
+ * this costs one write. Postgres does the same when it cannot start a backend (Postgres manual, "Message Flow", SSL
+ * session encryption). No byte from a client is logged.
  */
 
 import { constants } from 'node:crypto'
@@ -19,16 +20,16 @@ import { readStartup, type StartupRequest } from '../startup.ts'
 import { encodeRefusal, type Refusal, tooManyRefusals } from './refusal.ts'
 
 export type DenialLimits = {
-  /** Concurrent conversations. */
+  /** The maximum number of concurrent conversations. */
   concurrent: number
   /**
-   * Concurrent plain responses above a limit that clients have not read yet; above this number a connection is closed
-   * without one.
+   * The maximum number of plain responses, above a limit, that clients have not read yet. Above this number, a
+   * connection is closed without a response.
    */
   plainConcurrent: number
   perAddress: Rate
   total: Rate
-  /** From the first byte to the response, in milliseconds. */
+  /** The time from the first byte to the response, in milliseconds. */
   conversationMs: number
   /** How long a client may take to close after the response, in milliseconds. */
   closeDelayMs: number
@@ -44,13 +45,16 @@ const denialLimits: DenialLimits = {
 }
 
 export type DenialAgent = {
-  /** Takes over a socket from which nothing was consumed. False: above a limit, it got a plain response or none. */
+  /**
+   * Takes over a socket from which nothing was read. Returns false above a limit: then the client got a plain response
+   * or none.
+   */
   refuse(socket: Socket, address: string, refusal: Refusal): boolean
   /** Current conversations. */
   active(): number
   /**
-   * Replaces the certificate for later conversations. @throws Error as for the first one; the previous one is then
-   * kept.
+   * Replaces the certificate for later conversations. @throws Error if the certificate is invalid; the previous
+   * certificate stays.
    */
   setCertificate(certificate: Certificate): void
   /** Ends every conversation. */
@@ -85,7 +89,7 @@ export function createDenialAgent(options: {
       clearTimeout(closing)
       plain.delete(socket)
     })
-    // Read and discarded, as after a conversation.
+    // The client's data are read and discarded, as after a conversation.
     socket.end(encodeRefusal(tooManyRefusals))
     socket.resume()
   }
@@ -97,8 +101,8 @@ export function createDenialAgent(options: {
       const stream = await negotiate(socket, context)
       if (stream === undefined) return
       stream.end(encodeRefusal(refusal))
-      // What the client still sends is read and discarded: closing with unread bytes would reset the connection, and
-      // the response could be lost. Once both sides have ended, the socket closes by itself.
+      // Reads and discards the client's further data. Closing with unread bytes would reset the connection, and the
+      // response could be lost. Once both sides have ended, the socket closes by itself.
       stream.resume()
       clearTimeout(deadline)
       const closing = setTimeout(() => socket.destroy(), limits.closeDelayMs)
@@ -134,13 +138,13 @@ export function createDenialAgent(options: {
 const contextOf = ({ cert, key }: Certificate): SecureContext =>
   createSecureContext({ cert, key, minVersion: 'TLSv1.2', secureOptions: constants.SSL_OP_NO_RENEGOTIATION })
 
-/** Runs the start-up phase; resolves to the stream on which the client waits for a response, if it does. */
+/** Runs the start-up phase. Resolves to the stream on which the client waits for a response, if it waits. */
 async function negotiate(socket: Socket, context: SecureContext): Promise<Duplex | undefined> {
   const requestedKinds = new Set<StartupRequest['kind']>()
   let secured: TLSSocket | undefined
   for (;;) {
     const request = await nextRequest(secured ?? socket)
-    // Each may be requested once, and none inside TLS.
+    // Each kind may be requested once, and none inside TLS.
     if (requestedKinds.has(request.kind) || (secured !== undefined && request.kind !== 'startup')) return undefined
     requestedKinds.add(request.kind)
     switch (request.kind) {
@@ -152,7 +156,7 @@ async function negotiate(socket: Socket, context: SecureContext): Promise<Duplex
         secured = secure(socket, context)
         break
       case 'direct-tls':
-        // As Postgres does: not after a request, and only with the protocol's ALPN name.
+        // Accepts direct TLS as Postgres does: not after a request, and only with the protocol's ALPN name.
         if (requestedKinds.size > 1) return undefined
         secured = secure(socket, context)
         break
@@ -171,7 +175,7 @@ function secure(socket: Socket, secureContext: SecureContext): TLSSocket {
   return secured.on('error', () => secured.destroy())
 }
 
-/** The next request on a stream; `invalid` if it ends before. Bytes of direct TLS remain in the stream. */
+/** The next request on a stream; `invalid` if the stream ends before. The bytes of direct TLS stay in the stream. */
 async function nextRequest(stream: Duplex): Promise<StartupRequest> {
   let received: Buffer = Buffer.alloc(0)
   let need = 1
@@ -186,13 +190,14 @@ async function nextRequest(stream: Duplex): Promise<StartupRequest> {
       continue
     }
     if (request.kind === 'direct-tls') stream.unshift(received)
-    // Bytes sent in plain text before the response to an encryption request could be treated as encrypted ones.
+    // Refuses bytes that arrive in plain text before the response to an encryption request, because they could be
+    // mistaken for encrypted bytes.
     const early = (request.kind === 'tls-request' || request.kind === 'gss-request') && received.length > request.length
     return early ? { kind: 'invalid', reason: 'data before the response' } : request
   }
 }
 
-/** Resolves to whether there may be data to read; false once the stream has ended. */
+/** Resolves to true if there may be data to read, and to false once the stream has ended. */
 function untilReadable(stream: Duplex): Promise<boolean> {
   if (stream.destroyed || stream.readableEnded) return Promise.resolve(false)
   return new Promise(resolve => {

@@ -18,14 +18,14 @@ export const notAdmitted = (label: string, address: string): Refusal => ({
 
 export const tooMany = (label: string): Refusal => ({ code: '53300', message: `too many connections to ${label}` })
 
-/** Too many of the address's connections have not logged in, or it waited in the queue too long. */
+/** Too many connections of the address have not logged in, or this connection waited too long in the queue. */
 export const tooManyLogins = (label: string, address: string): Refusal => ({
   code: '53300',
   message: `too many connections to ${label} from ${address} that have not logged in`,
   hint: 'Connections that do not log in are closed after 10 seconds. Open fewer at once, or keep connections that have logged in.',
 })
 
-/** Sent in plain text to a client of unknown rights, so it names neither the database nor the address. */
+/** Sent in plain text to a client whose permissions are unknown, so it names neither the database nor the address. */
 export const tooManyRefusals: Refusal = {
   code: '53300',
   message: 'too many connections are being refused now',
@@ -38,7 +38,7 @@ export const notAvailable: Refusal = {
   hint: 'It may be starting, suspended or being changed: see its status.',
 }
 
-/** The gateway cannot know whether its rules are current. */
+/** The gateway does not know whether its rules are current. */
 export const outOfTouch: Refusal = {
   code: '57P03',
   message: 'new connections are refused: the gateway cannot reach its control plane',

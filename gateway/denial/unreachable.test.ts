@@ -11,7 +11,7 @@ function open() {
 }
 
 describe('unreachable databases', () => {
-  test('are reported at once, each once in a while, however often it is tried', () => {
+  test('are reported at once, and each only once per interval, however often clients connect', () => {
     const { unreachable, reports } = open()
     for (let count = 0; count < 1_000; count++) unreachable.report(5432)
     expect(unreachable.ports()).toEqual([5432])
@@ -22,7 +22,7 @@ describe('unreachable databases', () => {
     expect(reports()).toBe(2)
   })
 
-  test('that are many are reported together', () => {
+  test('are reported together if there are many', () => {
     const { unreachable, reports } = open()
     for (let port = 6000; port < 7000; port++) unreachable.report(port)
     expect(unreachable.ports()).toHaveLength(20)

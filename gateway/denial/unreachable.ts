@@ -1,20 +1,20 @@
 /**
- * Reports in its Lease the databases that this gateway just failed to connect to: the operator, which rarely probes a
- * stable database, then probes it at once. The list is limited and expires soon, so that a client that repeatedly
- * connects to a stopped database causes few reports.
+ * Reports, in the gateway's Lease, the databases to which a connection just failed. The operator rarely probes a stable
+ * database; after a report it probes the database at once. The list is limited and expires soon. So a client that
+ * repeatedly connects to a stopped database causes few reports.
  */
 type Unreachable = {
   /** A connection to the database behind this port failed. */
   report(port: number): void
-  /** Those reported recently, in order. */
+  /** The ports that were reported recently, in ascending order. */
   ports(): number[]
 }
 
-/** The most reported at once. If more are unreachable, other signals show the problem. */
+/** The maximum number of reported ports. If more databases are unreachable, other signals show the problem. */
 const mostPorts = 20
 /**
- * How long one is reported: longer than the time between two heartbeats, so that every report is in at least one
- * renewal.
+ * How long a port is reported: longer than the time between two heartbeats, so that every report is in at least one
+ * renewal of the Lease.
  */
 const retainedMs = 15_000
 /** The minimum time between two reports. */
@@ -25,7 +25,7 @@ export function createUnreachable({
   onReport,
 }: {
   now: () => number
-  /** Whether there is a new report. */
+  /** Called when a new report exists. */
   onReport: () => void
 }): Unreachable {
   const reported = new Map<number, number>()

@@ -1,9 +1,9 @@
 /**
- * The same as `../http/request-body.ts`, for HAProxy: a script that counts the bytes of each body. HAProxy itself
- * limits only an announced length, and the time without any byte.
+ * The same as `../http/request-body.ts`, for HAProxy: a script that counts the bytes of each body. HAProxy itself only
+ * limits the announced length, and the time without any byte.
  *
- * A script can stop a body only by an error (HAProxy ignores `filter.ERROR` there). The service's connection is closed
- * before the end of the body, and the client gets `bodyFailures` unless its response has started.
+ * A script can stop a body only by an error (HAProxy ignores `filter.ERROR` there). The connection to the service is
+ * closed before the end of the body. The client gets `bodyFailures`, unless its response has started.
  */
 import { type HttpLimits, httpLimits } from '../http/limits.ts'
 import { type HttpRefusal, largeBody, slowBody } from '../http/refusal.ts'
@@ -12,7 +12,7 @@ export const bodyFilter = 'espalier-body'
 
 export type BodyLimits = Pick<HttpLimits, 'bodyBytes' | 'bodyIntervalMs' | 'bodyIntervalBytes'>
 
-/** The body of an error that HAProxy replaces, and the statuses that replace it. */
+/** The body of an error that HAProxy replaces, and the statuses with which it replaces them. */
 export const bodyFailures = {
   bodyOr: ({ status, message }: HttpRefusal) =>
     `{"code":%[var(txn.failed,${status})],"message":"%[var(txn.failure,"${message}")]"}`,

@@ -1,6 +1,6 @@
 /**
- * The certificates of regions, `<region>.crt` and `<region>.key` in one directory: a mounted Secret, which the operator
- * writes. It is read at intervals, like the files of `server/certificate.ts`.
+ * The certificates of regions: `<region>.crt` and `<region>.key` in one directory, which is a mounted Secret that the
+ * operator writes. The directory is read at intervals, like the files of `server/certificate.ts`.
  */
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ const defaultIntervalMs = 10_000
 const certificateFile = /^([a-z0-9]([-a-z0-9]*[a-z0-9])?)\.crt$/
 
 /**
- * Calls `use` with all certificates at once, and again after each change. An unchanged certificate remains the same
+ * Calls `use` with all certificates at once, and again after each change. An unchanged certificate stays the same
  * object.
  */
 export function followCertificateFiles(options: {
@@ -27,7 +27,7 @@ export function followCertificateFiles(options: {
   let stopped = false
   let timer: NodeJS.Timeout
 
-  /** An invalid pair keeps its region's earlier one in use. */
+  /** If a pair is invalid, the earlier pair of its region stays in use. */
   const readRegion = async (region: string): Promise<Certificate | undefined> => {
     const before = current?.get(region)
     const [cert, key] = await Promise.all(
@@ -40,7 +40,7 @@ export function followCertificateFiles(options: {
       reported.delete(region)
       return { cert, key }
     } catch {
-      // The text of an error about a key may quote it.
+      // The text of an error about a key may quote the key.
       if (!reported.has(region))
         logger.warn({ region }, "a region's certificate cannot be used; keeping the earlier one")
       reported.add(region)
@@ -72,7 +72,9 @@ export function followCertificateFiles(options: {
   }
 }
 
-/** Empty if the directory is missing: a Secret that does not exist yet is mounted empty. */
+/**
+ * Returns an empty list if the directory is missing. A Secret that does not exist yet is mounted as an empty directory.
+ */
 const filesIn = (directory: string): Promise<string[]> => readdir(directory).catch(() => [])
 
 const isSame = (left: Certificates, right: Certificates): boolean =>

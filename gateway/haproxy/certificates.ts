@@ -1,7 +1,7 @@
 /**
- * The certificates of the HTTPS listener. They are pushed over HAProxy's runtime API, so that a new or renewed
- * certificate needs no reload: open streams continue, and the next handshake uses it. The private keys are in HAProxy's
- * memory only, in no file beside it.
+ * The certificates of the HTTPS listener. The agent pushes them over HAProxy's runtime API, so that a new or renewed
+ * certificate needs no reload: open streams continue, and the next handshake uses it. HAProxy has the private keys only
+ * in memory, not in files.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { dirname, join } from 'node:path'
@@ -10,14 +10,14 @@ import type { Paths } from './paths.ts'
 import { answerOf } from './push.ts'
 import type { RuntimeConnection } from './runtime.ts'
 
-/** By region. */
+/** Certificates by region. */
 export type Certificates = ReadonlyMap<string, Certificate>
 
 /** The certificates of one HAProxy process, as pushed over one connection. */
 export class PushedCertificates {
   readonly #connection: RuntimeConnection
   readonly #paths: Paths
-  /** By the name that HAProxy uses for a certificate: a path below its directory, without a file. */
+  /** Certificates by HAProxy's name: a path below its directory, without a file. */
   #pushed: Map<string, Certificate | undefined> | undefined
 
   constructor(connection: RuntimeConnection, paths: Paths) {
@@ -26,8 +26,8 @@ export class PushedCertificates {
   }
 
   /**
-   * Pushes these certificates to HAProxy, and deletes its others. Returns those that HAProxy refused; it then keeps the
-   * earlier certificate. @throws RefusedError if the connection has ended
+   * Pushes these certificates to HAProxy, and deletes all others. Returns those that HAProxy refused; for these,
+   * HAProxy keeps the earlier certificate. @throws RefusedError if the connection has ended
    */
   async push(certificates: Certificates): Promise<string[]> {
     this.#pushed ??= await this.#known()
@@ -53,7 +53,7 @@ export class PushedCertificates {
     ])
   }
 
-  /** The certificates that an earlier agent pushed; its unfinished transactions are aborted. */
+  /** The certificates that an earlier agent pushed. Aborts unfinished transactions of that agent. */
   async #known(): Promise<Map<string, undefined>> {
     const stored = (await this.#run('show ssl cert')).split('\n')
     for (const line of stored.filter(each => each.startsWith('*'))) await this.#run(`abort ssl cert ${line.slice(1)}`)
@@ -80,7 +80,7 @@ export class PushedCertificates {
     return listed
   }
 
-  /** The default certificate remains: the listener needs one. */
+  /** Does not delete the default certificate, because the listener needs one. */
   async #delete(name: string): Promise<void> {
     if (name === this.#paths.defaultCertificate) return
     await this.#run(`del ssl crt-list ${this.#paths.certificates} ${name}`)
@@ -95,14 +95,14 @@ export class PushedCertificates {
 
 const nameOf = (paths: Paths, region: string): string => join(dirname(paths.defaultCertificate), `region-${region}.pem`)
 
-/** An empty line would end the payload. */
+/** Removes empty lines, because an empty line would end the payload. */
 const payload = ({ cert, key }: Certificate): string =>
   `${key}\n${cert}`
     .split('\n')
     .filter(line => line.trim() !== '')
     .join('\n')
 
-/** @throws Error if they are not PEM, or do not match */
+/** @throws Error if certificate and key are not PEM, or do not match */
 export function checkCertificate({ cert, key }: Certificate): void {
   if (!new X509Certificate(cert).checkPrivateKey(createPrivateKey(key)))
     throw new Error('the certificate and its key do not match')

@@ -20,7 +20,7 @@ test('listens on the whole range, and accepts PROXY headers from no client by de
   )
 })
 
-test('the port is recorded before a PROXY header can name another', () => {
+test('the port is recorded before a PROXY header can name another port', () => {
   const lines = renderConfiguration({ ...options, proxyProtocolFrom: ['10.0.0.0/8'] }).split('\n')
   const at = (part: string) => lines.findIndex(line => line.includes(part))
   expect(at('set-var(sess.port) dst_port')).toBeLessThan(at('expect-proxy'))

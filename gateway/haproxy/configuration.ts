@@ -1,12 +1,13 @@
 /**
- * Renders haproxy.cfg. Pure; installations differ in a few numbers only. Routes, their targets and their allowlists are
+ * Renders haproxy.cfg. Pure. Installations differ only in a few numbers. Routes, their targets and their allowlists are
  * in maps that the agent changes while HAProxy runs, so that HAProxy is never reloaded.
  *
  * The decision is one lookup. Port and source form an IPv6 address, `fd00::<port>:<source>`. The longest prefix in the
  * map `allow` that covers this address contains the address to connect to. So one entry has both the admitted block and
- * the target, and changes atomically. Without an entry, a deadline in the future or an agent, no client is admitted.
+ * the target, and changes atomically. HAProxy admits no client without an entry, after the deadline, or before an agent
+ * has set a deadline.
  *
- * The configuration uses only what both HAProxy 2.6 and 3.0 support.
+ * The configuration uses only features that both HAProxy 2.6 and 3.0 support.
  */
 import { type LoginLimits, loginLimits } from '../logins.ts'
 import { type HttpsOptions, httpsGlobals, httpsSections } from './https.ts'
@@ -18,15 +19,15 @@ export type HaproxyOptions = {
   /** An IPv4 address to listen on. */
   host: string
   ports: PortRange
-  /** Load balancers that send a PROXY protocol header, as masked CIDR blocks; no other client may send one. */
+  /** Load balancers that send a PROXY protocol header, as masked CIDR blocks. No other client may send a header. */
   proxyProtocolFrom: readonly string[]
-  /** Concurrent connections of all routes, and of one route. */
+  /** The maximum number of concurrent connections: of all routes, and of one route. */
   maxConnections: number
   maxConnectionsPerRoute: number
   /** Limits of connections that have not logged in. */
   logins: LoginLimits
   threads: number
-  /** If absent, no services are served. */
+  /** If absent, HAProxy does not serve services. */
   https?: HttpsOptions | undefined
   /** The port of /healthz and of HAProxy's /metrics. */
   operationsPort: number
@@ -42,14 +43,17 @@ export const haproxyDefaults = {
   operationsPort: 8405,
 } satisfies Partial<HaproxyOptions>
 
-/** Concurrent refusals by the agent; above this limit, HAProxy closes a refused connection without an error message. */
+/**
+ * The maximum number of concurrent refusals by the agent. Above this limit, HAProxy closes a refused connection without
+ * an error message.
+ */
 export const refusalsAtOnce = 256
-/** Limits of refused connections per source; above them, HAProxy closes the connection without the agent. */
+/** Limits of refused connections per source. Above them, HAProxy closes the connection without asking the agent. */
 const refusedPerSource = { inTenSeconds: 100, atOnce: 20 }
 
 /** The name of the frontend, which the runtime API needs. */
 export const frontendName = 'databases'
-/** Why HAProxy passes a connection to the agent; the last word of the unique id in the PROXY header. */
+/** Why HAProxy passes a connection to the agent. The reason is the last word of the unique id in the PROXY header. */
 export const reasons = { denied: 'denied', closed: 'closed', tooMany: 'too-many', logins: loginRefusal } as const
 
 export function renderConfiguration(options: HaproxyOptions): string {
@@ -75,9 +79,9 @@ export function renderConfiguration(options: HaproxyOptions): string {
 const global = ({ paths, maxConnections, threads, https }: HaproxyOptions): string[] => [
   'global',
   '    log stdout format raw local0 notice',
-  // The operations page and the runtime API need connections of their own.
+  // The operations page and the runtime API need additional connections.
   `    maxconn ${maxConnections + (https?.maxConnections ?? 0) + 100}`,
-  // In 2.6 with several threads, a sleeping script is sometimes not woken (seen: one wait in a thousand).
+  // In 2.6 with several threads, HAProxy sometimes does not wake a sleeping script (seen: one wait in a thousand).
   '.if version_atleast(3.0)',
   `    nbthread ${threads}`,
   '.else',
@@ -85,7 +89,7 @@ const global = ({ paths, maxConnections, threads, https }: HaproxyOptions): stri
   '.endif',
   `    stats socket ${paths.runtime} mode 600 level admin`,
   '    stats timeout 10m',
-  // HAProxy is stopped only after the last session has ended; only the agent is still connected then.
+  // HAProxy is stopped only after the last session has ended. Then only the agent is still connected.
   '    hard-stop-after 5s',
   `    lua-load ${paths.logins}`,
   ...(https === undefined ? [] : httpsGlobals(paths)),
@@ -95,13 +99,15 @@ const databaseDefaults: string[] = [
   'defaults databases',
   '    mode tcp',
   '    log global',
-  // Until a connection is joined: for its PROXY header, its first bytes and the connection to its database.
+  // These timeouts apply until a connection is joined: to its PROXY header, its first bytes and the connection to its
+  // database.
   '    timeout client 10s',
   '    timeout server 10s',
-  // Three attempts at a silent machine take at most 6 s; each sends two SYN packets.
+  // Three attempts at a machine that does not answer take at most 6 s. Each attempt sends two SYN packets.
   '    timeout connect 2s',
   '    timeout queue 5s',
-  // Once joined: Postgres sessions may idle for weeks. Keepalives detect a peer that has vanished.
+  // Applies once a connection is joined: Postgres sessions may be idle for weeks. Keepalives detect a peer that has
+  // vanished.
   '    timeout tunnel 24d',
   '    timeout client-fin 60s',
   '    timeout server-fin 60s',
@@ -123,7 +129,7 @@ function frontend(options: HaproxyOptions): string[] {
     `    bind ${host}:${ports.first}-${ports.last}`,
     `    maxconn ${maxConnections}`,
     `    filter ${loginActions.watch}`,
-    // The agent reads from the PROXY header which port the client dialled, and why the agent gets the connection.
+    // From the PROXY header, the agent reads the port that the client dialled, and the reason of the refusal.
     '    unique-id-format "%[var(sess.port)] %[var(txn.reason)]"',
     ...connectionRules(options),
     `    tcp-request inspect-delay ${beginMs / 1000}s`,
@@ -140,14 +146,14 @@ function frontend(options: HaproxyOptions): string[] {
 
 /** Rules that run when a connection arrives, before its first bytes. */
 const connectionRules = ({ paths, proxyProtocolFrom }: HaproxyOptions): string[] => [
-  // Set before the PROXY header is read: the header may name another port, which must not choose the database.
+  // Set before the PROXY header is read. The header may name another port, and that port must not select the database.
   '    tcp-request connection set-var(sess.port) dst_port',
   '    tcp-request connection set-var(sess.group) dst_port,hex,bytes(12,4)',
   ...(proxyProtocolFrom.length > 0
     ? [`    tcp-request connection expect-proxy layer4 if { src ${proxyProtocolFrom.join(' ')} }`]
     : []),
   `    tcp-request connection reject unless { var(sess.port),map_str(${paths.ports}) -m found }`,
-  // Only refused connections are limited by source; an admitted source may open as many as the database accepts.
+  // Limits only refused connections by source. An admitted source may open as many connections as the database accepts.
   '    tcp-request session set-var-fmt(sess.key) "fd00::%[var(sess.group)]:%[src]"',
   `    tcp-request session track-sc0 src table refused unless { var(sess.key),map_ip(${paths.allow}) -m found }`,
   `    tcp-request session reject if { sc0_conn_rate gt ${refusedPerSource.inTenSeconds} } or { sc0_conn_cur gt ${refusedPerSource.atOnce} }`,
@@ -163,24 +169,24 @@ const decision = (paths: Paths): string[] => [
   `    tcp-request content set-var(txn.reason) str(${reasons.denied}) unless ${found('txn.target')} or ${isRefused}`,
 ]
 
-/** Passes a refused connection to the agent, or closes it if the agent is busy. */
+/** Passes a refused connection to the agent. Closes it if the agent is busy. */
 const refusal: string[] = [
   `    tcp-request content reject if ${isRefused} { be_conn(refusals) ge ${refusalsAtOnce} }`,
   `    tcp-request content accept if ${isRefused}`,
 ]
 
-/** Rules between the two checks: the route's limit, the first bytes, and the wait for a login. */
+/** Rules between the two checks: the route's limit, the first bytes, and the wait for a login slot. */
 const loginRules = ({ maxConnectionsPerRoute }: HaproxyOptions): string[] => [
-  // The rules below run again when bytes arrive; a connection counts once towards its route's limit.
+  // The rules below run again when bytes arrive, but a connection counts only once towards its route's limit.
   `    tcp-request content set-var(txn.reason) str(${reasons.tooMany}) if !${isRefused} !${found('sess.counted')} { var(sess.port),table_conn_cur(routes) ge ${maxConnectionsPerRoute} }`,
   `    tcp-request content track-sc1 var(sess.port) table routes unless ${isRefused}`,
   `    tcp-request content set-var(sess.counted) str(yes) unless ${isRefused}`,
-  // A connection that has sent nothing counts, too.
+  // A connection that has sent nothing also counts.
   `    tcp-request content ${loginActions.arrive} unless ${isRefused} or ${found('txn.login')}`,
   ...refusal,
   // Waits for the first bytes, so that silent clients never reach the database. Then all rules above run again.
   '    tcp-request content reject unless { req.len gt 0 }',
-  // Waits for a login. The rules may have changed after that, so the second check follows.
+  // Waits for a login slot. The rules may change during the wait, so the second check follows.
   `    tcp-request content ${loginActions.begin}`,
   `    tcp-request content reject if ${found('txn.left_early')}`,
 ]
@@ -188,9 +194,9 @@ const loginRules = ({ maxConnectionsPerRoute }: HaproxyOptions): string[] => [
 function backends(paths: Paths): string[] {
   const agent = `server agent unix@${paths.refusals} send-proxy-v2 proxy-v2-options unique-id`
   return [
-    // A database that refuses connections may just have started, and the node's table of Services may lag behind or be
-    // starting itself. HAProxy retries twice, 1 s apart. The last attempt goes to the agent, which sends the client an
-    // error in Postgres's protocol.
+    // A database that refuses connections may just have started, and the node's table of Services may be outdated or
+    // not ready. HAProxy retries twice, 1 s apart. The last attempt goes to the agent, which sends the client an error
+    // in Postgres's protocol.
     'backend databases from databases',
     '    balance roundrobin',
     '    retries 3',

@@ -87,18 +87,18 @@ const table = (...ports: number[]): RouteTable =>
   )
 const pushOf = (...lines: string[]) => ['prepare map ports.map', ...lines, 'commit map @1 allow.map']
 
-test('before there is a table it writes no map, and no deadline', async () => {
+test('before it has a table, it writes neither maps nor a deadline', async () => {
   const { plane, commands } = await scripted({})
-  await plane.inForce()
+  await plane.applied()
   expect(commands).toEqual(['show info'])
   expect(plane.problem()).toBe(undefined)
 })
 
-test('everything is pushed in transactions, the deadline last; then only changes', async () => {
+test('the first push sends everything in transactions, the deadline last; later pushes send only changes', async () => {
   const { plane, commands, recovered } = await scripted({})
   plane.put(table(7), noHosts)
   plane.admitUntil(1_700_000_000_999)
-  await plane.inForce()
+  await plane.applied()
   const first = commands.filter(command => command !== 'show info')
   expect(first).toEqual([
     ...pushOf(
@@ -114,7 +114,7 @@ test('everything is pushed in transactions, the deadline last; then only changes
   expect(recovered()).toBe(1)
   commands.length = 0
   plane.admitUntil(1_700_000_010_000)
-  await plane.inForce()
+  await plane.applied()
   expect(commands).toEqual(['set map state.map deadline 1700000010'])
 })
 
@@ -122,7 +122,7 @@ test('after a lost connection everything is pushed again', async () => {
   const { plane, commands, drop, recovered } = await scripted({})
   plane.put(table(7), noHosts)
   plane.admitUntil(1_700_000_000_000)
-  await plane.inForce()
+  await plane.applied()
   commands.length = 0
   drop()
   await until('it has everything again', () => recovered() === 2)
@@ -133,15 +133,15 @@ test('after a lost connection everything is pushed again', async () => {
   ])
 })
 
-test('an unexpected answer is no success, and everything is pushed again until it succeeds', async () => {
+test('an unexpected answer counts as a failure, and everything is pushed again until it succeeds', async () => {
   const answers: Answers = { 'add map allow.map': 'Out of memory.\n' }
   const { plane, commands } = await scripted(answers)
   plane.put(table(7), noHosts)
-  await plane.inForce()
+  await plane.applied()
   plane.put(table(7, 8), noHosts)
-  await expect(plane.inForce()).rejects.toThrow('not applied: HAProxy answered: Out of memory.')
+  await expect(plane.applied()).rejects.toThrow('not applied: HAProxy answered: Out of memory.')
   expect(plane.problem()).toContain('Out of memory')
-  // A full push uses another command.
+  // A full push uses another command than a push of changes.
   await until('it has everything', () => plane.problem() === undefined)
   expect(commands.filter(command => command === 'prepare map allow.map')).toHaveLength(2)
 })
@@ -150,7 +150,7 @@ test('if a map cannot be prepared, the deadline is not set', async () => {
   const { plane, commands } = await scripted({ 'prepare map allow.map': 'Unknown map identifier.\n' })
   plane.put(table(7), noHosts)
   plane.admitUntil(1_700_000_000_000)
-  await expect(plane.inForce()).rejects.toThrow('Unknown map identifier')
+  await expect(plane.applied()).rejects.toThrow('Unknown map identifier')
   expect(commands.some(command => command.includes('state.map'))).toBe(false)
 })
 
@@ -159,22 +159,22 @@ test('nothing is pushed while targets are unknown', async () => {
   setResolvable(false)
   await until('it is asked', () => commands.length >= 0)
   plane.put(table(7), noHosts)
-  const done = plane.inForce()
+  const done = plane.applied()
   expect(commands.filter(command => command.startsWith('prepare'))).toEqual([])
   setResolvable(true)
   await done
   expect(commands).toContain('commit map @1 allow.map')
 })
 
-test('closed is permanent', async () => {
+test('after closing, it never opens again', async () => {
   const { plane, commands } = await scripted({})
   plane.put(table(7), noHosts)
   plane.admitUntil(1_700_000_000_000)
-  await plane.inForce()
+  await plane.applied()
   expect(await plane.close()).toBe(true)
   plane.admitUntil(1_800_000_000_000)
   plane.put(table(7, 8), noHosts)
-  await plane.inForce()
+  await plane.applied()
   expect(commands.filter(command => command.startsWith('set map state'))).toEqual(['set map state.map deadline 0'])
 })
 
@@ -188,5 +188,5 @@ test('closing is not certain if HAProxy cannot be reached', async () => {
 test('ports outside the range are reported', async () => {
   const { plane } = await scripted({})
   plane.put(table(7, 101, 9_000, 8), noHosts)
-  expect(await plane.inForce()).toEqual({ refusedPorts: [101, 9_000] })
+  expect(await plane.applied()).toEqual({ refusedPorts: [101, 9_000] })
 })

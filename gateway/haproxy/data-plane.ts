@@ -1,8 +1,8 @@
 /**
  * HAProxy as the data plane of a replica. One loop owns the connection to its runtime API and tracks the content of
- * HAProxy's maps. After a new connection or an unexpected answer the content is unknown and everything is pushed again,
- * each map in one transaction, so that a HAProxy that admits connections meanwhile never reads half a map. It pushes
- * the deadline last: a HAProxy that has just started admits no connection before that.
+ * HAProxy's maps. After a new connection or an unexpected answer, the content is unknown, and everything is pushed
+ * again. Each map is pushed in one transaction, so that a HAProxy that admits connections meanwhile never reads half a
+ * map. The deadline is pushed last: a HAProxy that has just started admits no connection before that.
  *
  * While HAProxy cannot be reached, no change is applied, so no Lease is renewed or acknowledged.
  */
@@ -26,10 +26,11 @@ type HaproxyPlane = DataPlane & {
   retarget(): void
   /** Sets the certificates of the HTTPS listener. A certificate that HAProxy refuses does not block rules. */
   setCertificates(certificates: Certificates): void
-  /** Makes clients of the HTTPS listener connect to another replica; new connections are still admitted. */
+  /** Makes clients of the HTTPS listener connect to another replica. New connections are still admitted. */
   drain(): void
   /**
-   * Resolves once the HTTPS listener's connections accept no further requests, except those with a request in progress.
+   * Resolves once the connections of the HTTPS listener accept no further requests. Connections with a request in
+   * progress are excepted.
    */
   endHttps(): Promise<void>
   /** Returns why HAProxy does not have the desired rules; undefined if it has them. */
@@ -42,7 +43,7 @@ type PlaneOptions = {
   paths: Paths
   ports: PortRange
   addressOf: (target: RouteTarget) => string | undefined
-  /** Whether the addresses of targets are known; until then nothing is pushed. */
+  /** Whether the addresses of targets are known. Until then nothing is pushed. */
   resolvable: () => boolean
   /** Whether HAProxy has the HTTPS listener. Without it, routes by host name are not served. */
   https: boolean
@@ -54,8 +55,8 @@ type PlaneOptions = {
 }
 
 const retryDelays = { minimumMs: 100, maximumMs: 2_000 }
-/** How long a caller waits for a change to be applied; a push of all rules takes much less. */
-const inForceMs = 20_000
+/** How long a caller waits until a change is applied. A push of all rules takes much less time. */
+const appliedMs = 20_000
 
 export function createHaproxyPlane(options: PlaneOptions): HaproxyPlane {
   return new Plane(options)
@@ -72,13 +73,13 @@ class Plane implements HaproxyPlane {
   /** The desired rules. */
   #table: RouteTable | undefined
   #hosts: HostTable = noHosts
-  /** Undefined: HAProxy keeps its earlier deadline, which is no later than the end of the Lease that set it. */
+  /** If undefined, HAProxy keeps its earlier deadline, which is not later than the end of the Lease that set it. */
   #deadlineSeconds: number | undefined
   #closed = false
   #draining = false
   #endsHttps = false
   #certificates: Certificates | undefined
-  /** Unknown before the first push. */
+  /** Undefined before the first push. */
   #servedCertificates: string | undefined
   #problem: string | undefined = 'HAProxy has not been reached yet'
 
@@ -96,8 +97,8 @@ class Plane implements HaproxyPlane {
     this.#progress.change()
   }
 
-  async inForce(): Promise<{ refusedPorts: number[] }> {
-    await this.#progress.untilDone(inForceMs)
+  async applied(): Promise<{ refusedPorts: number[] }> {
+    await this.#progress.untilDone(appliedMs)
     const refusedPorts = [...(this.#table?.keys() ?? [])].filter(port => !isWithin(this.#options.ports, port))
     return { refusedPorts: refusedPorts.sort((left, right) => left - right) }
   }
@@ -217,7 +218,7 @@ class Plane implements HaproxyPlane {
 
   async #pushTo(maps: PushedMaps): Promise<void> {
     const until = this.#deadlineSeconds
-    // Closing does not wait for a push; opening does.
+    // Closing does not wait for a push. Opening waits for it.
     if (until === 0) await maps.setDeadline(0)
     if (this.#table === undefined) await maps.check()
     else {
@@ -236,7 +237,7 @@ class Plane implements HaproxyPlane {
     for (const problem of problems)
       this.#options.logger.error({ problem }, 'HAProxy refused a certificate; it keeps the earlier one')
     const all = [...certificates.values()].map(({ cert }) => cert)
-    // If one was refused, no digest equals that of the Secret.
+    // If HAProxy refused a certificate, the digest must differ from that of the Secret.
     this.#servedCertificates = problems.length === 0 ? certificatesDigest(all) : 'refused'
   }
 

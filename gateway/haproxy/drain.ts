@@ -1,7 +1,7 @@
 /**
- * Stops HAProxy once it admits no connection and no session is open. It runs before the pod's containers are stopped
- * (as HAProxy's preStop hook). SIGTERM is unsuitable for HAProxy: it would end every session at once, and as the first
- * process of its container HAProxy ignores it until it is killed.
+ * Stops HAProxy once it admits no connection and no session is open. It runs before Kubernetes stops the pod's
+ * containers, as HAProxy's preStop hook. SIGTERM is unsuitable for HAProxy: it would end every session at once. As the
+ * first process of its container, HAProxy also ignores it until it is killed.
  */
 import { readFile } from 'node:fs/promises'
 import { frontendName } from './configuration.ts'
@@ -13,7 +13,8 @@ const pollMs = 500
 
 /**
  * Waits without a time limit (the pod sets one), and stops HAProxy. Resolves to whether HAProxy was running until then.
- * It must share HAProxy's process namespace, as a hook in its container does; otherwise HAProxy is left running.
+ * This process must share HAProxy's process namespace, as a hook in its container does. Otherwise HAProxy keeps
+ * running.
  */
 export async function drain(paths: Paths, now: () => number = Date.now): Promise<'drained' | 'gone'> {
   const connection = await connectRuntime(paths.runtime)
@@ -34,11 +35,11 @@ export async function drain(paths: Paths, now: () => number = Date.now): Promise
   }
 }
 
-/** HAProxy's soft stop: it stops listening, and ends with its last connection. */
+/** Makes HAProxy stop softly: it stops listening, and ends with its last connection. */
 async function softStop(connection: RuntimeConnection, paths: Paths): Promise<void> {
   const answer = await connection.command('show info')
   const pid = Number(/^Pid: ([0-9]+)$/m.exec(answer.kind === 'answer' ? answer.text : '')?.[1])
-  // In another container's namespace the process id would belong to another process.
+  // In another container's namespace, the process id would identify another process.
   const started = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')
   if (started.split('\0').includes(paths.configuration)) process.kill(pid, 'SIGUSR1')
 }
@@ -55,7 +56,8 @@ async function openSessions(connection: RuntimeConnection): Promise<number | und
 }
 
 /**
- * Until when HAProxy admits connections, in seconds since the epoch; 0 if never set, undefined if it is not running.
+ * The time until which HAProxy admits connections, in seconds since the epoch. 0 if it was never set; undefined if
+ * HAProxy is not running.
  */
 async function deadlineOf(connection: RuntimeConnection, paths: Paths): Promise<number | undefined> {
   const answer = await connection.command(`show map ${paths.state}`)

@@ -27,7 +27,9 @@ const routeOf = (host: string, databaseId: string, services: Service[]): HttpRou
   ...{ kind: 'http', host, databaseId, label: host, services },
 })
 
-/** The maps as HAProxy keeps them: `add` of an existing key, or a change of a missing one, is a bug of the plan. */
+/**
+ * The maps as HAProxy keeps them. If the plan adds an existing key or changes a missing key, this is a bug of the plan.
+ */
 class Maps {
   readonly entries: Record<string, Map<string, string>> = { [paths.services]: new Map(), [paths.callers]: new Map() }
   constructor(endpoints: HttpEndpoints) {
@@ -74,7 +76,7 @@ const routes: fc.Arbitrary<HttpEndpoints> = fc
   )
 
 describe('planHttpMaps', () => {
-  test('transforms any maps into any others, with one command for each changed entry', () => {
+  test('transforms any maps into any other maps, with one command for each changed entry', () => {
     fc.assert(
       fc.property(routes, routes, (have, want) => {
         const maps = new Maps(have)
@@ -106,7 +108,7 @@ describe('planHttpMaps', () => {
     expect(planHttpMaps(paths, before, after).map(command => command.split(' ')[0])).toEqual(['add', 'del'])
   })
 
-  test('changes one entry of each name when the address changes', () => {
+  test('changes one entry per name when the address changes', () => {
     const route = routeOf('a.db.test', 'one', [rest(['10.0.0.0/8'])])
     const before = endpointsOf([route])
     const after = endpointsOf([route], { 'db-1-rest': '10.96.0.9:3000' })

@@ -1,11 +1,11 @@
 /**
- * The map entries of routes by host name, and the runtime commands that change HAProxy's maps to the desired ones.
+ * The map entries of routes by host name, and the runtime commands that change HAProxy's maps to the desired entries.
  * Pure.
  *
  * A service has one entry in the map `services`, with everything that its requests need: the network of its allowlist,
- * the address to connect to, its token's digest. Its rules are entries of the map `callers`, below that network,
- * `fd01:<80 bits of owner and service>:<source>`. So a rule of one database never admits a caller to another, whichever
- * entry is written first, and a changed target is one entry.
+ * the address to connect to, and its token's digest. The rules of a service are entries of the map `callers`, below
+ * that network, `fd01:<80 bits of owner and service>:<source>`. So a rule of one database never admits a caller to
+ * another database, whichever entry is written first. A change of the target changes only one entry.
  */
 import { createHash } from 'node:crypto'
 import type { RouteTarget } from '../../routes/route.ts'
@@ -16,13 +16,13 @@ import type { Paths } from './paths.ts'
 
 /** The map entries of a route, each as key to value. Unchanged routes keep the same object. */
 type HttpEndpoint = { services: ReadonlyMap<string, string>; callers: ReadonlySet<string> }
-/** By host name. */
+/** Endpoints by host name. */
 export type HttpEndpoints = ReadonlyMap<string, HttpEndpoint>
 
 const inOrder = <Name extends string>(names: readonly Name[], fields: Record<Name, string | number | undefined>) =>
   names.map(name => String(fields[name] ?? '')).join('|')
 
-/** The network of a service's callers, without its last 32 bits, which are the caller's address. */
+/** The network of a service's callers. Its last 32 bits are omitted, because they are the caller's address. */
 function networkOf({ host, databaseId }: CompiledHost, service: string): string {
   const digest = createHash('sha256').update(`${host} ${databaseId} ${service}`).digest('hex')
   return ['fd01', ...[0, 4, 8, 12, 16].map(at => digest.slice(at, at + 4))].join(':')
@@ -81,7 +81,7 @@ export function createHttpEndpointCache(addressOf: AddressOf): { endpoints(hosts
 
 const nothing: HttpEndpoint = { services: new Map(), callers: new Set() }
 
-/** The commands, one a line, that change the maps of `have` into those of `want`. Empty if they are equal. */
+/** The commands, one per line, that change the maps of `have` into those of `want`. Empty if they are equal. */
 export function planHttpMaps(paths: Paths, have: HttpEndpoints, want: HttpEndpoints): string[] {
   const changed = [...new Set([...have.keys(), ...want.keys()])]
     .map(host => ({ before: have.get(host) ?? nothing, after: want.get(host) ?? nothing }))
@@ -89,9 +89,11 @@ export function planHttpMaps(paths: Paths, have: HttpEndpoints, want: HttpEndpoi
   const plan = (commands: (before: HttpEndpoint, after: HttpEndpoint) => string[]) =>
     changed.flatMap(({ before, after }) => commands(before, after))
   return [
-    // A caller that stays admitted by another rule, or to a new service, is never refused in between.
+    // Entries are added first, so that a caller that stays admitted by another rule, or to a new service, is never
+    // refused in between.
     ...plan((before, after) => notIn(after.callers, before.callers).map(key => `add map ${paths.callers} ${key} 1`)),
-    // An owner's id may move from one of its routes to another: `del map` deletes every entry of a key.
+    // An owner's id may move from one of its routes to another. Therefore the id is removed here, before it is added:
+    // `del map` deletes every entry of a key.
     ...plan((before, after) => notIn(before.services, after.services).map(key => `del map ${paths.services} ${key}`)),
     ...plan((before, after) => writes(paths.services, before.services, after.services)),
     ...plan((before, after) => notIn(before.callers, after.callers).map(key => `del map ${paths.callers} ${key}`)),
@@ -109,7 +111,7 @@ function writes(map: string, before: ReadonlyMap<string, string>, after: Readonl
   })
 }
 
-/** All map entries of these endpoints; `callers` comes first, since a service without them is closed. */
+/** All map entries of these endpoints. `callers` comes first, since a service without callers admits no client. */
 export function httpContentOf(paths: Paths, endpoints: HttpEndpoints): MapContent[] {
   const all = [...endpoints.values()]
   return [

@@ -1,4 +1,4 @@
-/** The paths of services, as in `locationOf` of `../http/paths.ts`, in the form of rules; a test compares the two. */
+/** The paths of services, as in `locationOf` of `../http/paths.ts`, in the form of rules. A test compares both. */
 import type { ServiceType } from '../../routes/route.ts'
 
 export type PathRule = {
@@ -7,7 +7,7 @@ export type PathRule = {
   match: 'exact' | 'below'
   service: ServiceType
   port: 'main' | 'bridge'
-  /** The prefix that is removed for the service. */
+  /** The prefix that is removed before the service gets the path. */
   strip?: string
 }
 

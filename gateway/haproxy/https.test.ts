@@ -26,11 +26,11 @@ const openPlane: OpenHttpPlane = async addressOf => {
   plane.admitUntil(Date.now() + 3600_000)
   return {
     ...{ host: haproxy.host, port: haproxy.httpsPort, ca: haproxy.certificate.ca },
-    // Any name without a route works: the agent does not know a region's gateway names.
+    // Any name without a route works, because the agent does not know a region's gateway names.
     ownNames: new Set([nameWithoutRoute]),
     put: async hosts => {
       plane.put(new Map(), hosts)
-      await plane.inForce()
+      await plane.applied()
     },
     close: async () => {
       await plane.stop()
@@ -49,7 +49,7 @@ const hostsWith = (services: string[]): HostTable => {
     .table
 }
 
-/** The subject of the certificate that a client with this name receives. */
+/** The subject of the certificate that HAProxy sends to a client with this name. */
 async function shownTo(haproxy: TestHaproxy, servername: string): Promise<string | undefined> {
   const socket = connect({
     ...{ host: haproxy.host, port: haproxy.httpsPort, rejectUnauthorized: false },
@@ -79,7 +79,7 @@ else {
       })
       plane.admitUntil(Date.now() + 3600_000)
       plane.put(new Map(), hostsWith(['rest']))
-      await plane.inForce()
+      await plane.applied()
     }
     const stop = async () => {
       await plane.stop()
@@ -149,7 +149,7 @@ else {
       await showing('a.two.test', '*.two.test')
       await until('it says so', () => plane.httpsCertificates() === 'refused')
       plane.put(new Map(), hostsWith([]))
-      await plane.inForce()
+      await plane.applied()
       expect(await request()).toMatchObject({ status: 404 })
       plane.setCertificates(new Map<string, Certificate>([['zero', testCertificate('*.zero.test')]]))
       await showing('a.zero.test', '*.zero.test')
@@ -181,14 +181,14 @@ else {
       await until('it has them again', async () => (await request()).status === 200)
     })
 
-    test('after the deadline it answers that it is disconnected', async () => {
+    test('after the deadline it answers that it cannot reach the control plane', async () => {
       plane.admitUntil(0)
-      await plane.inForce()
+      await plane.applied()
       const { status, headers, body } = await request()
       expect([status, headers['retry-after'], JSON.parse(body).code]).toEqual([503, '5', 503])
     })
 
-    test('a stopping replica asks HTTP/2 connections to close, and refuses none of their requests', async () => {
+    test('a stopping replica asks HTTP/2 clients to close, and refuses none of their requests', async () => {
       const [active, idle] = await Promise.all([openHttp2(listener(), host), openHttp2(listener(), host)])
       const statusOn = async (session: ClientHttp2Session) => {
         const stream = session.request({ ':path': '/rest/films' })
@@ -253,16 +253,16 @@ else {
       const stat = async () => (await haproxy.runCommand('show stat')).split('\n').map(line => line.split(','))
       const open = async () =>
         (await stat()).find(([proxy, part]) => proxy === 'services-rest' && part === 'BACKEND')?.[4]
-      // Two addresses have their 40 each, the other six 16 until all have 100.
+      // Two addresses have their 40 connections each. The other six have 16 each, until all have 100.
       await until('as many as may be are open', async () => Number(await open()) === 100)
       await new Promise(resolve => setTimeout(resolve, 300))
       expect(Number(await open())).toBe(100)
     })
 
-    test('a replica that is about to stop makes clients reconnect elsewhere with its next response', async () => {
+    test('a replica that is about to stop makes clients reconnect to another replica with its next response', async () => {
       expect((await request()).headers.connection).not.toBe('close')
       plane.drain()
-      await plane.inForce()
+      await plane.applied()
       expect((await request()).headers.connection).toBe('close')
       expect((await request('/nowhere')).headers.connection).toBe('close')
     })

@@ -1,9 +1,9 @@
 /**
  * The part of haproxy.cfg for HTTPS: one listener for the services of all databases. Pure.
  *
- * A request's host name and path form a key, `<owner>/<service>`; the map `services` has its target, and the map
- * `callers` the admitted clients (http-maps.ts). Each request is checked, also on an old connection, in the order of
- * `decideRequest` in `../http/decision.ts` and with its messages. `https.test.ts` compares the two.
+ * A request's host name and path form a key, `<owner>/<service>`. The map `services` has the target for this key, and
+ * the map `callers` the admitted clients (http-maps.ts). Each request is checked, also on an old connection. The order
+ * and the messages of the checks are those of `decideRequest` in `../http/decision.ts`; `https.test.ts` compares both.
  */
 import { type ServiceType, serviceTypes } from '../../routes/route.ts'
 import type { Certificate } from '../../server/certificate.ts'
@@ -36,11 +36,11 @@ import { deadlineKey, drainingKey, type Paths } from './paths.ts'
 
 export type HttpsOptions = {
   port: number
-  /** Concurrent connections of clients. Each takes two open files. */
+  /** The maximum number of concurrent client connections. Each connection takes two open files. */
   maxConnections: number
-  /** The certificate before the agent pushes one: HAProxy does not start without one. */
+  /** The certificate until the agent pushes one, because HAProxy does not start without a certificate. */
   placeholder: Certificate
-  /** Limits of bodies; tests use others than `httpLimits`. */
+  /** Limits of bodies; default: `httpLimits`. Tests use other values. */
   bodies?: Partial<BodyLimits>
 }
 
@@ -50,28 +50,29 @@ export const httpsFrontendName = 'services'
 const limits = {
   bodyBytes: httpLimits.bodyBytes,
   headersSeconds: 10,
-  /** Until a body has arrived, or as much of it as fits HAProxy's buffer. */
+  /** The time until a body has arrived, or the part of it that fits HAProxy's buffer. */
   bodySeconds: 30,
   /**
-   * Between two requests of a connection. Shorter than the time in which a stopping replica still admits connections.
+   * The time between two requests of a connection. It is shorter than the time in which a stopping replica still admits
+   * connections.
    */
   keepAliveSeconds: 10,
-  /** Connections of one address; the lower limit applies while three quarters of all connections are in use. */
+  /** Connections of one address. The lower limit applies while three quarters of all connections are in use. */
   perAddress: 1_000,
   perAddressWhenCrowded: 16,
   /** Streams of one HTTP/2 connection. */
   streams: 100,
 }
 
-/** After this time every idle connection has been closed. */
+/** After this time, every idle connection is closed. */
 export const httpsEndMs = (limits.keepAliveSeconds + 1) * 1000
 
-/** The lines for `global`: HAProxy has these limits of HTTP/2 for the whole process. */
+/** The lines for `global`, because HAProxy has these HTTP/2 limits for the whole process. */
 export const httpsGlobals = ({ bodies }: Paths): string[] => [
   `    lua-load-per-thread ${bodies}`,
   `    tune.h2.max-concurrent-streams ${limits.streams}`,
-  // Frames that only malicious clients send, and cancelled streams. 2.6 has no such limit; it accepts at most one
-  // buffer of CONTINUATION frames for a header, and opens no stream while a client's maximum is in progress.
+  // Limits frames that only malicious clients send, and cancelled streams. 2.6 has no such limit. It accepts at most
+  // one buffer of CONTINUATION frames for a header, and opens no stream while a client has its maximum in progress.
   '.if version_atleast(3.0)',
   '    tune.h2.fe.glitches-threshold 200',
   '.endif',
@@ -89,24 +90,24 @@ const defaults = (): string[] => [
   'defaults services',
   '    mode http',
   '    log global',
-  // While bytes of a request are missing, and during the TLS handshake. A client that waits for its response has no
-  // limit.
+  // Applies while bytes of a request are missing, and during the TLS handshake. A client that waits for its response
+  // has no limit.
   '    timeout client 30s',
   `    timeout http-request ${limits.headersSeconds}s`,
   `    timeout http-keep-alive ${limits.keepAliveSeconds}s`,
   '    timeout connect 2s',
   '    timeout queue 5s',
-  // Services limit their own requests. An event stream may be silent for long.
+  // Services limit their own requests. An event stream may be silent for a long time.
   '    timeout server 1h',
-  // A connection to a service carries one request: the next request uses the Service's present targets.
+  // A connection to a service carries one request, so the next request uses the current targets of the Service.
   '    option http-server-close',
-  // A client's disconnect is forwarded to the service, also while no data is sent.
+  // Forwards a client's disconnect to the service, also while no data are sent.
   '    option abortonclose',
-  // Each event of a stream is sent at once.
+  // Sends each event of a stream at once.
   '    option http-no-delay',
   '    option dontlognull',
   '    option http-ignore-probes',
-  // Also for an aborted body (body-limits.ts). HAProxy 2.6 answers 400 there; other versions may answer 500.
+  // Also used for an aborted body (body-limits.ts). HAProxy 2.6 answers 400 there; other versions may answer 500.
   ...[badRequest, failed].map(
     each => `    http-error status ${each.status} ${answer(each, bodyFailures.bodyOr(each))}`,
   ),
@@ -132,7 +133,7 @@ function frontend(options: Options): string[] {
     ...bodyFailures.statuses.map(
       status => `    http-after-response set-status ${status} if { var(txn.failed) -m str ${status} }`,
     ),
-    // A replica that is about to stop makes its clients connect to another one.
+    // A replica that is about to stop makes its clients connect to another replica.
     `    http-after-response set-header Connection close if { str(${drainingKey}),map_str_int(${paths.state},0) gt 0 }`,
     '    use_backend services-%[var(txn.service)]',
   ]
@@ -151,7 +152,7 @@ function connectionRules({ proxyProtocolFrom: balancers, https }: Options): stri
   return [
     `    tcp-request connection expect-proxy layer4 if ${balanced}`,
     ...track('connection', `unless ${balanced}`),
-    // The header has been read only now.
+    // The PROXY header has been read only now.
     ...track('session', 'unless { sc0_tracked }'),
   ]
 }
@@ -175,7 +176,7 @@ const requestRules = (paths: Paths): string[] => [
   set('txn.host', `var(txn.named),host_only,${quoted('regsub("[.]$","")')}`),
   set('txn.path', 'pathq'),
   set('txn.only', 'path'),
-  // As `isWellFormed`: refuses a path that another server could read differently.
+  // Like `isWellFormed`: refuses a path that another server could read differently.
   refuse(
     malformedRequest('the path of the request is malformed'),
     `unless { var(txn.path) -m reg ${quoted('^/[!"$-~]*$')} }`,
@@ -190,7 +191,10 @@ const requestRules = (paths: Paths): string[] => [
   refuse(misdirected, `if ${found('txn.sni')} !{ var(txn.sni),strcmp(txn.host) eq 0 }`),
 ]
 
-/** By the host name; without a route for it, the path may contain the owner's id, as in `addressedPath`. */
+/**
+ * Finds the owner by the host name. If the host name has no route, the path may contain the owner's id, as in
+ * `addressedPath`.
+ */
 const ownerRules = (paths: Paths): string[] => [
   set('txn.owner', 'var(txn.host)', `if { var(txn.host),map_str(${paths.services}) -m found }`),
   `    http-request set-var-fmt(txn.id) "/%[path,field(2,/)]" if ${isUnset('txn.owner')}`,
@@ -211,7 +215,7 @@ const fieldOf = (name: (typeof serviceFields)[number]): string =>
   `var(txn.leads),field(${serviceFields.indexOf(name) + 1},|)`
 const isService = (service: string): string => `{ var(txn.service) -m str ${service} }`
 
-/** The target, and whether this caller is admitted. */
+/** Finds the target, and checks whether this caller is admitted. */
 const serviceRules = (paths: Paths): string[] => [
   ...pathRules.flatMap(pathRule),
   refuse(unknownPath([]), `if ${isUnset('txn.service')} { var(txn.has) -m len 0 }`),
@@ -253,14 +257,15 @@ function pathRule({ path, match, service, port, strip }: PathRule): string[] {
   })
 }
 
-/** The list of services is not known when the configuration is written. */
+/** The list of services is not known when this configuration is rendered, so the message reads it from a variable. */
 function withHas(refusal: HttpRefusal): HttpRefusal {
   const every = serviceTypes.map(service => `/${service}`).join(', ')
   return { ...refusal, message: refusal.message.replace(every, '%[var(txn.has)]') }
 }
 
 /**
- * `rag` always needs a token, other services if their route has the digest of one. Without a digest no token is valid.
+ * `rag` always needs a token. Other services need one if their route has the digest of a token. For `rag`, no token is
+ * valid without a digest.
  */
 const tokenRules: string[] = [
   set('txn.digest', fieldOf('tokenDigest')),
@@ -272,7 +277,7 @@ const tokenRules: string[] = [
     `if { var(txn.authorization) -m reg -i ${quoted('^bearer +[^ ]+ *$')} }`,
   ),
   set('txn.open', 'str(yes)', `if ${found('txn.token')} { var(txn.token),strcmp(txn.digest) eq 0 }`),
-  // As `isPreflight`. A body of HTTP/2 has no header that announces it.
+  // As in `isPreflight`. With HTTP/2, no header announces a body, so this waits for its first byte.
   `    http-request wait-for-body time ${limits.bodySeconds}s at-least 1 if METH_OPTIONS`,
   set(
     'txn.open',
@@ -284,8 +289,8 @@ const tokenRules: string[] = [
 ]
 
 /**
- * A request uses an open file, and an HTTP/2 connection may have many: without a limit they would use up those for
- * Postgres's clients.
+ * A request uses an open file, and an HTTP/2 connection may have many requests. Without a limit they could use up the
+ * open files that Postgres's clients need.
  */
 function loadRules({ maxConnections }: HttpsOptions): string[] {
   const [first = '', ...others] = serviceTypes.map(service => `be_conn(services-${service})`)
@@ -310,11 +315,11 @@ const bodyRules: string[] = [
   `    http-request wait-for-body time ${limits.bodySeconds}s`,
 ]
 
-/** The request that the service receives. */
+/** Builds the request for the service. */
 const forwarding: string[] = [
   '    http-request set-dst var(txn.address)',
   '    http-request set-dst-port var(txn.port)',
-  // A token checked by the gateway is removed.
+  // Removes a token that the gateway has checked.
   `    http-request del-header Authorization if ${isService('rag')} or !{ var(txn.digest) -m len 0 }`,
   '    http-request del-header X-Forwarded- -m beg',
   ...['X-Real-IP', 'Forwarded', 'Upgrade'].map(name => `    http-request del-header ${name}`),
@@ -330,8 +335,8 @@ const forwarding: string[] = [
 ]
 
 /**
- * One for each type of service, so that errors and metrics name it. A refused connection is retried: one of the pods
- * may just have ended.
+ * One backend for each type of service, so that errors and metrics name the type. A refused connection is retried,
+ * because one of the pods may just have ended.
  */
 const backends = (): string[] => [
   ...serviceTypes.flatMap(service => [
@@ -357,7 +362,7 @@ function httpError(refusal: HttpRefusal): string {
   return `    http-error status ${refusal.status} ${answer(refusal)}`
 }
 
-/** The message may contain HAProxy expressions, `%[...]`. */
+/** The message may contain HAProxy expressions: `%[...]`. */
 function answer(refusal: HttpRefusal, body = refusalBody(refusal)): string {
   const fields = Object.entries({ 'cache-control': 'no-store', ...refusal.headers })
   return [

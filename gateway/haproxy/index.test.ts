@@ -1,4 +1,4 @@
-/** The gateway as in a pod: a real HAProxy, the agent beside it, a real store as its cluster. */
+/** The gateway as in a pod: a real HAProxy, the agent beside it, and a real store as its cluster. */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -49,7 +49,7 @@ else
       })
       const host = ownLoopback()
       const sockets: Socket[] = []
-      // Sends "ok", then echoes.
+      // The target sends "ok", then echoes.
       const { server, port } = await listen(host, socket => {
         sockets.push(socket)
         socket.on('error', () => {}).write('ok')
@@ -114,8 +114,8 @@ else
       return socket
     }
     /**
-     * Connects to a port and sends a StartupMessage: `ok` if it is admitted, else the SQLSTATE, or nothing if it was
-     * closed.
+     * Connects to a port and sends a StartupMessage. Returns `ok` if the client is admitted, otherwise the SQLSTATE, or
+     * nothing if the connection was closed.
      */
     async function tryLogin(
       port: number,
@@ -149,7 +149,7 @@ else
     }
 
     const first = 20_000
-    /** Connections of a backend: the limit at once, and in total. */
+    /** The connections of a backend: the highest number at once, and the total. */
     const handedOver = async () => {
       const stat = await haproxy.runCommand('show stat')
       const fields =
@@ -213,11 +213,11 @@ else
         answer: '28000',
         message: expect.stringContaining('admits 10.1.2.4'),
       })
-      // The balancer's own address is admitted by a rule, but without a header it is not.
+      // A rule admits the balancer's own address, but without a header it is not admitted.
       expect(await answerOf(first, { from: balancer })).toBe('')
-      // A header from another address is not Postgres, and admits no client.
+      // A header from another address is not Postgres's protocol, and admits no client.
       expect(await answerOf(first, { from: '127.0.0.7', header: header('10.1.2.3') })).toBe('')
-      // An IPv6 client is refused, even if its text resembles an IPv4 rule.
+      // An IPv6 client is refused, even if its text is similar to that of an IPv4 rule.
       expect(
         await answerOf(first, { from: balancer, header: proxyHeader({ source: '::ffff:10.1.2.3', port: 9 }) }),
       ).toBe('28000')
@@ -230,7 +230,7 @@ else
       for (let round = 0; round < 20; round++) {
         const isOpen = round % 2 === 1
         await open(routeOn(first, isOpen ? ['10.0.0.0/8', '127.0.0.0/8'] : [`10.0.${round}.0/24`]))
-        // Each from its own address: a refused one that connects too often is rejected early.
+        // Each client has its own address, because a refused client that connects too often is rejected early.
         const answers = await Promise.all(
           Array.from({ length: 20 }, (_, index) => answerOf(first, { from: `127.0.${round}.${index + 1}` })),
         )
@@ -271,7 +271,7 @@ else
         expect(after.get(key)).toBe(before.get(key))
     })
 
-    test('a deleted route closes its port, and leaves nothing in the maps', async () => {
+    test('a deleted route closes its port, and no entry of it remains in the maps', async () => {
       await start()
       await openWithService(first, everyone)
       const { socket } = await tryLogin(first)
@@ -283,7 +283,7 @@ else
     })
 
     describe('an unreachable database', () => {
-      test('because no pod responds behind its Service', async () => {
+      test('because no pod of its Service responds', async () => {
         await start()
         await openWithService(first, everyone)
         await open({ ...routeOn(first, everyone), target: { ...routeOn(first, []).target, port: 1 } })
@@ -319,7 +319,7 @@ else
         await until('it is admitted', async () => (await answerOf(first)) === 'ok')
       })
 
-      test('because its Service was recreated with another address, until that is known', async () => {
+      test('because its Service was recreated with another address, until the agent knows that address', async () => {
         await start()
         const elsewhere = ownLoopback()
         const { target } = routeOn(first, everyone)
@@ -332,7 +332,7 @@ else
       })
     })
 
-    test("above a route's limit clients get the reason", async () => {
+    test("above a route's limit, refused clients get the reason", async () => {
       await start()
       await openWithService(first, everyone)
       const answers = await Promise.all(Array.from({ length: 160 }, async () => (await tryLogin(first)).answer))
@@ -347,7 +347,7 @@ else
     })
 
     describe('HAProxy dies', () => {
-      test('while it is down nothing is acknowledged; restarted, it is closed until it has all rules', async () => {
+      test('while it is down nothing is acknowledged; after a restart it is closed until it has all rules', async () => {
         const gateway = await start()
         await openWithService(first, everyone)
         await haproxy.kill('SIGKILL')
@@ -355,7 +355,7 @@ else
         const version = await cluster.putRoute(routeOn(first, [`${client}/32`]))
         await cluster.putRoute(routeOn(first + 1, everyone))
         expect(await isAcknowledged(version)).toBe(false)
-        // The agent does not know the targets' addresses yet: HAProxy runs without any entries.
+        // The agent does not know the targets' addresses yet, so HAProxy runs without any entries.
         await haproxy.start()
         await until('it is acknowledged', () => isAcknowledged(version))
         expect(gateway.problem()).toBe(undefined)
@@ -363,7 +363,7 @@ else
         expect(await answerOf(first, { from: '127.0.1.7' })).toBe('28000')
       })
 
-      test('without an agent, a new one admits no client', async () => {
+      test('without an agent, a new HAProxy admits no client', async () => {
         await start().then(async gateway => {
           await openWithService(first, everyone)
           await gateway.stop({ settleMs: 0 })
@@ -373,7 +373,7 @@ else
         expect(await answerOf(first)).toBe('')
       })
 
-      test('while it hangs the operator does not wait for the replica, and afterwards it gets all rules', async () => {
+      test('while it hangs, the operator does not wait for the replica; afterwards it gets all rules', async () => {
         const gateway = await start({ runtimeLimits: { answerMs: 200, answerBytes: 1024 * 1024 } })
         await openWithService(first, everyone)
         await haproxy.kill('SIGSTOP')
@@ -410,8 +410,8 @@ else
         }
       }
 
-      test('by kill -9: HAProxy continues until its deadline, then closes; sessions continue, and a restarted agent opens it again', async () => {
-        // With its clock the agent renews its Lease, and so HAProxy's deadline, 87 s later than it does.
+      test('by kill -9: HAProxy continues until its deadline, then closes; sessions continue, and a restarted agent opens HAProxy again', async () => {
+        // By its own clock, the agent renews its Lease and HAProxy's deadline 87 s before the real time.
         const agent = await startAgent(-(gatewayLeaseSeconds - 3) * 1000)
         await agent.put(routeOn(first, everyone))
         await until('it is admitted', async () => (await answerOf(first)) === 'ok')
@@ -453,8 +453,8 @@ else
       })
     })
 
-    test('disconnected from the cluster it serves for 90 s, then refuses, and opens again', async () => {
-      // The Lease was renewed 87 s ago, by HAProxy's clock.
+    test('without the cluster, it admits clients for 90 s, then refuses them, and later opens again', async () => {
+      // By HAProxy's clock, the Lease was renewed 87 s ago.
       clock.offset = -(gatewayLeaseSeconds - 3) * 1000
       const gateway = await start()
       await openWithService(first, everyone)
@@ -468,7 +468,7 @@ else
         message: expect.stringContaining('control plane'),
       })
       expect(await echoes(socket)).toBe(true)
-      // The agent's own clock agrees now, and a new lease term starts.
+      // Now the agent's clock is correct, and a new lease term starts.
       clock.offset = 0
       await until('it is unready', () => gateway.problem() === 'the rules are not known to be current')
       Object.assign(cluster.faults, { routes: false, leases: false })
@@ -476,7 +476,7 @@ else
       expect(gateway.problem()).toBe(undefined)
     })
 
-    test('stopping: unready at once, then closed and its Lease deleted; sessions continue until they end, then HAProxy stops', async () => {
+    test('a stopping gateway is unready at once, then closes and deletes its Lease; sessions continue until they end, then HAProxy stops', async () => {
       const gateway = await start()
       await openWithService(first, everyone)
       const { socket } = await tryLogin(first)
@@ -499,7 +499,7 @@ else
     })
 
     describe('hostile clients', () => {
-      test('a flood from a refused source is rejected early, and other clients are served meanwhile', async () => {
+      test('connections of a flood from a refused source are rejected early, and other clients are served meanwhile', async () => {
         await start()
         await openWithService(first, [`${client}/32`])
         const flood = await Promise.all(Array.from({ length: 300 }, () => dial(first, { from: '127.0.1.7' })))

@@ -1,7 +1,7 @@
 /**
- * The gateway on Kubernetes: the agent beside a HAProxy. HAProxy carries the connections and checks them with its maps;
- * the agent watches the routes, updates the maps, maintains the Lease for both, and sends refused clients an error in
- * Postgres's protocol. Either may crash at any time: HAProxy without its agent continues until its deadline, a
+ * The gateway on Kubernetes: the agent beside a HAProxy. HAProxy carries the connections and checks them with its maps.
+ * The agent watches the routes, updates the maps, maintains the Lease for both, and sends refused clients an error in
+ * Postgres's protocol. Either may crash at any time. HAProxy without its agent continues until its deadline. A
  * restarted HAProxy is closed until the agent has pushed everything.
  */
 
@@ -27,11 +27,14 @@ export type HaproxyGatewayOptions = {
   /** The name of this replica and its Lease; unique among replicas. */
   identity: string
   paths: Paths
-  /** The ports that HAProxy listens on; a route with another port is reported as one that cannot be listened on. */
+  /** The ports on which HAProxy listens. A route with another port is reported as a refused port. */
   ports: PortRange
   /** Whether HAProxy listens for HTTPS. */
   https?: boolean
-  /** The certificate for refused clients that request TLS; PEM. Admitted clients get their database's own. */
+  /**
+   * The certificate, in PEM, for refused clients that request TLS. Admitted clients get the certificate of their
+   * database.
+   */
   certificate: Certificate
   denialLimits?: Partial<DenialLimits>
   runtimeLimits?: RuntimeLimits
@@ -46,12 +49,12 @@ export type HaproxyGateway = {
   /** The resourceVersion up to which routes were read. */
   version(): string
   registry: Registry
-  /** Replaces the certificate. @throws Error as `startHaproxyGateway` does; the previous one is then kept. */
+  /** Replaces the certificate. @throws Error as `startHaproxyGateway` does; then the previous certificate stays. */
   setCertificate(certificate: Certificate): void
   /** Sets the certificates of the HTTPS listener, by region. */
   setHttpsCertificates(certificates: Certificates): void
   /**
-   * Becomes unready at once, continues for `settleMs` until balancers have noticed, then admits no client and releases
+   * Becomes unready at once. Continues for `settleMs`, until balancers have noticed. Then admits no client and releases
    * the Lease. Open sessions belong to HAProxy, and continue.
    */
   stop(options?: { settleMs?: number }): Promise<void>
@@ -60,9 +63,9 @@ export type HaproxyGateway = {
 const defaultSettleMs = 15_000
 
 /**
- * Starts at once, whether HAProxy is running or not; it admits clients as soon as it can.
- * @throws Error if the certificate and its key are not PEM or do not match, or the socket for refusals cannot be
- * listened on
+ * Starts at once, whether HAProxy is running or not. Admits clients as soon as HAProxy has the rules.
+ * @throws Error if the certificate and its key are not PEM or do not match, or if the socket for refusals cannot be
+ * opened
  */
 export async function startHaproxyGateway(options: HaproxyGatewayOptions): Promise<HaproxyGateway> {
   const { cluster, identity, paths, ports, heartbeatMs, logger, now = Date.now } = options

@@ -1,6 +1,6 @@
 /**
- * The number of connections that have not logged in, as counted by HAProxy's script (logins.ts). Read over a separate
- * connection, so that an error here does not cause the maps to be pushed again.
+ * The number of connections that have not logged in, as HAProxy's script counts them (logins.ts). They are read over a
+ * separate connection, so that an error here does not cause another push of the maps.
  */
 import type { LoginCount, LoginCounts } from '../logins.ts'
 import { loginsCommand } from './logins.ts'
@@ -9,7 +9,7 @@ import { connectRuntime, type RuntimeLimits } from './runtime.ts'
 /** Metrics have a short timeout. A line has at most 30 bytes, and there are at most 65,535 ports. */
 const limits: RuntimeLimits = { answerMs: 1_000, answerBytes: 2 * 1024 * 1024 }
 
-/** Undefined if HAProxy does not respond, or not as expected. */
+/** Returns undefined if HAProxy does not respond, or not as expected. */
 export async function readLoginCounts(path: string): Promise<LoginCounts | undefined> {
   const connection = await connectRuntime(path, limits)
   if ('kind' in connection) return undefined

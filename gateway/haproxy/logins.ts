@@ -1,17 +1,17 @@
 /**
- * The same as `../logins.ts` and `../login-progress.ts`, for HAProxy: a script that runs for each connection until that
- * has logged in, and no longer. Its counts are per process; a connection missed by one process stops counting when its
- * time has passed.
+ * The same as `../logins.ts` and `../login-progress.ts`, for HAProxy: a script that runs for each connection until the
+ * connection has logged in. It counts per process. If one process misses the end of a connection, the connection stops
+ * counting when its time has passed.
  */
 import { answersOfLogin } from '../login-progress.ts'
 import type { LoginLimits } from '../logins.ts'
 
-/** Names of its parts in the configuration. */
+/** The names of the script's parts in the configuration. */
 export const loginActions = { arrive: 'lua.espalier_arrive', begin: 'lua.espalier_begin', watch: 'lua.espalier_login' }
 /** The variable with the reason why a connection is refused. */
 export const loginRefusal = 'logins'
 
-/** The HAProxy command that lists the counts: a line for each port with any, `port underway waiting`. */
+/** The HAProxy command that lists the counts: a line `port underway waiting` for each port with such connections. */
 export const loginsCommand = 'show espalier-logins'
 
 /** How long a connection may take from its arrival to the start of its login; HAProxy then closes it. */

@@ -17,7 +17,7 @@ import { pathsIn } from './paths.ts'
 const paths = pathsIn('/run')
 const to = '10.96.0.1:5432'
 
-/** The maps as HAProxy keeps them: applies commands as it would, and refuses what it would refuse. */
+/** The maps as HAProxy keeps them. Applies and refuses commands as HAProxy does. */
 class Maps {
   readonly entries = new Map<string, Map<string, string>>([
     [paths.allow, new Map()],
@@ -59,7 +59,7 @@ const endpoints: fc.Arbitrary<Endpoints> = fc
   .map(pairs => new Map(pairs))
 
 describe('planMaps', () => {
-  test('transforms any maps into any others, writes no unchanged entry, and never refuses clients that stay admitted', () => {
+  test('transforms any maps into any other maps, writes no unchanged entry, and never refuses clients that stay admitted', () => {
     fc.assert(
       fc.property(endpoints, endpoints, (have, want) => {
         const maps = new Maps(have)
@@ -70,7 +70,7 @@ describe('planMaps', () => {
           const [, , map = '', key = ''] = command.split(' ')
           expect(touched.has(`${map} ${key}`)).toBe(false)
           touched.add(`${map} ${key}`)
-          // Clients with the same entry before and after.
+          // Clients with the same entry before and after the change.
           expect(maps.entries.get(map)?.get(key)).not.toBe(wanted.entries.get(map)?.get(key))
           maps.apply(command)
         }
@@ -95,7 +95,7 @@ describe('planMaps', () => {
   })
 })
 
-describe('the endpoint registry', () => {
+describe('the endpoint cache', () => {
   const compiled = (rules: string[]): CompiledRoute => ({
     label: 'shop',
     target: { namespace: 'n', service: 's', port: 5432 },

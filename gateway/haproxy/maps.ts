@@ -1,6 +1,6 @@
 /**
- * The map entries of each port, and the runtime commands that change HAProxy's maps to the desired ones. Pure. A change
- * writes only the entries of its own route.
+ * The map entries of each port, and the runtime commands that change HAProxy's maps to the desired entries. Pure. A
+ * change writes only the entries of its own route.
  */
 
 import type { RouteTarget } from '../../routes/route.ts'
@@ -8,9 +8,9 @@ import { parseCidr } from '../../values/cidr.ts'
 import type { CompiledRoute, RouteTable } from '../table.ts'
 import { deadlineKey, type Paths, type PortRange } from './paths.ts'
 
-/** A routed port: its target, as `ip:port` (absent: none), and the CIDR blocks that it admits. */
+/** A routed port: its target as `ip:port` (absent: no target), and the CIDR blocks that it admits. */
 export type Endpoint = { to: string | undefined; rules: readonly string[] }
-/** By port. Unchanged ports keep the same object. */
+/** Endpoints by port. Unchanged ports keep the same object. */
 export type Endpoints = ReadonlyMap<number, Endpoint>
 
 /** The key for a block of sources at a port in the map `allow`: an IPv6 network. */
@@ -20,7 +20,7 @@ export function allowKey(port: number, cidr: string): string {
 }
 
 type EndpointCache = {
-  /** The endpoints of a table that are within the range. */
+  /** Returns the endpoints of a table that are within the port range. */
   endpoints(table: RouteTable): Endpoints
 }
 
@@ -49,7 +49,7 @@ export const isWithin = ({ first, last }: PortRange, port: number): boolean => p
 const admitted = (endpoint: Endpoint | undefined): Set<string> =>
   new Set(endpoint?.to === undefined ? [] : endpoint.rules)
 
-/** The commands, one a line, that change the maps of `have` into those of `want`. Empty if they are equal. */
+/** The commands, one per line, that change the maps of `have` into those of `want`. Empty if they are equal. */
 export function planMaps(paths: Paths, have: Endpoints, want: Endpoints): string[] {
   const commands: string[] = []
   for (const port of have.keys())
@@ -64,7 +64,8 @@ function planPort(paths: Paths, port: number, have: Endpoint | undefined, want: 
   const after = admitted(want)
   const commands: string[] = []
   const { allow, ports } = paths
-  // Added before removed: an address that stays admitted by another rule is never refused in between.
+  // Rules are added before others are removed, so that an address that stays admitted by another rule is never refused
+  // in between.
   for (const rule of after) {
     if (!before.has(rule)) commands.push(`add map ${allow} ${allowKey(port, rule)} ${want?.to}`)
     else if (have?.to !== want?.to) commands.push(`set map ${allow} ${allowKey(port, rule)} ${want?.to}`)
@@ -78,7 +79,7 @@ function planPort(paths: Paths, port: number, have: Endpoint | undefined, want: 
 /** Every entry of a map, as lines for a payload. */
 export type MapContent = { map: string; lines: string[] }
 
-/** All map entries of these endpoints; `ports` comes first, since a missing port is closed. */
+/** All map entries of these endpoints. `ports` comes first, since a missing port is closed. */
 export function contentOf(paths: Paths, endpoints: Endpoints): MapContent[] {
   const allow = [...endpoints].flatMap(([port, endpoint]) =>
     [...admitted(endpoint)].map(rule => `${allowKey(port, rule)} ${endpoint.to}`),

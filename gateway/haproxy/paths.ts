@@ -1,6 +1,7 @@
 /**
  * The files that the agent and HAProxy share: one directory with the configuration, its maps and two sockets. The maps'
- * files stay empty, so that a starting HAProxy admits no client; their paths are the maps' names in the runtime API.
+ * files stay empty, so that HAProxy admits no client when it starts. The paths of the files are the maps' names in the
+ * runtime API.
  */
 import { join } from 'node:path'
 
@@ -14,24 +15,26 @@ export type Paths = {
   runtime: string
   /** The agent's socket for refused connections. */
   refusals: string
-  /** Port and network to the address that its connections are forwarded to: everything that is admitted. */
+  /** Map: port and network of the client, to the address of the target. Only the entries of this map admit clients. */
   allow: string
-  /** Ports that have a route. */
+  /** Map: the ports that have a route. */
   ports: string
-  /** Owner and service of HTTP requests to the service's target (http-maps.ts). */
+  /** Map: owner and service of an HTTP request, to the service's target (http-maps.ts). */
   services: string
-  /** Network of a service and caller; the callers that are admitted. */
+  /** Map: network of a service and its caller. It contains the admitted callers. */
   callers: string
-  /** The list of certificates of the HTTPS listener, and the certificate that clients without a known name get. */
+  /** The list of the HTTPS listener's certificates, and the certificate for clients without a known name. */
   certificates: string
   defaultCertificate: string
-  /** `deadline`: until when HAProxy may admit, in seconds since the epoch. */
+  /** Map: `deadline` is the time until which HAProxy may admit clients, in seconds since the epoch. */
   state: string
 }
 
 /** The deadline's key in the map `state`. */
 export const deadlineKey = 'deadline'
-/** The key in the map `state` that shows that the replica is about to stop, so that clients connect to another one. */
+/**
+ * The key in the map `state` that shows that the replica is about to stop, so that clients connect to another replica.
+ */
 export const drainingKey = 'draining'
 
 export const pathsIn = (directory: string): Paths => ({
@@ -49,5 +52,5 @@ export const pathsIn = (directory: string): Paths => ({
   state: join(directory, 'state.map'),
 })
 
-/** The ports of Postgres, which HAProxy always listens on. */
+/** The ports for Postgres, on which HAProxy always listens. */
 export type PortRange = { first: number; last: number }

@@ -1,11 +1,11 @@
-/** Counts changes to the desired rules; callers can wait until HAProxy has them. */
+/** Counts changes to the desired rules. Callers can wait until HAProxy has applied them. */
 type Waiter = { for: number; resolve: () => void; reject: (error: Error) => void }
 
 export class Progress {
   readonly #stopping: AbortSignal
   readonly #waiters = new Set<Waiter>()
   #wanted = 0
-  /** The last change that HAProxy has. */
+  /** The last change that HAProxy has applied. */
   #done = -1
   #wake = Promise.withResolvers<void>()
 
@@ -37,12 +37,12 @@ export class Progress {
     return this.#wake.promise
   }
 
-  /** Forgets what HAProxy has. */
+  /** Forgets which changes HAProxy has applied. */
   reset(): void {
     this.#done = -1
   }
 
-  /** Records that HAProxy has all changes up to this one. */
+  /** Records that HAProxy has applied all changes up to this one. */
   reach(change: number): void {
     this.#done = change
     for (const waiter of this.#waiters) if (waiter.for <= change) waiter.resolve()
@@ -52,7 +52,10 @@ export class Progress {
     for (const waiter of this.#waiters) waiter.reject(error)
   }
 
-  /** Resolves once HAProxy has all changes made so far. @throws Error if it fails before, takes longer, or the plane stops */
+  /**
+   * Resolves once HAProxy has applied all changes made so far. @throws Error if it fails first, takes longer, or the
+   * plane stops
+   */
   untilDone(ms: number): Promise<void> {
     if (this.#stopping.aborted) return Promise.reject(new Error('the gateway has stopped'))
     if (this.isDone) return Promise.resolve()

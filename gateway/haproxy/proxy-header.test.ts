@@ -28,7 +28,7 @@ describe('readProxyHeader', () => {
     })
   })
 
-  test('recognises a check', () => {
+  test('recognises a health check', () => {
     expect(readProxyHeader(headerOf(0x20, 0x00, Buffer.alloc(0)))).toEqual({ kind: 'local', length: 16 })
   })
 

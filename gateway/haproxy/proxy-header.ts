@@ -1,16 +1,16 @@
 /**
- * Parses the header of PROXY protocol version 2 (HAProxy's proxy-protocol.txt, section 2.2), with which HAProxy tells
- * the agent whose connection it passes on. Pure: it reads the bytes received so far. Only HAProxy sends to this socket,
- * but the parser trusts no input.
+ * Parses the header of PROXY protocol version 2 (HAProxy's proxy-protocol.txt, section 2.2). HAProxy uses it to send
+ * the agent the address of the client whose connection it passes on. Pure: it reads the bytes received so far. Only
+ * HAProxy sends to this socket, but the parser trusts no input.
  */
-/** The longest header that is read; HAProxy's with addresses and a unique id has less than 200 bytes. */
+/** The longest header that is read. A header of HAProxy with addresses and a unique id has less than 200 bytes. */
 export const longestHeader = 16 + 1024
 
 export type ProxyHeader =
-  /** The number of bytes, counted from the first, that are needed. */
+  /** `need`: the number of bytes, counted from the first byte, that the parser needs. */
   | { kind: 'incomplete'; need: number }
   | { kind: 'header'; length: number; source: string; uniqueId: string | undefined }
-  /** HAProxy speaks for itself: a check. */
+  /** HAProxy itself opened the connection, for a health check. */
   | { kind: 'local'; length: number }
   | { kind: 'invalid'; reason: string }
 
@@ -48,7 +48,7 @@ export function readProxyHeader(received: Buffer): ProxyHeader {
 function withTlvs(length: number, source: string, tlvs: Buffer): ProxyHeader {
   let uniqueId: string | undefined
   for (let at = 0; at < tlvs.length; ) {
-    if (tlvs.length - at < 3) return invalid('half a field')
+    if (tlvs.length - at < 3) return invalid('an incomplete field')
     const end = at + 3 + tlvs.readUInt16BE(at + 1)
     if (end > tlvs.length) return invalid('a field longer than the header')
     if (tlvs.readUInt8(at) === uniqueIdType) uniqueId = tlvs.toString('latin1', at + 3, end)
@@ -57,6 +57,6 @@ function withTlvs(length: number, source: string, tlvs: Buffer): ProxyHeader {
   return { kind: 'header', length, source, uniqueId }
 }
 
-/** IPv6 in full; it is only displayed, and never compared. */
+/** The IPv6 address in full form. It is only displayed, never compared. */
 const ipv6Text = (bytes: Buffer): string =>
   Array.from({ length: 8 }, (_, index) => bytes.readUInt16BE(index * 2).toString(16)).join(':')

@@ -2,13 +2,14 @@
 import { addCommands, type MapContent } from './maps.ts'
 import type { RuntimeConnection } from './runtime.ts'
 
-/** HAProxy gave an unexpected answer, or the connection ended. */
+/** HAProxy's answer was unexpected, or the connection has ended. */
 class RefusedError extends Error {
   override readonly name = 'RefusedError'
 }
 
 /**
- * Commands that may be unanswered at once: enough that neither side waits, few enough that all are answered in time.
+ * The maximum number of unanswered commands: enough that neither side waits, and few enough that all are answered in
+ * time.
  */
 const window = 32
 

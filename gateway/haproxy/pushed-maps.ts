@@ -1,5 +1,5 @@
 /**
- * The content of HAProxy's maps, as pushed over one connection. Every method throws RefusedError on an unexpected
+ * The content of HAProxy's maps, as pushed over one connection. Every method throws RefusedError after an unexpected
  * answer.
  */
 import { type HttpEndpoints, httpContentOf, planHttpMaps } from './http-maps.ts'
@@ -38,17 +38,17 @@ export class PushedMaps {
     this.#deadline = seconds
   }
 
-  /** Permanent: it is called after the deadline has been set. */
+  /** Permanent. Called after the deadline has been set. */
   async setDraining(): Promise<void> {
     if (this.#draining) return
     await expectDone(this.#connection, [`add map ${this.#paths.state} ${drainingKey} 1`])
     this.#draining = true
   }
 
-  /** HTTP/2 connections are asked to close with their next request, and no new one is accepted. */
+  /** HAProxy asks HTTP/2 clients to close their connection at the next request, and accepts no new connection. */
   async endHttps(): Promise<void> {
     if (this.#hasEndedHttps) return
-    // HAProxy answers that this is already done if an earlier connection has requested it.
+    // If an earlier connection has already requested this, HAProxy answers that it is done.
     await answerOf(this.#connection, `shutdown frontend ${httpsFrontendName}`)
     this.#hasEndedHttps = true
   }

@@ -1,4 +1,4 @@
-/** The agent's handling of any data on its socket, from any sender. */
+/** The agent on its socket, with any data from any sender. */
 import { mkdtemp, rm, stat } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -16,7 +16,7 @@ import { received } from '../testing/sockets.ts'
 import { serveRefusals } from './refusals.ts'
 
 const certificate = testCertificate('gateway.test')
-/** 10.0.0.0/8 is admitted to port 5432. */
+/** A rule admits 10.0.0.0/8 to port 5432. */
 const table: RouteTable = new Map([
   [
     5432,
@@ -69,7 +69,7 @@ async function refusalOf(...parts: Buffer[]): Promise<{ C?: string; M?: string }
   return errorFields(await received(socket))
 }
 
-test('only its own user may connect', async () => {
+test("only the agent's own user may connect", async () => {
   expect((await stat(path)).mode & 0o777).toBe(0o600)
 })
 
@@ -87,7 +87,7 @@ describe('reports', () => {
     })
   })
 
-  test('databases that could not be connected to, and no others', async () => {
+  test('unreachable databases, and no other databases', async () => {
     unreachable.length = 0
     for (const id of ['5432 denied', '5432 too-many', '5432 closed'])
       await refusalOf(header('10.0.0.1', id), startupMessage())
@@ -99,12 +99,12 @@ describe('reports', () => {
     expect(unreachable).toEqual([5432, 5432])
   })
 
-  test('that it is disconnected, for any reason', async () => {
+  test('that the gateway is disconnected, for any reason', async () => {
     admitting = false
     expect(await refusalOf(header('192.0.2.1', '5432 denied'), startupMessage())).toMatchObject({ C: '57P03' })
   })
 
-  test('the same for any split of the bytes', async () => {
+  test('the same error for any split of the bytes', async () => {
     const bytes = Buffer.concat([header('192.0.2.1', '5432 denied'), startupMessage()])
     const parts = Array.from({ length: bytes.length }, (_, index) => bytes.subarray(index, index + 1))
     expect(await refusalOf(...parts)).toMatchObject({ C: '28000' })

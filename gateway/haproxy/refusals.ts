@@ -1,7 +1,7 @@
 /**
- * Accepts, on a unix socket, the connections that HAProxy does not admit, with the reason and the client's address in a
- * PROXY protocol header, and refuses each with an error in Postgres's protocol. The error depends on the agent's own
- * rules.
+ * Accepts, on a unix socket, the connections that HAProxy does not admit. A PROXY protocol header contains the reason
+ * and the client's address. The agent refuses each connection with an error in Postgres's protocol. The error depends
+ * on the agent's own rules.
  */
 import { once } from 'node:events'
 import { chmod, rm } from 'node:fs/promises'
@@ -15,16 +15,16 @@ import { type ProxyHeader, readProxyHeader } from './proxy-header.ts'
 
 type Refusals = { stop(): Promise<void> }
 
-/** HAProxy sends the header at once. */
+/** A short time is enough, because HAProxy sends the header at once. */
 const headerMs = 1_000
 
-/** @throws Error if the socket cannot be listened on */
+/** @throws Error if the socket cannot be opened */
 export async function serveRefusals(options: {
   path: string
   table: () => RouteTable
   admitting: () => boolean
   refuse: Refuse
-  /** Called when a database could not be connected to. */
+  /** Called when a connection to a database failed. */
   onUnreachable: (port: number) => void
   logger: Logger
 }): Promise<Refusals> {
@@ -50,7 +50,7 @@ export async function serveRefusals(options: {
     else if (id[2] === reasons.tooMany) refuse(socket, who, 'too-many', tooMany(found.label))
     else if (id[2] === reasons.logins) refuse(socket, who, 'too-many-logins', tooManyLogins(found.label, address))
     else {
-      // Its database does not respond, or its rules have just changed in its favour.
+      // The database does not respond, or a rule that admits the client was just added.
       if (id[2] !== reasons.denied) onUnreachable(port)
       refuse(socket, who, 'unavailable', notAvailable)
     }
@@ -64,7 +64,7 @@ export async function serveRefusals(options: {
     void take(socket)
   })
   server.maxConnections = 2 * refusalsAtOnce
-  // The socket of a previous process.
+  // The socket of a previous process may exist.
   await rm(path, { force: true })
   server.listen(path)
   await once(server, 'listening')
@@ -79,7 +79,7 @@ export async function serveRefusals(options: {
   }
 }
 
-/** The header at the start of a connection; the bytes after it stay unread. */
+/** Reads the header at the start of a connection. The bytes after it stay unread. */
 function nextHeader(socket: Socket): Promise<ProxyHeader | undefined> {
   return new Promise(resolve => {
     let received: Buffer = Buffer.alloc(0)

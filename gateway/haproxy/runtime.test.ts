@@ -1,4 +1,4 @@
-/** The client of the runtime API against misbehaving servers; index.test.ts covers HAProxy itself. */
+/** The client of the runtime API against misbehaving servers. index.test.ts tests it with HAProxy itself. */
 
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -11,7 +11,7 @@ import { connectRuntime, type RuntimeConnection } from './runtime.ts'
 
 const limits = { answerMs: 200, answerBytes: 64 * 1024 }
 
-/** A server on its own socket that calls `onLine` with each line it reads. */
+/** A server on its own socket that calls `onLine` with each line that it reads. */
 async function serve(onLine: (line: string, socket: Socket) => void): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'espalier-runtime-'))
   const path = join(directory, 'socket')
@@ -41,7 +41,7 @@ async function connected(path: string): Promise<RuntimeConnection> {
   return connection
 }
 
-/** Greets as HAProxy does, and calls `onCommand` with each command. */
+/** Sends a greeting as HAProxy does, and calls `onCommand` with each command. */
 const greeting = (onCommand: (line: string, socket: Socket) => void) =>
   serve((line, socket) => {
     if (line === 'prompt') socket.write('\n> ')
@@ -81,7 +81,7 @@ test("drops HAProxy's prompts for the lines of a payload", async () => {
   expect(await connection.command('add map @1 x <<\nkey value\n')).toEqual({ kind: 'answer', text: '' })
 })
 
-describe('is lost, with every running command and every later one,', () => {
+describe('loses its connection, and every running and later command fails,', () => {
   const cases: [string, string, (line: string, socket: Socket) => void][] = [
     ['if no response arrives in time', 'no answer in time', () => {}],
     [
@@ -128,7 +128,7 @@ test.each<[string, (line: string, socket: Socket) => void, RegExp]>([
   })
 })
 
-test('without a socket it reports that', async () => {
+test('reports that the socket does not exist', async () => {
   expect(await connectRuntime(join(tmpdir(), 'espalier-no-such-socket'), limits)).toEqual({
     kind: 'lost',
     reason: 'ENOENT',

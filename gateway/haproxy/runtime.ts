@@ -1,9 +1,9 @@
 /**
- * A client of HAProxy's runtime API (HAProxy management guide, "Unix Socket commands") over one connection in its
- * interactive mode. The connection identifies the HAProxy process: all commands reach one process, and after a break
- * another may have replaced it, so the content of the maps is unknown.
+ * A client of HAProxy's runtime API (HAProxy management guide, "Unix Socket commands"), over one connection in its
+ * interactive mode. The connection identifies the HAProxy process: all commands reach one process. After a broken
+ * connection, another process may have replaced it, so the content of the maps is unknown.
  *
- * Whatever the other side does, each command is answered or fails within a time, and the length of an answer is
+ * Whatever the other side does, each command is answered or fails within a time limit, and the length of an answer is
  * limited.
  */
 import { connect } from 'node:net'
@@ -11,7 +11,7 @@ import { connect } from 'node:net'
 type RuntimeAnswer = { kind: 'answer'; text: string } | { kind: 'lost'; reason: string }
 
 export type RuntimeConnection = {
-  /** Sends a command, with its payload if it has one. Several may be running; they are answered in order. */
+  /** Sends a command, with its payload if it has one. Several commands may run at once; they are answered in order. */
   command(text: string): Promise<RuntimeAnswer>
   /** Resolves with the reason once the connection has ended. */
   over: Promise<string>
@@ -27,7 +27,7 @@ export type RuntimeLimits = {
 
 export const runtimeLimits: RuntimeLimits = { answerMs: 5_000, answerBytes: 1024 * 1024 }
 
-/** How an answer ends in interactive mode. */
+/** The end of an answer in interactive mode. */
 const prompt = '\n> '
 /** HAProxy also prompts for each line of a payload. */
 const payloadPrompts = /^(\+ )+/
@@ -50,7 +50,7 @@ export async function connectRuntime(
     for (const { resolve } of waiting.splice(0)) resolve({ kind: 'lost', reason })
     over.resolve(reason)
   }
-  /** One timer for all: only the first in the queue can be late. */
+  /** One timer for all commands, because only the first command in the queue can be late. */
   const watch = setInterval(
     () => {
       const first = waiting[0]
@@ -64,7 +64,7 @@ export async function connectRuntime(
   socket.on('close', () => end('closed by HAProxy'))
   socket.on('data', (chunk: string) => {
     received += chunk
-    // Only the new part, and the possible start of a prompt before it, is searched.
+    // Searches only the new part, and the possible start of a prompt before it.
     let from = Math.max(0, received.length - chunk.length - prompt.length)
     for (let at = received.indexOf(prompt, from); at >= 0; at = received.indexOf(prompt)) {
       const first = waiting.shift()
@@ -89,8 +89,8 @@ export async function connectRuntime(
   const greeting = await command('prompt')
   if (greeting.kind === 'lost') return greeting
   if (greeting.text !== '') {
-    end('it does not behave like HAProxy')
-    return { kind: 'lost', reason: 'it does not behave like HAProxy' }
+    end('the server does not behave like HAProxy')
+    return { kind: 'lost', reason: 'the server does not behave like HAProxy' }
   }
   return { command, over: over.promise, close: () => end('closed') }
 }

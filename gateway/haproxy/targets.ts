@@ -1,8 +1,8 @@
 /**
  * The address of a route's Service: its cluster IP, which is the same for all its pods. Espalier's Services are watched
- * instead of resolved by the cluster's DNS: a recreated Service is detected at once, before its old address can belong
- * to another, and no forged DNS response can redirect connections. It needs the right to list and watch Services, and
- * no other.
+ * instead of resolved by the cluster's DNS. So a recreated Service is detected at once, before another Service can get
+ * its old address, and no forged DNS response can redirect connections. This needs the permission to list and watch
+ * Services, and no other.
  */
 import type { Logger } from 'pino'
 import { createInformer } from '../../cluster/informer/index.ts'
@@ -13,7 +13,7 @@ import type { RouteTarget } from '../../routes/route.ts'
 import { isTargetAddress } from './maps.ts'
 
 type Targets = {
-  /** `ip:port`; undefined if Espalier has no such Service, or it has no IPv4 address. */
+  /** `ip:port`. Undefined if Espalier has no such Service, or if it has no IPv4 address. */
   addressOf(target: RouteTarget): string | undefined
   /** Whether all Services have been read once. */
   synced(): boolean
@@ -32,7 +32,7 @@ export function followTargets(options: { cluster: Cluster; onChange: () => void;
       services.onChange(onChange)
       onChange()
     },
-    // Stopped before it was synced.
+    // `start` fails if the agent is stopped before the Services were read.
     () => {},
   )
   return {

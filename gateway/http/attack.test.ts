@@ -1,4 +1,4 @@
-/** Malicious clients: the listener answers or closes, and keeps serving other clients. */
+/** Malicious clients. The listener answers or closes their connections, and keeps serving other clients. */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -31,7 +31,7 @@ const dial = async (from?: string): Promise<Socket> => {
   await Promise.race([once(socket, 'connect'), once(socket, 'close')])
   return socket
 }
-/** The response to these bytes until the connection is closed. */
+/** Returns the response to these bytes, until the connection is closed. */
 const sendRaw = async (text: string | Buffer): Promise<string> => {
   const socket = await it.raw()
   socket.write(text)
@@ -39,7 +39,7 @@ const sendRaw = async (text: string | Buffer): Promise<string> => {
 }
 const head = (first: string, ...lines: string[]) => `${[first, `Host: ${shopHost}`, ...lines].join('\r\n')}\r\n\r\n`
 
-test('bytes that are not TLS, and not HTTP within it', async () => {
+test('bytes that are not TLS, and bytes in TLS that are not HTTP, close the connection', async () => {
   for (const bytes of [randomBytes(300), Buffer.from(head('GET / HTTP/1.1')), Buffer.of(22, 3, 1, 255, 255)]) {
     const socket = await dial()
     socket.end(bytes)
@@ -92,7 +92,7 @@ test('invalid chunks abort the request at the service too', async () => {
   await until('nothing is in progress', () => it.server.requests() === 0)
 })
 
-test('large headers are 431 over HTTP/1.1, and reset the stream of HTTP/2', async () => {
+test('large headers get 431 over HTTP/1.1, and reset the stream of HTTP/2', async () => {
   const large = 'x'.repeat(40_000)
   expect(await sendRaw(head('GET /rest/ HTTP/1.1', `X-Large: ${large}`))).toMatch(/^HTTP\/1.1 431 [\s\S]*\{"code":431/)
   const session = await it.http2()
@@ -133,7 +133,7 @@ test('pipelined requests are answered in order, one at a time; above the limit t
   expect(urls.length).toBeLessThan(10)
 })
 
-test('streams that are cancelled as fast as they are opened close the connection', async () => {
+test('a client that cancels streams as fast as it opens them is disconnected', async () => {
   await reopen({ sweepMs: 1_000, abandonedRequests: 100 })
   const session = await it.http2()
   let isOver = false
@@ -170,7 +170,7 @@ test('a client that is slow with its headers, before TLS or after it, is disconn
   await until('both are gone', () => it.server.connections() === 0)
 })
 
-test('a connection without a request is closed after a while, but not during one', async () => {
+test('a connection without a request is closed after a while, but not during a request', async () => {
   await reopen({ idleMs: 200 })
   await it.serve('mcp 81', (_, response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
@@ -184,7 +184,7 @@ test('a connection without a request is closed after a while, but not during one
   expect([events.closed, it.server.requests()]).toEqual([false, 1])
 })
 
-test('a body that arrives too slowly is 408; one delayed by the service is not', async () => {
+test('a body that arrives too slowly gets 408; a body that the service delays does not', async () => {
   await reopen({ bodyIntervalMs: 150, bodyIntervalBytes: 100, discardMs: 100 })
   expect(await sendRaw(`${head('POST /rest/ HTTP/1.1', 'Content-Length: 1000')}abc`)).toMatch(
     /^HTTP\/1.1 408 [\s\S]*"code":408/,

@@ -1,11 +1,13 @@
-/** Selects a client's certificate: the first that is valid for the requested name, else the first of all. */
+/**
+ * Selects a client's certificate: the first that is valid for the requested name; if there is none, the first of all.
+ */
 import { X509Certificate } from 'node:crypto'
 import { createSecureContext, type SecureContext } from 'node:tls'
 import type { Certificate } from '../../server/certificate.ts'
 
 type ServedCertificates = { contextFor(serverName: string): SecureContext | undefined }
 
-/** @throws Error if one is not PEM, or a key does not match its certificate */
+/** @throws Error if a certificate is not PEM, or a key does not match its certificate */
 export function serveCertificates(certificates: readonly Certificate[]): ServedCertificates {
   const served = certificates.map(({ cert, key }) => ({
     names: new X509Certificate(cert),

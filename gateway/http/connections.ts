@@ -1,7 +1,8 @@
 /**
- * The connections of the HTTPS listener. One that has sent nothing costs a socket and no TLS session. Above the limit,
- * the oldest connection without a request is closed, of the address with most such connections, so that silent clients
- * do not block others. A connection with a request in progress is never closed for another one.
+ * The connections of the HTTPS listener. A connection that has sent nothing costs a socket but no TLS session. Above
+ * the limit, the oldest connection without a request is closed, of the address with the most such connections. So
+ * silent clients do not block other clients. A connection with a request in progress is never closed to make place for
+ * another connection.
  */
 import type { Socket } from 'node:net'
 import { keepAliveMs } from '../session.ts'
@@ -13,14 +14,14 @@ export type HttpConnection = {
   readonly address: string
   /** The name in the client's TLS handshake (SNI). */
   serverName: string | undefined
-  /** A request starts. Other requests of the connection may be in progress. */
+  /** Call this when a request starts. Other requests of the connection may be in progress. */
   begin(): void
   /**
-   * A request has ended. `isAbandoned`: the client disconnected before its response started; a connection with too many
-   * of these is closed.
+   * Call this when a request has ended. `isAbandoned`: the client disconnected before its response started. A
+   * connection with too many of these is closed.
    */
   end(isAbandoned: boolean): void
-  /** Closes it once it is idle, gracefully: with an HTTP/2 GOAWAY. */
+  /** Sets how to close the connection gracefully once it is idle: with an HTTP/2 GOAWAY. */
   closeBy(close: () => void): void
   close(): void
 }
@@ -29,10 +30,10 @@ type Peer = { readonly remoteAddress?: string | undefined; readonly remotePort?:
 
 type HttpConnections = {
   accept(socket: Socket): void
-  /** The connection below a TLS session; undefined if it is closed. */
+  /** The connection that carries a TLS session; undefined if it is closed. */
   of(peer: Peer): HttpConnection | undefined
   count(): number
-  /** Closes those without a request now, and the others as soon as they have none. */
+  /** Closes the connections without a request now, and the others as soon as they have no request. */
   drain(): void
   closeAll(): void
 }
@@ -63,7 +64,7 @@ class Waiting {
     return this.#byAddress.get(address)?.values().next().value
   }
 
-  /** The oldest connection of the address with the most. */
+  /** The oldest connection of the address with the most connections. */
   oldestOfMost(): Connection | undefined {
     let most: Set<Connection> | undefined
     for (const of of this.#byAddress.values()) if (of.size > (most?.size ?? 0)) most = of
@@ -80,9 +81,9 @@ class Connection implements HttpConnection {
   #abandoned = 0
   serverName: string | undefined
   requests = 0
-  /** Whether it has had a request. */
+  /** Whether the connection has had a request. */
   spoke = false
-  /** When it is closed if it has no request until then. */
+  /** The time at which the connection is closed if it has no request until then. */
   deadline: number
 
   constructor(
@@ -113,8 +114,8 @@ class Connection implements HttpConnection {
     this.#close = close
   }
 
-  /** Called at every sweep: old abandoned requests no longer count. */
-  forgive(): void {
+  /** Called at every sweep, so that old abandoned requests no longer count. */
+  decayAbandoned(): void {
     this.#abandoned = Math.floor(this.#abandoned * 0.9)
   }
 
@@ -131,7 +132,7 @@ class Connection implements HttpConnection {
 export function createHttpConnections(options: {
   limits: HttpLimits
   now: () => number
-  /** Accepts a connection whose client has sent data, which stay unread. */
+  /** Handles a connection whose client has sent data. The data stay unread. */
   serve: (socket: Socket) => void
 }): HttpConnections & { sweep(): void } {
   const { limits, now, serve } = options
@@ -151,7 +152,7 @@ export function createHttpConnections(options: {
     else idle.add(connection)
   }
 
-  /** Frees one connection if necessary; false if all have a request in progress. */
+  /** Closes one connection if necessary. Returns false if all connections have a request in progress. */
   const ensureCapacity = (address: string): boolean => {
     let victim: Connection | undefined
     if ((perAddress.get(address) ?? 0) >= limits.connectionsPerAddress)
@@ -177,7 +178,7 @@ export function createHttpConnections(options: {
   }
 
   const accept = (socket: Socket): void => {
-    // After every error of a socket, 'close' follows.
+    // A 'close' event follows every error of a socket.
     socket.on('error', () => {})
     const address = normaliseAddress(socket.remoteAddress ?? '')
     if (address === '' || draining || !ensureCapacity(address)) {
@@ -206,9 +207,9 @@ export function createHttpConnections(options: {
     sweep: () => {
       const at = now()
       for (const connection of open.values()) {
-        connection.forgive()
+        connection.decayAbandoned()
         if (connection.requests > 0 || connection.deadline > at) continue
-        // A connection that was asked to close and did not is closed at the second sweep.
+        // A connection that does not close after a graceful request is closed at the second sweep.
         if (connection.spoke && connection.deadline > at - limits.firstRequestMs) connection.closeGracefully()
         else connection.close()
       }

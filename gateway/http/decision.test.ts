@@ -76,7 +76,7 @@ describe('requests', () => {
   })
 })
 
-test('the tool server and its bridge are reached at their ports, and the prefix contains the id', () => {
+test('requests for the tool server and its bridge go to their ports, and the prefix contains the id', () => {
   expect(decisionOn({ target: '/mcp' })).toMatchObject({ label: host, target: target('db-1-mcp', 8090) })
   expect(decisionOn({ target: '/mcp/v1' })).toMatchObject({ target: target('db-1-mcp', 8080) })
   expect(decisionOn({ host: '127.0.0.1', target: `/${id}/mcp/api/x?y` })).toMatchObject({

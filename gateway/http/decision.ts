@@ -1,4 +1,4 @@
-/** Decides what to do with a request, by its host, path, address and token. Pure except for the digest. */
+/** Decides on a request by its host, path, address and token. Pure except for the digest. */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { isIP } from 'node:net'
 import type { RouteTarget } from '../../routes/route.ts'
@@ -19,11 +19,11 @@ import {
 import type { CompiledHost, CompiledService, HostTable } from './table.ts'
 
 export type HttpRequestFacts = {
-  /** The Host header, or :authority; with or without a port. */
+  /** The Host header or `:authority`, with or without a port. */
   host: string | undefined
   /** The SNI of the TLS connection; undefined if the client sent none. */
   sni: string | undefined
-  /** Path and query, as sent. */
+  /** Path and query, as the client sent them. */
   target: string
   /** The client's address, normalised. */
   address: string
@@ -37,18 +37,18 @@ export type Forward = {
   label: string
   location: ServiceLocation
   target: RouteTarget
-  /** Whether the gateway has checked the token, which it then removes. */
+  /** Whether the gateway has checked the token. Then it removes the token. */
   isAuthorized: boolean
 }
 export type HttpDecision = Forward | { kind: 'refuse'; refusal: HttpRefusal; found?: CompiledService }
 
-/** A host name or address in lower case, without port and final dot; undefined if the text is neither. */
+/** A host name or address in lower case, without port and final dot. Undefined if the text is neither. */
 export function hostNameOf(host: string): string | undefined {
   const [, name] = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::[0-9]{1,5})?$/.exec(host.toLowerCase()) ?? []
   return name === undefined || name.length > 255 ? undefined : name.replace(/\.$/, '')
 }
 
-/** Whether this name is the gateway's own address, so that the path names the database. */
+/** Whether this name is an address of the gateway itself, so that the path names the database. */
 const isAddress = (name: string): boolean => isIP(name.replace(/^\[(.*)\]$/, '$1')) !== 0
 
 const refuse = (refusal: HttpRefusal, found?: CompiledService): HttpDecision => ({
@@ -57,7 +57,7 @@ const refuse = (refusal: HttpRefusal, found?: CompiledService): HttpDecision => 
   ...(found && { found }),
 })
 
-/** `ownNames`: additional names of the gateway itself, beside its addresses. */
+/** `ownNames`: names of the gateway itself, in addition to its addresses. */
 export function decideRequest(hosts: HostTable, ownNames: ReadonlySet<string>, facts: HttpRequestFacts): HttpDecision {
   const name = hostNameOf(facts.host ?? '')
   if (name === undefined) return refuse(malformedRequest('the host name of the request is malformed'))
@@ -80,7 +80,8 @@ function decideHost(host: CompiledHost, facts: HttpRequestFacts, prefix: string,
   const service = host.services.get(type)
   if (service === undefined) return refuse(noService(type))
   if (!isAdmitted(service, facts.address)) return refuse(notAllowed(type, host.label, facts.address), service)
-  // A browser sends no credentials with it (WHATWG Fetch, section 3.2.2), and the server answers it without its API.
+  // A browser sends no credentials with a preflight (WHATWG Fetch, section 3.2.2), and the server answers it without
+  // its API.
   if (needsToken(service) && !facts.isPreflight && !isToken(service, facts.authorization))
     return refuse(unauthorized(facts.authorization !== undefined), service)
   if (service.unavailable !== undefined) return refuse(unavailable(type, service.unavailable), service)
@@ -89,7 +90,7 @@ function decideHost(host: CompiledHost, facts: HttpRequestFacts, prefix: string,
   return { kind: 'forward', label: host.label, location, target: upstream, isAuthorized: needsToken(service) }
 }
 
-/** The retrieval server itself does not authenticate. */
+/** `rag` always needs a token at the gateway, because the retrieval server itself does not authenticate. */
 const needsToken = ({ service, tokenDigest }: CompiledService): boolean =>
   service === 'rag' || tokenDigest !== undefined
 

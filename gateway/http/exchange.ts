@@ -1,6 +1,6 @@
 /**
- * One request and its response. The rules are checked once, when the request arrives: a later change does not abort the
- * response. If either side disconnects, the other is closed.
+ * One request and its response. The rules are checked once, when the request arrives, so a later change does not abort
+ * the response. If either side disconnects, the other side is closed.
  */
 import type { Agent, ClientRequest, IncomingMessage } from 'node:http'
 import type { Http2ServerResponse } from 'node:http2'
@@ -34,25 +34,25 @@ export type ExchangeContext = {
   agent: Agent
   limits: HttpLimits
   metrics: HttpMetrics
-  /** Counts a request of a service; false if it has too many. */
+  /** Counts a request of a service. Returns false if the service has too many requests. */
   claim: (service: string) => boolean
   release: (service: string) => void
   now: () => number
   logger: Logger
 }
 
-/** Of either HTTP version. */
+/** A response of either HTTP version. */
 export type ClientResponse = Http2ServerResponse & { flushHeaders(): void }
 
 type Client = {
   request: ClientSide
   response: ClientResponse
-  /** Normalised. */
+  /** The client's address, normalised. */
   address: string
   sni: string | undefined
-  /** Whether it waits for 100 (Continue) before it sends its body. */
+  /** Whether the client waits for 100 (Continue) before it sends its body. */
   expectsContinue: boolean
-  /** Closes the connection, or the stream of HTTP/2. `isAnswered`: the client has the complete response. */
+  /** Closes the connection, or the HTTP/2 stream. `isAnswered`: the client has the complete response. */
   close: (isAnswered: boolean) => void
 }
 
@@ -66,7 +66,7 @@ export class Exchange {
   readonly #startedAt: number
   readonly #body: RequestBody
   readonly #ended: (isAbandoned: boolean) => void
-  /** undefined: ambiguous. */
+  /** Undefined if the length is ambiguous. */
   readonly #length: BodyLength | undefined
   readonly #hasBody: boolean
   #service: ServiceType | undefined
@@ -76,11 +76,11 @@ export class Exchange {
   #isAnswered = false
   #isOver = false
   #code = clientClosedRequest
-  /** Since when the service delays the request, or the client does not read its response. */
+  /** The time since which the service delays the request, or the client does not read its response. */
   #waitingSince: number | undefined
   #stalledSince: number | undefined
 
-  /** `ended` is called exactly once. */
+  /** Calls `ended` exactly once. */
   constructor(context: ExchangeContext, client: Client, ended: (isAbandoned: boolean) => void) {
     this.#context = context
     this.#client = client
@@ -107,8 +107,8 @@ export class Exchange {
   }
 
   /**
-   * Node refuses to send some requests that it has accepted: with methods and header values that HTTP/1.1 does not
-   * allow.
+   * Node accepts some requests that it then refuses to send: those with methods and header values that HTTP/1.1 does
+   * not allow.
    */
   #send(forward: Forward, isAgain: boolean): void {
     this.#forward(forward, isAgain).catch(() => this.#refuse(malformedRequest('the request cannot be forwarded')))
@@ -202,7 +202,7 @@ export class Exchange {
       return
     }
     const { statusCode = 0 } = answer
-    // HTTP/2 has no others.
+    // HTTP/2 only has these statuses.
     if (statusCode < 200 || statusCode > 599) {
       answer.destroy()
       this.#refuse(badGateway(this.#service ?? 'rest'))
@@ -230,7 +230,7 @@ export class Exchange {
     })
   }
 
-  /** An HTTP/1.1 connection whose request is not read to its end cannot be used for another one. */
+  /** If the request of an HTTP/1.1 connection is not read to its end, no other request can use the connection. */
   #finalHeaders({ headers }: IncomingMessage) {
     const final = responseHeaders(headers)
     return this.#mustClose() ? { ...final, connection: 'close' } : final
@@ -245,7 +245,7 @@ export class Exchange {
     return status === 400 && this.#client.request.httpVersionMajor === 1
   }
 
-  /** Closing a connection with unread bytes may lose the response: the rest of a body is read first. */
+  /** Closing a connection with unread bytes may lose the response, so the rest of a body is read first. */
   #finish(): void {
     const { response } = this.#client
     if (!this.#hasBody || this.#body.isOver || this.#length === undefined) response.end()

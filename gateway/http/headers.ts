@@ -1,7 +1,7 @@
 /** Selects the headers that are forwarded to either side. Pure. */
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http'
 
-/** RFC 9110 section 7.6.1: hop-by-hop headers. Framing is decided again on each side. */
+/** Hop-by-hop headers (RFC 9110 section 7.6.1). Each side decides separately about framing. */
 const hopByHop = new Set([
   ...['connection', 'keep-alive', 'proxy-connection', 'proxy-authenticate', 'proxy-authorization'],
   ...['te', 'transfer-encoding', 'upgrade', 'http2-settings'],
@@ -23,8 +23,8 @@ function* passing(headers: IncomingHttpHeaders): Generator<[string, string | str
 type Forwarded = { host: string; address: string; prefix: string }
 
 /**
- * The headers of a request to a service, except those of its body. `withToken`: whether Authorization is for the
- * service.
+ * The headers of a request to a service, except the headers of its body. `withToken`: whether the service gets the
+ * Authorization header.
  */
 export function requestHeaders(
   headers: IncomingHttpHeaders,
@@ -49,10 +49,10 @@ export function requestHeaders(
 export const responseHeaders = (headers: IncomingHttpHeaders): OutgoingHttpHeaders =>
   Object.fromEntries(passing(headers))
 
-/** The length of a request's body: a number of bytes, unknown, or no body; undefined if it is ambiguous. */
+/** The length of a request's body: a number of bytes, unknown, or no body. Undefined if it is ambiguous. */
 export type BodyLength = number | 'unknown' | 'none'
 
-/** RFC 9112 section 6.1: refuses what two servers could read differently. `version`: as `1.1`. */
+/** Refuses lengths that two servers could read differently (RFC 9112 section 6.1). `version`: for example `1.1`. */
 export function bodyLength(headers: IncomingHttpHeaders, version: string): BodyLength | undefined {
   const { 'content-length': length, 'transfer-encoding': coding } = headers
   if (coding !== undefined) {
@@ -66,7 +66,10 @@ export function bodyLength(headers: IncomingHttpHeaders, version: string): BodyL
 /** The headers of a preflight (WHATWG Fetch, section 3.2.2). */
 const preflightHeaders = ['origin', 'access-control-request-method'] as const
 
-/** A request with a body is no preflight, whatever its headers; nor is one whose own headers would not be forwarded. */
+/**
+ * Whether a request is a preflight. A request with a body is not, whatever its headers. A request whose preflight
+ * headers would not be forwarded is not, either.
+ */
 export function isPreflight(method: string | undefined, headers: IncomingHttpHeaders, hasBody: boolean): boolean {
   if (method !== 'OPTIONS' || hasBody) return false
   const named = namedBy(headers.connection)

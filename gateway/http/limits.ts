@@ -1,22 +1,22 @@
 /** Limits of the HTTPS listener's clients. */
 export type HttpLimits = {
-  /** Connections of all clients, of one address, and connections without a request so far. */
+  /** The maximum number of connections: of all clients, of one address, and without a request so far. */
   connections: number
   connectionsPerAddress: number
   silentConnections: number
-  /** Requests in progress of all services, and of one. */
+  /** The maximum number of requests in progress: of all services, and of one service. */
   requests: number
   requestsPerService: number
-  /** Pipelined requests of one HTTP/1.1 connection. */
+  /** The maximum number of pipelined requests of one HTTP/1.1 connection. */
   pipelined: number
-  /** Concurrent streams of one HTTP/2 connection. */
+  /** The maximum number of concurrent streams of one HTTP/2 connection. */
   streams: number
   /**
-   * Requests of one connection that the client has cancelled before their responses started; every sweep subtracts a
-   * tenth.
+   * The maximum number of requests of one connection that the client has cancelled before their responses started.
+   * Every sweep subtracts a tenth.
    */
   abandonedRequests: number
-  /** Total size of a request's headers, in bytes. */
+  /** The maximum total size of a request's headers, in bytes. */
   headerBytes: number
   bodyBytes: number
   /** How long a connection may take from its start to its first request, in milliseconds. */
@@ -26,7 +26,7 @@ export type HttpLimits = {
   /** In each interval, at least this many bytes of a body must arrive, unless the service is slower than the client. */
   bodyIntervalMs: number
   bodyIntervalBytes: number
-  /** How long a client may read no byte of a pending response, in milliseconds. */
+  /** How long a client may read nothing of a pending response, in milliseconds. */
   stalledMs: number
   /** How long a service may take to accept a connection, and to start its response, in milliseconds. */
   connectMs: number

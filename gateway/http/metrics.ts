@@ -4,7 +4,7 @@ import type { ServiceType } from '../../routes/route.ts'
 import { addGauge } from '../../server/metrics.ts'
 
 export type HttpMetrics = {
-  /** `service`: undefined if the request was for none. */
+  /** `service`: undefined if the request was for no service. */
   count(service: ServiceType | undefined, code: number, seconds: number): void
 }
 

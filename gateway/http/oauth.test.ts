@@ -1,4 +1,6 @@
-/** MCP clients, through the gateway to a bridge with OAuth: by the database's host name, and by its id in the path. */
+/**
+ * MCP clients that use a bridge with OAuth through the gateway: by the database's host name, and by its id in the path.
+ */
 import { fileURLToPath } from 'node:url'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js'
@@ -19,7 +21,7 @@ beforeAll(async () => {
 
 type SavedState = { found?: unknown; client?: unknown; tokens?: unknown; verifier?: string; back?: URL }
 
-/** The OAuth state of a client; its user is a script that fills in the form of the page. */
+/** The OAuth state of a client. A script fills in the form of the page, as a user would. */
 function provider(fetching: Fetch) {
   const saved: SavedState = {}
   return {
@@ -105,7 +107,7 @@ describe.each(['host name', 'id in the path'])("a client that uses the database'
     async mode => {
       const login = provider(fetching)
       const make = () =>
-        // biome-ignore lint/suspicious/noExplicitAny: what it keeps is its own business, and is handed back as it came
+        // biome-ignore lint/suspicious/noExplicitAny: the test only stores the client's values and returns them unchanged
         new StreamableHTTPClientTransport(new URL(`${base}/mcp`), { authProvider: login as any, fetch: fetching })
       const client = () => new Client(information, { versionNegotiation: { mode } })
       const first = make()
@@ -122,14 +124,14 @@ describe.each(['host name', 'id in the path'])("a client that uses the database'
 
   test('the older SDK registers, signs in and calls', async () => {
     const login = provider(fetching)
-    // biome-ignore lint/suspicious/noExplicitAny: as above
+    // biome-ignore lint/suspicious/noExplicitAny: see above
     const make = () => new OldTransport(new URL(`${base}/mcp`), { authProvider: login as any, fetch: fetching })
     const first = make()
-    // biome-ignore lint/suspicious/noExplicitAny: its transports do not fit its own type where optional properties are exact
+    // biome-ignore lint/suspicious/noExplicitAny: with exactOptionalPropertyTypes, its transports do not match its own type
     await expect(new OldClient(information).connect(first as any)).rejects.toThrow()
     await first.finishAuth(login.saved.back?.searchParams.get('code') ?? '')
     const connected = new OldClient(information)
-    // biome-ignore lint/suspicious/noExplicitAny: as above
+    // biome-ignore lint/suspicious/noExplicitAny: see above
     await connected.connect(make() as any)
     onTestFinished(() => connected.close())
     const { content } = await connected.callTool({ name: 'test_simple_text' })

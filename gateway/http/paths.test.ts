@@ -55,14 +55,14 @@ test.each([
   expect(addressedPath(sent)).toEqual(expected)
 })
 
-/** Paths with segments that confuse servers. */
+/** Paths with segments that servers read in different ways. */
 const piece = fc.constantFrom(
   ...['/', '//', '.', '..', '%2e', '%2F', '%5c', '\\', 'rest', 'rag', 'mcp', 'v1', 'api', 'health', 'oauth'],
   ...['.well-known', 'register', '?', '%', '%25', '%00', ';', 'x', id, '\0', '\u00e9'],
 )
 const sent = fc.array(piece, { maxLength: 12 }).map(pieces => `/${pieces.join('')}`)
 
-/** The path as read by a server that decodes it, treats both slashes alike and removes empty and dot segments. */
+/** The path as a lenient server reads it: it decodes, treats both slashes alike, and removes empty and dot segments. */
 function generously(path: string): string[] {
   const segments: string[] = []
   for (const segment of path.replace(/%2e/gi, '.').replace(/%2f/gi, '/').replace(/%5c/gi, '\\').split(/[/\\]/)) {
@@ -72,7 +72,7 @@ function generously(path: string): string[] {
   return segments
 }
 
-test('no well-formed path is read as that of another service, and it is forwarded unchanged', () => {
+test('a lenient server never reads a well-formed path as that of another service, and the path is forwarded unchanged', () => {
   fc.assert(
     fc.property(sent, target => {
       if (!isWellFormed(target)) return
@@ -83,7 +83,7 @@ test('no well-formed path is read as that of another service, and it is forwarde
       )
       const read = generously(target.split('?')[0] ?? '')
       const other = locationOf(`/${read.join('/')}`)
-      // Encoded slashes may make a path match no service, never another one.
+      // With encoded slashes, a path may match no service, but never another service.
       expect([serviceOf(location.upstream), undefined]).toContain(other && serviceOf(other.upstream))
     }),
     { numRuns: 3_000 },

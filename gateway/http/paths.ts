@@ -1,8 +1,8 @@
 /**
- * Finds the service of a request's path, and the path that the service receives. Pure.
+ * Finds the service of a request's path, and the path for the service. Pure.
  *
- * Nothing is decoded or normalised: a path is routed by its first segments, byte for byte, and forwarded unchanged
- * without the prefix. A path that another server could read as a different one is malformed.
+ * The gateway decodes and normalises nothing. It routes a path by its first segments, byte for byte, and forwards it
+ * unchanged without the prefix. A path that another server could read as a different path is malformed.
  */
 import type { ServiceType } from '../../routes/route.ts'
 
@@ -13,7 +13,7 @@ export type ServiceLocation = {
   upstream: UpstreamKind
   /** The request target for the service: the path without the prefix, and the query. */
   target: string
-  /** The removed part of the path; X-Forwarded-Prefix. */
+  /** The removed part of the path, for X-Forwarded-Prefix. */
   prefix: string
 }
 
@@ -44,7 +44,7 @@ const own = (prefix: string, upstream: ServiceType, target: string): ServiceLoca
   return { upstream, prefix, target: rest.startsWith('/') ? rest : `/${rest}` }
 }
 
-/** The service of a well-formed target at a database's own host name; undefined if none. */
+/** The service of a well-formed target at a database's own host name; undefined if no service has this path. */
 export function locationOf(target: string): ServiceLocation | undefined {
   const path = pathOf(target)
   const [, first, second] = path.split('/', 3)
@@ -63,7 +63,7 @@ const before = new RegExp(`^(/(${id}))(?:/|$)`)
 /** RFC 8414 section 3 and RFC 9728 section 3 put the well-known part before the path of the issuer or resource. */
 const within = new RegExp(`^/\\.well-known/[^/]+/(${id})(?:/|$)`)
 
-/** The database that a well-formed target names at the gateway's own address; undefined if none. */
+/** The database that a well-formed target names at the gateway's own address; undefined if it names none. */
 export function addressedPath(target: string): AddressedPath | undefined {
   const path = pathOf(target)
   const [, prefix = '', database] = before.exec(path) ?? []

@@ -1,5 +1,5 @@
 /**
- * A page of another origin that uses the retrieval server through the gateway. The server itself answers the preflight.
+ * A web page of another origin uses the retrieval server through the gateway. The server itself answers the preflight.
  */
 import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -40,7 +40,7 @@ afterAll(async () => {
 })
 const lead = ({ address: { port } }: RagService) => it.addresses.set('rag 80', [{ host: '127.0.0.1', port }])
 
-test("a page's request is allowed by the preflight, and then needs its token", async () => {
+test("the preflight allows a page's request, which then needs its token", async () => {
   lead(open)
   const path = '/rag/v1/pipelines/docs'
   const before = await it.send(path, { method: 'OPTIONS', headers: chromiumPreflight })

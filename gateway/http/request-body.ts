@@ -1,6 +1,6 @@
 /**
- * Forwards the body of a request to a service. Applies the service's backpressure, and stops if the client is too slow
- * or sends too much.
+ * Forwards the body of a request to a service. It applies the service's backpressure, and stops if the client is too
+ * slow or sends too much.
  */
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import type { Http2ServerRequest } from 'node:http2'
@@ -27,7 +27,7 @@ export class RequestBody {
   #over = () => {}
   isOver = false
 
-  /** `fail`: without a refusal if the client has aborted its body. */
+  /** `fail` gets no refusal if the client has aborted its body. */
   constructor(
     request: ClientSide,
     limits: HttpLimits,
@@ -40,7 +40,7 @@ export class RequestBody {
     this.#fail = fail
   }
 
-  /** Sends it, and then ends the sink's request. */
+  /** Sends the body, and then ends the request. */
   sendTo(sink: ClientRequest, now: number): void {
     this.#sink = sink
     this.#interval = { since: now, bytes: 0 }
@@ -51,7 +51,10 @@ export class RequestBody {
     this.#read()
   }
 
-  /** The rest is not needed: some of it is read, so that the client reads its response. `over`: all of it was read. */
+  /**
+   * Stops forwarding. Some of the rest is read, so that the client reads its response. `over` is called when all of it
+   * was read.
+   */
   discard(now: number, over: () => void): void {
     this.#sink = undefined
     this.#over = over
@@ -61,7 +64,7 @@ export class RequestBody {
     this.#request.resume()
   }
 
-  /** Called at intervals. Returns whether to stop reading. */
+  /** Called at intervals. Returns `overdue` if reading must stop. */
   check(now: number): 'overdue' | undefined {
     if (this.isOver) return undefined
     if (this.#discardingSince !== undefined) {

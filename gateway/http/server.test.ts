@@ -30,7 +30,7 @@ const readBody = async (message: AsyncIterable<Buffer>): Promise<string> => {
   for await (const chunk of message) chunks.push(chunk)
   return Buffer.concat(chunks).toString()
 }
-/** The request that a service received. */
+/** Returns the request that a service received. */
 const mirror = async (target: string) =>
   await it.serve(target, async (message, response) => {
     const body = await readBody(message)
@@ -39,7 +39,7 @@ const mirror = async (target: string) =>
     response.end(JSON.stringify({ at: target, method, url, headers, trailers, body }))
   })
 
-/** A complete HTTP/2 request. */
+/** Sends a complete HTTP/2 request. */
 async function ask2(headers: Record<string, string>, body?: string, servername?: string) {
   const session = await it.http2(servername)
   const stream = session.request({ ':authority': shopHost, ...headers }, { endStream: body === undefined })
@@ -53,7 +53,7 @@ async function ask2(headers: Record<string, string>, body?: string, servername?:
 }
 
 describe('a request reaches its service', () => {
-  test('over HTTP/1.1 with the headers that the gateway sets, and no hop-by-hop ones', async () => {
+  test('over HTTP/1.1 with the headers that the gateway sets, and without hop-by-hop headers', async () => {
     await mirror('rest 80')
     const { status, body } = await it.send('/rest/films?select=a', {
       method: 'POST',
@@ -116,32 +116,41 @@ describe('a request reaches its service', () => {
     expect(JSON.stringify(it.lines)).not.toContain(ragToken)
   })
 
-  test.each(['HEAD', 'GET', 'DELETE', 'OPTIONS', 'PUT'])('%s without a body is forwarded without one', async method => {
-    await it.serve('rest 80', (message, response) => {
-      const { 'transfer-encoding': coding, 'content-length': length } = message.headers
-      response.setHeader('x-framing', `${coding} ${length}`)
-      response.setHeader('content-length', '5').end('hello')
-    })
-    for (const answer of [await it.send('/rest/', { method }), await ask2({ ':path': '/rest/', ':method': method })]) {
-      expect(answer.headers['x-framing']).toBe(method === 'PUT' ? 'undefined 0' : 'undefined undefined')
-      expect([answer.status, answer.headers['content-length'], answer.body]).toEqual([
-        200,
-        '5',
-        method === 'HEAD' ? '' : 'hello',
-      ])
-    }
-  })
+  test.each(['HEAD', 'GET', 'DELETE', 'OPTIONS', 'PUT'])(
+    '%s without a body is forwarded without a body',
+    async method => {
+      await it.serve('rest 80', (message, response) => {
+        const { 'transfer-encoding': coding, 'content-length': length } = message.headers
+        response.setHeader('x-framing', `${coding} ${length}`)
+        response.setHeader('content-length', '5').end('hello')
+      })
+      for (const answer of [
+        await it.send('/rest/', { method }),
+        await ask2({ ':path': '/rest/', ':method': method }),
+      ]) {
+        expect(answer.headers['x-framing']).toBe(method === 'PUT' ? 'undefined 0' : 'undefined undefined')
+        expect([answer.status, answer.headers['content-length'], answer.body]).toEqual([
+          200,
+          '5',
+          method === 'HEAD' ? '' : 'hello',
+        ])
+      }
+    },
+  )
 
-  test.each([204, 304])('%i, which has no body, and the connection continues', async status => {
-    await it.serve('rest 80', (_, response) => response.writeHead(status, { etag: '"x"' }).end())
-    for (let attempt = 0; attempt < 2; attempt++) {
-      expect(await it.send('/rest/')).toMatchObject({ status, body: '', headers: { etag: '"x"' } })
-      expect(await ask2({ ':path': '/rest/' })).toMatchObject({ status, body: '' })
-    }
-    expect((await it.registry.metrics()).match(/open_connections (\d)/)?.[1]).toBe('3')
-  })
+  test.each([204, 304])(
+    'a response with %i, which has no body, is forwarded, and the connection continues',
+    async status => {
+      await it.serve('rest 80', (_, response) => response.writeHead(status, { etag: '"x"' }).end())
+      for (let attempt = 0; attempt < 2; attempt++) {
+        expect(await it.send('/rest/')).toMatchObject({ status, body: '', headers: { etag: '"x"' } })
+        expect(await ask2({ ':path': '/rest/' })).toMatchObject({ status, body: '' })
+      }
+      expect((await it.registry.metrics()).match(/open_connections (\d)/)?.[1]).toBe('3')
+    },
+  )
 
-  test('trailers and Expect: 100-continue of both versions are forwarded, and several cookies', async () => {
+  test('trailers, Expect: 100-continue and several cookies are forwarded, in both versions', async () => {
     await it.serve('rest 80', async (message, response) => {
       response.writeHead(200, { 'set-cookie': ['a=1', 'b=2'], trailer: 'x-sum' })
       response.write(await readBody(message))
@@ -281,7 +290,7 @@ describe('pods of a service', () => {
       expect((await it.send('/rest/', { method: 'POST', body: 'x' })).status).toBe(200)
   })
 
-  test('the next request uses another pod, and the running one completes', async () => {
+  test('the next request uses another pod, and the running request completes', async () => {
     let end = () => {}
     await it.serve('rest 80', (_, response) => {
       response.write('old')
@@ -301,7 +310,7 @@ describe('pods of a service', () => {
     const requests: string[] = []
     await it.serve('rest 80', (message, response) => {
       requests.push(message.method ?? '')
-      // The connection is kept, and closed at its second request.
+      // The service keeps the connection open, and closes it at the second request.
       if (requests.length === 2) message.socket.destroy()
       else response.end('ok')
     })
@@ -333,7 +342,7 @@ describe('pods of a service', () => {
 })
 
 describe('refusals', () => {
-  test('421 if the name of the TLS connection differs, WebSocket and CONNECT 501, disconnected 503', async () => {
+  test('the status is 421 if the TLS server name differs, 501 for WebSocket and CONNECT, and 503 without the control plane', async () => {
     await mirror('rest 80')
     expect((await ask2({ ':path': '/rest/' }, undefined, 'other-1.db.test')).status).toBe(421)
     const upgrade = { connection: 'upgrade', upgrade: 'websocket', 'sec-websocket-key': 'x' }
@@ -350,7 +359,7 @@ describe('refusals', () => {
     expect(await it.send('/rest/')).toMatchObject({ status: 503, headers: { 'retry-after': '5' } })
   })
 
-  test('a large body is refused by its length before it is sent, and by its bytes if it has no length', async () => {
+  test('a large body is refused by its announced length before it is sent; without a length, by its bytes', async () => {
     await reopen({ bodyBytes: 1000, discardedBytes: 1000 })
     await mirror('rest 80')
     const headers = { 'content-length': '2000' }
@@ -367,7 +376,7 @@ describe('refusals', () => {
     expect((await it.send('/rest/', { method: 'POST', body: 'x'.repeat(1000) })).status).toBe(200)
   })
 
-  test('too many requests of one service are 503, and others continue', async () => {
+  test('too many requests of one service get 503, and other services continue', async () => {
     await reopen({ requestsPerService: 2 })
     await it.serve('rest 80', () => {})
     await mirror('mcp 81')
@@ -378,7 +387,7 @@ describe('refusals', () => {
     expect((await it.send('/mcp')).status).toBe(200)
   })
 
-  test('a service that does not start its response in time is 504', async () => {
+  test('if a service does not start its response in time, the client gets 504', async () => {
     await reopen({ answerMs: 100 })
     await it.serve('rest 80', () => {})
     expect((await it.send('/rest/')).status).toBe(504)
@@ -417,7 +426,7 @@ test('metrics count requests by service and status, and log lines contain no que
   expect(JSON.stringify(it.lines)).not.toContain('secret')
 })
 
-test('when it stops, requests end first, and idle connections are closed', async () => {
+test('a stopping listener closes idle connections, and waits for requests to end', async () => {
   let end = () => {}
   await it.serve('rest 80', (_, response) => {
     end = () => response.end('done')

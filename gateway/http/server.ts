@@ -1,6 +1,7 @@
 /**
- * The HTTPS listener: HTTP/1.1 and HTTP/2 in, HTTP/1.1 to the services. TLS starts once a client has sent data. A
- * connection's requests of HTTP/1.1 are served one after another; those of HTTP/2 concurrently.
+ * The HTTPS listener. Clients use HTTP/1.1 or HTTP/2; the gateway uses HTTP/1.1 to the services. TLS starts once a
+ * client has sent data. The requests of an HTTP/1.1 connection are served one after another, those of an HTTP/2
+ * connection concurrently.
  */
 import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import { constants, createSecureServer } from 'node:http2'
@@ -19,14 +20,14 @@ import type { ClientSide } from './request-body.ts'
 import { createUpstreamAgent } from './upstream.ts'
 
 export type HttpsServer = {
-  /** Resolves to the port. @throws Error if it cannot be listened on */
+  /** Resolves to the port. @throws Error if it cannot listen on the port */
   listen(address: { host: string; port: number }): Promise<number>
-  /** @throws Error if one is not PEM; the previous ones are then kept */
+  /** @throws Error if a certificate is not PEM; then the previous certificates stay */
   setCertificates(certificates: readonly Certificate[]): void
   connections(): number
-  /** Requests in progress. */
+  /** The number of requests in progress. */
   requests(): number
-  /** Accepts nothing more; waits `ms` for requests to end, then aborts them. */
+  /** Accepts no more connections and requests. Waits `ms` for requests to end, then aborts them. */
   drain(ms: number): Promise<void>
 }
 
@@ -131,8 +132,8 @@ class Server implements HttpsServer {
   #createTls() {
     const { headerBytes, streams, idleMs } = this.#limits
     const [first] = this.#options.certificates
-    // Node accepts every option of its HTTP/1.1 server here (Node manual, http2.createSecureServer); the types lack
-    // some.
+    // Node accepts every option of its HTTP/1.1 server here (Node manual, http2.createSecureServer), but the types lack
+    // some options.
     const http1Options = { keepAliveTimeout: idleMs, maxHeaderSize: headerBytes }
     const server = createSecureServer({
       ...first,
@@ -148,7 +149,7 @@ class Server implements HttpsServer {
     server.on('connect', (request: ClientSide, other: unknown) => refuseConnect(request, other))
     server.on('secureConnection', socket => {
       const connection = this.#connections.of(socket)
-      // Node uses `false` if the client named none.
+      // Node uses `false` if the client sent no server name.
       if (connection !== undefined) connection.serverName = socket.servername || undefined
     })
     server.on('session', session => {
@@ -201,7 +202,7 @@ class Server implements HttpsServer {
     else this.#enqueue(request, start)
   }
 
-  /** One request of a connection after another, as they were sent. */
+  /** Runs the requests of a connection one after another, in the order in which they were sent. */
   #enqueue({ socket }: IncomingMessage, start: (next: () => void) => void): void {
     const queue = this.#queues.get(socket) ?? { current: false, waiting: [] }
     this.#queues.set(socket, queue)
@@ -244,7 +245,7 @@ class Server implements HttpsServer {
     exchange.run()
   }
 
-  /** Bytes that are no request: answered if no other response is being sent, then closed. */
+  /** Handles bytes that are not a request: answers if no other response is being sent, then closes. */
   #refuseUnread({ code = '' }: NodeJS.ErrnoException, socket: Socket): void {
     const isBusy = this.#queues.get(socket)?.current === true
     if (isBusy || !socket.writable || code === 'ECONNRESET') socket.destroy()
@@ -252,7 +253,7 @@ class Server implements HttpsServer {
   }
 }
 
-/** Node's types separate the two versions; the parts used here are the same (Node manual, compatibility API). */
+/** Node has separate types for the two versions. The parts used here are the same (Node manual, compatibility API). */
 const asClientResponse = (response: unknown) => response as ClientResponse
 
 const unread: Readonly<Record<string, HttpRefusal>> = {
@@ -271,7 +272,7 @@ function refuseAndClose(socket: Socket, refusal: HttpRefusal): void {
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy())
 }
 
-/** `other`: the socket of HTTP/1.1, the response of HTTP/2. */
+/** `other`: the socket for HTTP/1.1, the response for HTTP/2. */
 function refuseConnect(request: ClientSide, other: unknown): void {
   if (!('stream' in request)) {
     refuseAndClose(request.socket, noUpgrade)
@@ -288,6 +289,6 @@ const closeOf =
   (isAnswered: boolean): void => {
     if ('stream' in request)
       request.stream.close(isAnswered ? constants.NGHTTP2_NO_ERROR : constants.NGHTTP2_INTERNAL_ERROR)
-    // Node closes it once the response is written.
+    // Node closes the socket once the response is written.
     else if (!isAnswered) request.socket.destroy()
   }

@@ -24,7 +24,7 @@ test('a host has its services, by name and by id, with masked rules', () => {
   })
 })
 
-test('a route by port, and one of an unknown kind, is neither a host nor an error', () => {
+test('a route by port and a route of an unknown kind are neither hosts nor errors', () => {
   for (const name of ['route-5432', 'route-grpc-shop', 'route-x']) {
     const other = { ...map('x'), metadata: { name } }
     expect(buildHosts([other])).toEqual({ table: noHosts, problems: [] })
@@ -47,7 +47,7 @@ describe('an unreadable route', () => {
   })
 })
 
-test("of a database's two hosts, the id refers to the remaining one", () => {
+test("if one of a database's two hosts cannot be read, the id refers to the other host", () => {
   const both = buildHosts([map('shop-1.db.test'), map('shop-1.new.test')]).table
   for (const [deleted, remaining] of [
     ['shop-1.db.test', 'shop-1.new.test'],

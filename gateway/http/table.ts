@@ -1,6 +1,6 @@
 /**
- * The hosts of HTTP routes, and the services of each. Pure; built from the route ConfigMaps. It fails closed: an
- * unreadable route has no services, whatever its previous state.
+ * The hosts of HTTP routes, and the services of each host. Pure. It is built from the route ConfigMaps. It fails
+ * closed: an unreadable route has no services, whatever its previous state.
  */
 import type { ConfigMap } from '../../cluster/kinds.ts'
 import { type HttpService, hostOfRoute, type RouteTarget, readAnyRoute, type ServiceType } from '../../routes/route.ts'
@@ -9,7 +9,7 @@ import { type CompiledRules, compileRules } from '../rules.ts'
 export type CompiledService = CompiledRules & {
   service: ServiceType
   target: RouteTarget
-  /** Of mcp, if it has one. */
+  /** The bridge of an mcp service, if it has one. */
   bridge?: RouteTarget
   /** SHA-256 of the bearer token. */
   tokenDigest?: Uint8Array
@@ -23,10 +23,10 @@ export type CompiledHost = {
   services: ReadonlyMap<ServiceType, CompiledService>
 }
 
-/** Never changed in place. */
+/** A table is never changed in place. */
 export type HostTable = {
   byName: ReadonlyMap<string, CompiledHost>
-  /** By the id of the database or branch. */
+  /** Hosts by the id of the database or branch. */
   byId: ReadonlyMap<string, CompiledHost>
 }
 
@@ -34,7 +34,7 @@ type HostTableChange = { table: HostTable; problems: string[] }
 
 export const noHosts: HostTable = { byName: new Map(), byId: new Map() }
 
-/** The table of exactly these ConfigMaps. */
+/** Builds the table of exactly these ConfigMaps. */
 export function buildHosts(configMaps: readonly ConfigMap[]): HostTableChange {
   const next = copyOf(noHosts)
   const problems: string[] = []
@@ -42,7 +42,7 @@ export function buildHosts(configMaps: readonly ConfigMap[]): HostTableChange {
   return { table: next, problems }
 }
 
-/** The table with one ConfigMap added, or replaced. Routes of other kinds are ignored. */
+/** Returns the table with one ConfigMap added or replaced. Ignores routes of other kinds. */
 export function withHost(table: HostTable, configMap: ConfigMap): HostTableChange {
   if (hostOfRoute(configMap.metadata.name) === undefined) return { table, problems: [] }
   const next = copyOf(table)
@@ -51,7 +51,7 @@ export function withHost(table: HostTable, configMap: ConfigMap): HostTableChang
   return { table: next, problems }
 }
 
-/** The table without the route of this ConfigMap name. */
+/** Returns the table without the route of this ConfigMap name. */
 export function withoutHost(table: HostTable, name: string): HostTable {
   const host = hostOfRoute(name)
   if (host === undefined || !table.byName.has(host)) return table

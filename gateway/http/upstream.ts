@@ -1,16 +1,16 @@
 /**
- * Connects a request to a pod of its service. Nothing has been sent when this returns, so that a pod that refuses the
- * connection can be skipped for another one, whatever the request.
+ * Connects a request to a pod of its service. When this returns, no part of the request has been sent. So if a pod
+ * refuses the connection, another pod can be used, whatever the request.
  */
 import { Agent, type ClientRequest, type OutgoingHttpHeaders, request } from 'node:http'
 import type { RouteTarget } from '../../routes/route.ts'
 import type { Resolve } from '../connections.ts'
 import { keepAliveMs } from '../session.ts'
 
-/** How long an idle connection to a service is kept: shorter than the services' own timeout. */
+/** How long an idle connection to a service is kept. It is shorter than the services' own timeout. */
 const idleMs = 30_000
 const idlePerPod = 64
-/** How many pods of a service are tried. */
+/** The maximum number of pods of a service that are tried. */
 const mostPods = 4
 
 export const createUpstreamAgent = (): Agent =>
@@ -56,7 +56,7 @@ function isConnected(made: ClientRequest, connectMs: number): Promise<boolean> {
     }
     const onError = (): void => settle(false)
     const timer = setTimeout(onError, connectMs)
-    // Errors after this one need no handling here.
+    // Later errors need no handling here.
     made.on('error', () => {})
     made.on('error', onError)
     made.once('socket', socket => {

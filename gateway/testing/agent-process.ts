@@ -1,6 +1,6 @@
 /**
- * An agent in a separate process, with its own cluster, so that a test can kill it. Started by `fork` with the options
- * as JSON; it reads routes as messages and answers each with its port once the route is acknowledged.
+ * An agent in a separate process, with its own cluster, so that a test can kill it. `fork` starts it with the options
+ * as JSON. It receives routes as messages, and answers each with its port once the route is acknowledged.
  */
 import pino from 'pino'
 import { acknowledged, type Route } from '../../routes/route.ts'
@@ -13,7 +13,7 @@ import { until } from './sockets.ts'
 export type AgentOptions = {
   paths: Paths
   ports: { first: number; last: number }
-  /** Its clock's difference from the machine's, in milliseconds. */
+  /** The difference between its clock and the machine's clock, in milliseconds. */
   offset: number
   serviceAddress: string
 }

@@ -1,4 +1,4 @@
-/** A byte-level Postgres client: its first message, and its parser of a refusal. */
+/** A byte-level Postgres client: its first message, and a parser for refusals. */
 
 const version = (major: number, minor: number) => major * 65536 + minor
 
@@ -14,7 +14,7 @@ export const gssRequest = packet(80877104)
 export const cancelRequest = packet(80877102, Buffer.alloc(8))
 export const startupMessage = (minor = 0) => packet(version(3, minor), Buffer.from('user\0app\0database\0app\0\0'))
 
-/** The fields of an ErrorResponse by their one-letter types; undefined if the bytes are not one. */
+/** The fields of an ErrorResponse by their one-letter types. Undefined if the bytes are not an ErrorResponse. */
 export function errorFields(bytes: Buffer): Record<string, string> | undefined {
   if (bytes[0] !== 0x45 || bytes.length < 5 || bytes.readUInt32BE(1) !== bytes.length - 1) return undefined
   const fields = bytes.subarray(5).toString('utf8').split('\0')

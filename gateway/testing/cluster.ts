@@ -1,6 +1,6 @@
 /**
- * A real store for gateway tests, behind a `Cluster` that can be made to fail: requests that throw, watches that break,
- * watches that stop without an error.
+ * A real store for gateway tests, behind a `Cluster` that a test can make fail: requests that throw, watches that
+ * break, and watches that stop without an error.
  */
 import pino from 'pino'
 import { ClusterError } from '../../cluster/errors.ts'
@@ -20,28 +20,28 @@ import {
 } from '../../routes/route.ts'
 
 type Faults = {
-  /** Lists and watches of ConfigMaps throw, running ones break. */
+  /** If true, lists and watches of ConfigMaps throw, and running watches break. */
   routes: boolean
-  /** Writes of Leases throw. */
+  /** If true, writes of Leases throw. */
   leases: boolean
-  /** Lists of Services throw. */
+  /** If true, lists of Services throw. */
   services: boolean
 }
 
 export type TestCluster = {
-  /** As the gateway sees it. */
+  /** The cluster as the gateway sees it. */
   faulty: Cluster
   faults: Faults
-  /** Writes of Leases: how many, and the most at once. */
+  /** The writes of Leases: their number, and the highest number at once. */
   leaseWrites: { total: number; atOnce: number }
   /** Breaks the open watches. */
   breakWatches(): void
-  /** Blocks the open watches; new ones work. */
+  /** Blocks the open watches. New watches work. */
   silenceWatches(): void
   /** Writes a route, by port or by host name, and resolves to its resourceVersion. */
   putRoute(route: Route | HttpRoute): Promise<string>
   deleteRoute(port: number): Promise<void>
-  /** A Service as the operator creates it, with an address as from the API server; in its own namespace. */
+  /** Creates a Service as the operator does, with an address as from the API server, in the Service's own namespace. */
   putService(target: RouteTarget, clusterIP: string): Promise<void>
   leases(): Promise<Lease[]>
   operator: Cluster

@@ -13,10 +13,10 @@ import { writeConfiguration } from '../haproxy/write.ts'
 import { testCertificate } from './certificate.ts'
 import { ownLoopback, until } from './sockets.ts'
 
-/** ESPALIER_HAPROXY sets another program than the one on the path. */
+/** ESPALIER_HAPROXY selects another program than the one on the path. */
 const program = process.env.ESPALIER_HAPROXY || 'haproxy'
 
-/** The version output of this machine's HAProxy; undefined if there is none. */
+/** The version of this machine's HAProxy; undefined if it is not installed. */
 export const haproxyVersion = /^HAProxy version (\S+)/.exec(
   spawnSync(program, ['-v'], { encoding: 'utf8' }).stdout ?? '',
 )?.[1]
@@ -32,7 +32,7 @@ export type TestHaproxy = {
   pid(): number
   isRunning(): boolean
   start(): Promise<void>
-  /** Sends a signal and waits for the end, if it ends the process. */
+  /** Sends a signal. If the signal ends the process, waits for its end. */
   kill(signal: NodeJS.Signals): Promise<void>
   /** Answers of the runtime API, on a separate connection. */
   runCommand(command: string): Promise<string>

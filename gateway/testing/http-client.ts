@@ -1,19 +1,19 @@
-/** HTTPS requests of gateway tests: the sent bytes are explicit, and the complete response is read. */
+/** HTTPS requests of gateway tests. The sent bytes are explicit, and the complete response is read. */
 import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2'
 import { request } from 'node:https'
 import { connect, type TLSSocket } from 'node:tls'
 
-/** `ca`: its authority; without it, the certificate is not verified. */
+/** `ca`: the authority of the listener's certificate. Without it, the certificate is not verified. */
 export type Listener = { host: string; port: number; ca?: string }
 export type TestRequest = {
   path: string
-  /** The host name of the handshake, and of the request unless `headers.host` is set. `''`: by address. */
+  /** The host name of the handshake, and of the request unless `headers.host` is set. `''` means: by address. */
   name?: string
   method?: string
   headers?: Record<string, string>
-  /** Pieces are chunks of a body without a length. */
+  /** If this is a list, its pieces are chunks of a body without a length. */
   body?: string | Buffer | readonly Buffer[]
   /** The address that the request comes from. */
   from?: string
@@ -26,14 +26,14 @@ export async function open(listener: Listener, options: TestRequest): Promise<In
   const sent = request({
     ...{ ...listener, path, method, agent: false, rejectUnauthorized: listener.ca !== undefined },
     ...(from === undefined ? {} : { localAddress: from }),
-    // Test certificates name no loopback address.
+    // Test certificates do not contain a loopback address.
     ...{ servername: name, checkServerIdentity: () => undefined },
     headers: { host: name === '' ? `${listener.host}:${listener.port}` : name, ...headers },
   })
   if (typeof body === 'string' || Buffer.isBuffer(body)) sent.write(body)
   else for (const piece of body ?? []) sent.write(piece)
   sent.end()
-  // A client that is still sending sees its connection close after the response.
+  // A client that is still sending may get an error, because its connection closes after the response.
   sent.on('error', () => {})
   const [response] = await once(sent, 'response')
   return response

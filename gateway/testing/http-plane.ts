@@ -1,6 +1,6 @@
 /**
- * Tests of HTTPS requests for every data plane. Each plane runs the same tests, so that a client cannot distinguish
- * them. `decideRequest` decides random requests.
+ * Tests of HTTPS requests for every data plane. All planes run the same tests, so that a client cannot distinguish
+ * them. For random requests, the results are compared with `decideRequest`.
  */
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
@@ -19,9 +19,9 @@ import { describeHttp2 } from './http2-plane.ts'
 import { until } from './sockets.ts'
 
 type TestHttpPlane = Listener & {
-  /** Names beside its addresses by which clients reach databases by the path. */
+  /** Names, beside its addresses, at which clients reach databases by the path. */
   ownNames: ReadonlySet<string>
-  /** Resolves once no request is checked by an earlier table. */
+  /** Resolves once no request is checked with an earlier table. */
   put(hosts: HostTable): Promise<void>
   close(): Promise<void>
 }
@@ -161,11 +161,11 @@ export function describeHttpPlane(name: string, openPlane: OpenHttpPlane): void 
       }
       for (const path of [`/${id}`, '/rest', '/', '/9b2f7a6e-0c1d-4e5f-8a9b-00000000000f/rest'])
         expect(await refused({ name: '', path })).toMatchObject({ status: 404 })
-      // A host name of its own has no further name.
+      // At the host name of a database, the path cannot name another database.
       expect(await refused({ path: `/${id}/rest` })).toMatchObject({ status: 404 })
     })
 
-    test("the service gets the client's address, and none of the client's own forwarding headers", async () => {
+    test("the service gets the client's address, and no forwarding headers that the client sent", async () => {
       const claims = [
         'x-forwarded-for',
         'x-forwarded-host',
@@ -238,7 +238,7 @@ export function describeHttpPlane(name: string, openPlane: OpenHttpPlane): void 
         requestWith({ headers: { ...chromiumPreflight, authorization: 'Bearer other' } }),
       )
       expect(headers.authorization).toBeUndefined()
-      // Allowlists apply to it, too.
+      // Allowlists also apply to a preflight.
       expect(await refused(requestWith({ from: otherClient }))).toMatchObject({ status: 403 })
       const { origin: _, ...withoutOrigin } = chromiumPreflight
       const { 'access-control-request-method': __, ...withoutMethod } = chromiumPreflight
@@ -340,7 +340,7 @@ export function describeHttpPlane(name: string, openPlane: OpenHttpPlane): void 
       await until('the service hears of it', () => services.tools.streams() === 0, 5_000)
     })
 
-    test('an aborted request does not reach the service as a complete one', async () => {
+    test('an aborted request does not reach the service as a complete request', async () => {
       const before = services.rest.count()
       const socket = await dialTls(plane, shop, client)
       socket.write(`POST /rest/films HTTP/1.1\r\nHost: ${shop}\r\nContent-Length: 10\r\n\r\nabc`)
@@ -413,7 +413,7 @@ export function describeHttpPlane(name: string, openPlane: OpenHttpPlane): void 
       method: fc.constantFrom('GET', 'OPTIONS', 'DELETE'),
       cors: fc.constantFrom({}, { origin: 'https://app.example' }, chromiumPreflight),
     })
-    test('random requests get the result of the pure verdict', async () => {
+    test('random requests get the result of decideRequest', async () => {
       await fc.assert(
         fc.asyncProperty(anyRequest, async ({ path, name, from, authorization, method, cors }) => {
           const host = name === '' ? `${plane.host}:${plane.port}` : name

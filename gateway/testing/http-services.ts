@@ -1,4 +1,7 @@
-/** Services behind a gateway under test: each responds with the request it received and its name, and can stream. */
+/**
+ * Services behind a gateway under test. Each responds with the request that it received and with its own name, and can
+ * stream.
+ */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -10,9 +13,9 @@ export type Received = { as: string; method: string; url: string; headers: Recor
 export type TestService = {
   host: string
   port: number
-  /** Requests that arrived. */
+  /** The number of requests that arrived. */
   count(): number
-  /** Requests that arrived with their complete body. */
+  /** The number of requests that arrived with their complete body. */
   wholes(): number
   /** Sends an event on every open stream. */
   send(text: string): void
@@ -21,8 +24,8 @@ export type TestService = {
 }
 
 /**
- * Serves `/events` as a stream, `/silent` never, `/status/<n>` with that status, everything else with the received
- * request.
+ * Serves `/events` as a stream, never answers `/silent`, answers `/status/<n>` with that status, and answers everything
+ * else with the received request.
  */
 export async function openService(as: string, host = ownLoopback()): Promise<TestService> {
   const streams = new Set<ServerResponse>()

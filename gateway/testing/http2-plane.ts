@@ -14,7 +14,7 @@ async function answerOf(stream: ClientHttp2Stream): Promise<{ status: number; bo
   return { status: Number(headers[':status']), body }
 }
 
-/** @param options.service of the tool server, at `/mcp/v1` of `name` */
+/** @param options.service the tool server, at `/mcp/v1` of `name` */
 export function describeHttp2(options: {
   listener: () => Listener
   name: string
@@ -53,7 +53,7 @@ export function describeHttp2(options: {
       expect([misdirected?.status, JSON.parse(misdirected?.body ?? '').code]).toEqual([421, 421])
     })
 
-    test('a body without a length arrives completely, and one above the limit does not', async () => {
+    test('a body without a length arrives completely; a body above the limit does not', async () => {
       const session = await connect()
       const headers = { ':path': '/mcp/v1', ':method': 'POST' }
       const body = Buffer.alloc(3_000_000)
@@ -98,7 +98,7 @@ export function describeHttp2(options: {
       await until('no stream is left at the service', () => service().streams() === 0, 5_000)
     }, 20_000)
 
-    test('an endless header closes its connection and no other', async () => {
+    test('an endless header closes only its own connection', async () => {
       const session = await connect()
       const other = await connect()
       const closed = once(session, 'close')

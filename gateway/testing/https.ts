@@ -52,15 +52,15 @@ export type TestHttps = {
   port: number
   registry: Registry
   lines: { level: number; msg: string }[]
-  /** The addresses of each target (`rest 80`); several are used one after another. */
+  /** The addresses of each target (`rest 80`). Several addresses are used one after another. */
   addresses: Map<string, { host: string; port: number }[]>
   admit: { value: boolean }
   setServices(services: HttpService[]): void
-  /** A service with this handler at a target. */
+  /** Starts a service with this handler at a target. */
   serve(target: string, handler: RequestListener): Promise<Server>
   send(path: string, options?: RequestOptions & { body?: string; close?: boolean }): Promise<Answer>
   http2(servername?: string): Promise<ClientHttp2Session>
-  /** A TLS connection of HTTP/1.1 to write bytes to. */
+  /** A TLS connection of HTTP/1.1, to which a test can write bytes. */
   raw(servername?: string): Promise<TLSSocket>
   close(): Promise<void>
 }

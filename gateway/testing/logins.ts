@@ -1,4 +1,4 @@
-/** For tests of something else, whose clients and targets never perform a login. */
+/** Limits for tests whose clients and targets never perform a login. */
 import { loginLimits } from '../logins.ts'
 
 export const anyLogins = {

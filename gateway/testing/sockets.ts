@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 
-/** A loopback address that another run on this machine is unlikely to have. */
+/** A loopback address that another test run on this machine is unlikely to use. */
 export function ownLoopback(): string {
   const byte = () => 1 + Math.floor(Math.random() * 250)
   return `127.${byte()}.${byte()}.${byte()}`
@@ -29,7 +29,7 @@ export async function listen(
 }
 
 /**
- * A port whose machine neither accepts nor refuses connections, like an unplugged one: its queue of connections is
+ * A port whose machine neither accepts nor refuses connections, as if it were unplugged: its queue of connections is
  * full, and its process is stopped.
  */
 export async function listenInSilence(host: string): Promise<{ port: number; close(): void }> {
@@ -38,7 +38,7 @@ export async function listenInSilence(host: string): Promise<{ port: number; clo
   const port = Number(String((await once(child.stdout, 'data'))[0]))
   child.kill('SIGSTOP')
   const fillers: Socket[] = []
-  // Its kernel accepts until its queue is full; then it drops packets without a response.
+  // The kernel accepts connections until the queue is full. Then it drops packets without a response.
   for (let isFull = false; !isFull; ) {
     const filler = connect({ host, port })
     fillers.push(filler.on('error', () => {}))
@@ -65,7 +65,7 @@ export async function until(what: string, condition: () => boolean | Promise<boo
   }
 }
 
-/** All data of a stream until it ends, in any way. */
+/** Returns all data of a stream until it ends, in any way. */
 export function received(stream: Duplex): Promise<Buffer> {
   const chunks: Buffer[] = []
   stream.on('data', (chunk: Buffer) => chunks.push(chunk)).on('error', () => {})
