@@ -3,21 +3,21 @@
 export type ClusterErrorReason =
   | 'NotFound'
   | 'AlreadyExists'
-  /** The resourceVersion or uid that a write was decided on is no longer the object's. */
+  /** The object no longer has the resourceVersion or uid on which the write was decided. */
   | 'Conflict'
-  /** Server-side apply without force met a field that another manager owns. */
+  /** Server-side apply without force would change a field that another manager owns. */
   | 'FieldConflict'
-  /** The object breaks its schema or one of its CEL rules; the message names field and rule. */
+  /** The object violates its schema or one of its CEL rules. The message names the field and the rule. */
   | 'Invalid'
-  /** The resourceVersion to watch or list from is gone: list again (HTTP 410). */
+  /** The resourceVersion to watch or list from is no longer available: list again (HTTP 410). */
   | 'Expired'
   | 'Forbidden'
   | 'BadRequest'
   | 'TooManyRequests'
-  /** The server did not answer, or could not: try again. */
+  /** The server did not answer, or could not process the request: retry. */
   | 'Unavailable'
 
-/** The prefix of the message of an `Unavailable` from a cluster whose own disk is full. */
+/** The message of an `Unavailable` error begins with this text if the cluster's own disk is full. */
 export const diskFullMessage = 'the disk that holds the store is full'
 
 export class ClusterError extends Error {
@@ -29,7 +29,7 @@ export class ClusterError extends Error {
   }
 }
 
-/** The server does not have this kind now: its definition is not installed, or not served yet. */
+/** The server does not serve this kind now: its definition is not installed, or is not served yet. */
 export class KindNotServedError extends ClusterError {
   constructor(message: string) {
     super('Unavailable', message)

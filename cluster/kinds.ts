@@ -1,6 +1,6 @@
 /**
- * Every kind that Espalier reads or writes, its own and Kubernetes': its TypeScript type and where the API server
- * serves it. `Cluster` uses these names for kinds.
+ * Every kind that Espalier reads or writes, its own kinds and those of Kubernetes: its TypeScript type, and its path on
+ * the API server. `Cluster` uses these names for kinds.
  */
 import type {
   CoreV1Event,
@@ -38,7 +38,7 @@ import {
   type Tenant,
 } from '../crds/index.ts'
 
-/** A value as it is in JSON: the client library's types have `Date` where the wire has RFC 3339 text. */
+/** A value in its JSON form: where the client library's types have `Date`, JSON has RFC 3339 text. */
 export type Json<T> = T extends Date ? string : T extends object ? { [K in keyof T]: Json<T[K]> } : T
 
 type BuiltIn<T, ApiVersion extends string, Kind extends string> = Omit<Json<T>, 'apiVersion' | 'kind' | 'metadata'> & {
@@ -48,7 +48,7 @@ type BuiltIn<T, ApiVersion extends string, Kind extends string> = Omit<Json<T>, 
 }
 
 export type Namespace = BuiltIn<V1Namespace, 'v1', 'Namespace'>
-/** Read only, and only if a pod's status is in doubt. */
+/** Espalier only reads Nodes, and only if a pod's status is in doubt. */
 export type Node = BuiltIn<V1Node, 'v1', 'Node'>
 export type Pod = BuiltIn<V1Pod, 'v1', 'Pod'>
 export type ResourceQuota = BuiltIn<V1ResourceQuota, 'v1', 'ResourceQuota'>
@@ -62,7 +62,7 @@ export type StatefulSet = BuiltIn<V1StatefulSet, 'apps/v1', 'StatefulSet'>
 export type Deployment = BuiltIn<V1Deployment, 'apps/v1', 'Deployment'>
 export type Job = BuiltIn<V1Job, 'batch/v1', 'Job'>
 export type Lease = BuiltIn<V1Lease, 'coordination.k8s.io/v1', 'Lease'>
-/** The permissions of our processes in a namespace. */
+/** The permissions of Espalier's processes in a namespace. */
 export type RoleBinding = BuiltIn<V1RoleBinding, 'rbac.authorization.k8s.io/v1', 'RoleBinding'>
 export type PodDisruptionBudget = BuiltIn<V1PodDisruptionBudget, 'policy/v1', 'PodDisruptionBudget'>
 
@@ -72,7 +72,7 @@ export type NetworkPolicy = Omit<BuiltIn<V1NetworkPolicy, 'networking.k8s.io/v1'
   spec?: Omit<Json<V1NetworkPolicySpec>, 'ingress'> & { ingress?: IngressRule[] }
 }
 
-/** snapshot.storage.k8s.io/v1, only the fields that we use. */
+/** snapshot.storage.k8s.io/v1, with only the fields that Espalier uses. */
 export type VolumeSnapshot = {
   apiVersion: 'snapshot.storage.k8s.io/v1'
   kind: 'VolumeSnapshot'

@@ -1,6 +1,6 @@
 /**
  * The port through which all of Espalier accesses a cluster. It has two adapters: `kubernetes/` (a real API server) and
- * `embedded/` (one machine). Its semantics are the API server's; `conformance.ts` tests them, and every adapter passes.
+ * `embedded/` (one machine). Its semantics are those of the API server. `conformance.ts` tests them for every adapter.
  *
  * Returned objects are shared: a caller must not change them.
  */
@@ -9,7 +9,7 @@ import type { KindName, Kinds } from './kinds.ts'
 /** The name of an object; `namespace` is absent for cluster-scoped kinds. */
 export type ObjectKey = { namespace?: string | undefined; name: string }
 
-/** Equality-based selection: every label must have this value, or exist if the value is `true`. */
+/** Equality-based selection: every label must have this value. `true` means that the label must exist. */
 export type LabelSelector = Record<string, string | true>
 
 /** Which objects of a kind to select. */
@@ -17,28 +17,28 @@ export type Selection = {
   /** Omitted: all namespaces. */
   namespace?: string | undefined
   labels?: LabelSelector | undefined
-  /** Only for Tasks: those that have not ended. */
+  /** Only for Tasks: selects Tasks that have not ended. */
   open?: true | undefined
 }
 
 export type ListOptions = Selection & {
-  /** Only for Events: those about the object with this uid. */
+  /** Only for Events: selects Events about the object with this uid. */
   about?: string | undefined
-  /** At most this many items; the rest with `continueToken`. */
+  /** The maximum number of items. `continueToken` requests the rest. */
   limit?: number | undefined
   continueToken?: string | undefined
 }
 
 export type ListResult<T> = {
   items: T[]
-  /** Watch from this version to miss nothing after the list. */
+  /** A watch from this version misses no change after the list. */
   resourceVersion: string
   continueToken?: string | undefined
 }
 
-/** An object that no longer matches the selection is DELETED, with its last matching state. */
+/** An object that no longer matches the selection is reported as DELETED, with its last matching state. */
 export type WatchOptions = Selection & {
-  /** Events after this version, which is a list's or the last event's. */
+  /** The watch returns events after this version, which comes from a list or from the last event. */
   resourceVersion: string
   signal: AbortSignal
 }
@@ -67,7 +67,10 @@ export type LogOptions = {
   /** The number of newest lines. */
   tailLines?: number | undefined
   sinceTime?: string | undefined
-  /** The log of the previous container, if it is retained; otherwise that of the current one. */
+  /**
+   * Whether to return the log of the previous container. If it is not retained, the log of the current container is
+   * returned.
+   */
   previous?: boolean | undefined
 }
 
@@ -84,7 +87,7 @@ export type Draft<K extends KindName> = Omit<Kinds[K], 'status' | 'spec'> & {
 }
 
 export interface Cluster {
-  /** The object; undefined if it does not exist. Reads the stored state, not a cache. */
+  /** Returns the object; undefined if it does not exist. Reads the stored state, not a cache. */
   get<K extends KindName>(kind: K, key: ObjectKey): Promise<Kinds[K] | undefined>
 
   /**
@@ -94,8 +97,8 @@ export interface Cluster {
   list<K extends KindName>(kind: K, options?: ListOptions): Promise<ListResult<Kinds[K]>>
 
   /**
-   * Every change after `resourceVersion`, in order, each once. It ends without an error when the signal aborts or the
-   * server closes the stream (then watch again from the last version received).
+   * Returns every change after `resourceVersion`, in order, each once. Ends without an error when the signal aborts or
+   * the server closes the stream; then watch again from the last received version.
    * @throws ClusterError `Expired` if that version is no longer available: list again.
    */
   watch<K extends KindName>(kind: K, options: WatchOptions): AsyncIterable<WatchEvent<Kinds[K]>>
@@ -104,17 +107,17 @@ export interface Cluster {
   create<K extends KindName>(kind: K, object: Draft<K>): Promise<Kinds[K]>
 
   /**
-   * Replaces the object with the same resourceVersion, which is required, except its status. If this removes the last
+   * Replaces the object, except its status. The object must have the current resourceVersion. If this removes the last
    * finalizer of an object with a deletionTimestamp, the object is deleted.
    * @throws ClusterError `Conflict`, `NotFound`, `Invalid`
    */
   replace<K extends KindName>(kind: K, object: Kinds[K]): Promise<Kinds[K]>
 
   /**
-   * Server-side apply with this adapter's field manager and force: creates the object, or sets exactly the fields of
-   * the draft and removes those that our previous apply set and this one omits. An apply that changes nothing keeps the
-   * resourceVersion. A resourceVersion in the draft's metadata guards an existing object; only a uid prevents the
-   * creation of an absent one.
+   * Server-side apply with this adapter's field manager and force. Creates the object, or sets exactly the fields of
+   * the draft, and removes the fields that the previous apply set and this apply omits. An apply that changes nothing
+   * keeps the resourceVersion. A resourceVersion in the draft's metadata guards an existing object. Only a uid prevents
+   * the creation of an absent object.
    * @throws ClusterError `Conflict`, `Invalid`
    */
   apply<K extends KindName>(kind: K, object: Draft<K>): Promise<Kinds[K]>
@@ -127,8 +130,8 @@ export interface Cluster {
   replaceStatus<K extends KindName>(kind: K, object: Kinds[K]): Promise<Kinds[K]>
 
   /**
-   * Requests deletion. An object with finalizers remains, with a deletionTimestamp, until they are removed. Deleting an
-   * absent object is no error.
+   * Requests deletion. An object with finalizers remains, with a deletionTimestamp, until its finalizers are removed.
+   * Deleting an absent object is not an error.
    * @throws ClusterError `Conflict` if a precondition fails
    */
   delete(kind: KindName, key: ObjectKey, options?: DeleteOptions): Promise<void>

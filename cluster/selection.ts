@@ -6,7 +6,7 @@ import type { ListOptions } from './port.ts'
 /** @throws ClusterError `BadRequest` for a selection that this kind does not support */
 export function requireSelectable(kind: KindName, { about, open }: Pick<ListOptions, 'about' | 'open'>): void {
   if (about !== undefined && kind !== 'Event')
-    throw new ClusterError('BadRequest', `about: Invalid value: ${kind} has no subject: only of an Event`)
+    throw new ClusterError('BadRequest', `about: Invalid value: only for Events, not for ${kind}`)
   if (open && kind !== 'Task')
-    throw new ClusterError('BadRequest', `open: Invalid value: ${kind} does not end: only of a Task`)
+    throw new ClusterError('BadRequest', `open: Invalid value: only for Tasks, not for ${kind}`)
 }

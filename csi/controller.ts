@@ -73,14 +73,15 @@ function volumeCalls({ pool, node, serial }: Parts) {
       request.volume_capabilities.forEach(requireCapability)
       const requisite = request.accessibility_requirements?.requisite ?? []
       if (requisite.length > 0 && requisite.every(({ segments }) => isElsewhere(segments, node))) {
-        throw new CsiError('RESOURCE_EXHAUSTED', `volumes are created here on node ${node} only`)
+        throw new CsiError('RESOURCE_EXHAUSTED', `this driver creates volumes only on node ${node}`)
       }
       const { required_bytes = 0, limit_bytes = 0 } = request.capacity_range ?? {}
       if (limit_bytes > 0 && required_bytes > limit_bytes) {
         throw new CsiError('INVALID_ARGUMENT', 'capacity_range.required_bytes must not be above limit_bytes')
       }
       const source = sourceOf(request)
-      // One at a time: the pool sums up the sizes of all volumes before it promises more.
+      // Volumes are created one at a time, because the pool sums up the sizes of all volumes before it promises more
+      // space.
       const volume = await serial('pool', () => pool.createVolume(name, required_bytes, limit_bytes, source))
       return { volume: volumeReply(volume) }
     },
@@ -89,7 +90,7 @@ function volumeCalls({ pool, node, serial }: Parts) {
       const id = required(volume_id, 'volume_id')
       await serial('pool', async () => {
         const volume = await pool.findVolume(id)
-        // Also serialized with the node's calls for this volume; those never wait for the pool.
+        // Also serialized with the node's calls for this volume. Those calls never wait for the pool.
         if (volume !== undefined) await serial(volume.id, () => deleteUnused(pool, volume))
       })
       return {}
@@ -110,7 +111,7 @@ function volumeCalls({ pool, node, serial }: Parts) {
   }
 }
 
-/** What the pool can provide. */
+/** Reports the capacity of the pool. */
 function capacityCalls({ pool, node }: Pick<Parts, 'pool' | 'node'>) {
   return {
     ValidateVolumeCapabilities: async ({ volume_id, volume_capabilities }: Request<'validate'>) => {
@@ -158,8 +159,8 @@ function snapshotCalls({ pool, serial }: Pick<Parts, 'pool' | 'serial'>) {
 }
 
 /**
- * Deletes a volume that no loop device uses. Kubernetes may request this before kubelet has unmounted the volume, such as
- * after a forced deletion of its pod.
+ * Deletes a volume that no loop device uses. Kubernetes may request this before kubelet has unmounted the volume, for
+ * example after a forced deletion of its pod.
  */
 async function deleteUnused(pool: Pool, volume: Volume): Promise<void> {
   const [device] = await devicesOf(pool.imageOf(volume))

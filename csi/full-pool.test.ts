@@ -1,4 +1,4 @@
-/** A pool that has promised its full capacity: every volume can be filled completely, and deleting always works. */
+/** A pool that has promised its full capacity: every volume can be filled completely, and deletion always works. */
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -36,7 +36,7 @@ describe.runIf(able)('a fully promised pool', () => {
     await mountImage(pool.imageOf(volume), path)
     const { blocks, bsize } = statfsSync(path)
     expect(blocks * bsize).toBeGreaterThan(promised * 0.9)
-    // Until the volume is full, as dd reports; the written data must be on the pool.
+    // Fills the volume until dd reports that it is full. The written data must be in the pool.
     spawnSync('dd', ['if=/dev/urandom', `of=${join(path, 'file')}`, 'bs=1M'])
     expect(statfsSync(path).bavail * bsize).toBeLessThan(2 ** 21)
     expect(spawnSync('sync', ['--file-system', path], { encoding: 'utf8' })).toMatchObject({ status: 0, stderr: '' })
@@ -51,7 +51,7 @@ describe.runIf(able)('a fully promised pool', () => {
     const ballast = join(directory, 'pool/ballast')
     const { bavail, bsize } = statfsSync(join(directory, 'pool'))
     expect(spawnSync('fallocate', ['--length', String(bavail * bsize - 20 * 2 ** 20), ballast]).status).toBe(0)
-    // Every other code means that nothing is in progress: the snapshotter's isCSIFinalError.
+    // Every other code means that nothing is in progress (the snapshotter's isCSIFinalError).
     const mayGoOn = [
       status.CANCELLED,
       status.DEADLINE_EXCEEDED,

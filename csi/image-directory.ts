@@ -1,7 +1,7 @@
 /**
- * One directory of images, each in a directory of its own with its metadata in about.json. An entry appears by one rename
- * of a complete, flushed directory and disappears by one rename, so that a crash leaves all of an entry or nothing. A
- * directory named `.new-*` is unfinished; the next process deletes it.
+ * One directory of images. Each image has its own directory, with its metadata in about.json. An entry appears by one
+ * rename of a complete, flushed directory, and disappears by one rename, so that after a crash an entry exists
+ * completely or not at all. A directory named `.new-*` is unfinished; the next process deletes it.
  */
 import { randomBytes } from 'node:crypto'
 import { mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
@@ -49,7 +49,7 @@ export class ImageDirectory<T extends { id: string; bytes: number }> {
   }
 
   async find(id: string): Promise<T | undefined> {
-    // An id is part of a path: an id of another form must not reach the file system.
+    // An id is part of a path, so an id in another form must not reach the file system.
     if (!idPattern.test(id)) return undefined
     try {
       const { size: bytes } = await stat(this.imageOf(id))
@@ -84,7 +84,7 @@ export class ImageDirectory<T extends { id: string; bytes: number }> {
     }
   }
 
-  /** Deletes an entry; does nothing if it does not exist. */
+  /** Deletes an entry. Does nothing if it does not exist. */
   async remove(id: string): Promise<void> {
     if (!idPattern.test(id)) return
     const scratch = this.#scratchPath()

@@ -1,6 +1,6 @@
 /**
- * Two driver processes on one pool: the second waits, reports for whom, touches nothing, and serves once the first has
- * ended.
+ * Two driver processes on one pool. The second waits, reports the holder of the lock, and touches nothing. It serves
+ * once the first has ended.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -58,7 +58,7 @@ for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
     const directory = temporary()
     const first = await startDriverProcess(directory)
     await untilLogged(first, serving)
-    // An unfinished entry of the first driver, and the socket that kubelet knows.
+    // An unfinished entry of the first driver, and the socket that kubelet uses.
     const unfinished = join(directory, 'pool/volumes/.new-0123456789abcdef')
     mkdirSync(unfinished)
     const { ino } = statSync(join(directory, 'csi.sock'))
@@ -80,7 +80,7 @@ for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
   })
 }
 
-test('a waiting driver stops at a signal, and does not affect the other one', { timeout: 120_000 }, async () => {
+test('a waiting driver stops at a signal, and does not affect the other driver', { timeout: 120_000 }, async () => {
   const directory = temporary()
   const first = await startDriverProcess(directory)
   await untilLogged(first, serving)

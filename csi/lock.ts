@@ -1,7 +1,7 @@
 /**
- * Keeps two drivers from using one pool: each would delete unfinished entries of the other, and promise the same space
- * twice. It uses the kernel's lock on a file, through SQLite, because Node has no call for it. The lock ends with the
- * process and works between containers that see the same pool, whatever else they share.
+ * Keeps two drivers from using one pool. Each would delete unfinished entries of the other, and promise the same space
+ * twice. It uses the kernel's lock on a file, through SQLite, because Node has no call for such a lock. The lock ends
+ * with the process. It works between containers that see the same pool, whatever else they share.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
@@ -10,7 +10,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 
 type LockOptions = {
-  /** The lock file; created if missing. */
+  /** The lock file. It is created if it is missing. */
   path: string
   /** Aborts the wait. */
   signal?: AbortSignal | undefined
@@ -20,15 +20,15 @@ type LockOptions = {
 }
 
 const defaultRetryMs = 1000
-/** How often a waiting driver logs it. */
+/** How often a waiting driver logs that it waits. */
 const logEveryMs = 60_000
-/** SQLITE_BUSY: another process has it. */
+/** SQLITE_BUSY: another process has the lock. */
 const busy = 5
 
 /**
  * Waits for the lock, and logs its holder meanwhile.
- * @returns a function that releases it
- * @throws if the file cannot be locked at all; the signal's reason if it aborts the wait
+ * @returns a function that releases the lock
+ * @throws if the file cannot be locked at all; the signal's reason if the signal aborts the wait
  */
 export async function acquireLock({
   path,
@@ -64,13 +64,13 @@ function tryLock(path: string): (() => void) | undefined {
 
 const holderFile = (path: string): string => `${path}.holder`
 
-/** For the waiting driver's message; a full pool must still be served. */
+/** For the message of a waiting driver. Failures are ignored, because a full pool must still be served. */
 function recordHolder(path: string): void {
   const text = `process ${process.pid} of ${hostname()}, since ${new Date().toISOString()}`
   try {
     writeFileSync(holderFile(path), `${text}\n`, { mode: 0o600 })
   } catch {
-    // The lock works without it.
+    // The lock works without this text.
   }
 }
 

@@ -77,7 +77,7 @@ describe.runIf(able)('the CSI driver, misused', () => {
     }
   })
 
-  test('no caller gets another volume: an existing mount must be of the requested volume', async () => {
+  test('no caller gets another volume: an existing mount must be the requested volume', async () => {
     const [own, other] = [await make('mine'), await make('theirs')]
     await stage(other, at('theirs'))
     await publish(other, at('theirs'), at('theirs-target'))

@@ -1,10 +1,10 @@
-/** Mounts volumes on this node. The state is read from the kernel only; nothing is cached. */
+/** Mounts volumes on this node. It reads the state only from the kernel and caches nothing. */
 import { mkdir, rmdir, stat } from 'node:fs/promises'
 import { run } from '../server/command.ts'
 import { devicesOf, type Mount, mountAt, mounts } from '../server/mounts.ts'
 import { CsiError } from './errors.ts'
 
-/** Other mount points of a device than these paths. */
+/** The mount points of a device, other than these paths. */
 export const mountedElsewhere = async (device: string, paths: readonly string[]): Promise<string | undefined> =>
   (await mounts()).find(mount => mount.device === device && !paths.includes(mount.path))?.path
 
@@ -22,8 +22,8 @@ export async function mountImage(image: string, path: string): Promise<void> {
   await mkdir(path, { recursive: true })
   const mounted = await mountAt(path)
   if (mounted === undefined) {
-    // The loop device is released with the mount. `discard` returns deleted blocks to the pool; a copy has its source's
-    // UUID.
+    // The loop device is released with the mount. `discard` returns deleted blocks to the pool. `nouuid` is needed
+    // because a copy has the UUID of its source.
     await run('mount', '-t', 'xfs', '-o', 'loop,noatime,nouuid,discard', image, path)
   } else if (!(await devicesOf(image)).includes(mounted.device)) {
     throw new CsiError('FAILED_PRECONDITION', `another file system is mounted at ${path}`)
@@ -31,7 +31,7 @@ export async function mountImage(image: string, path: string): Promise<void> {
   await run('xfs_growfs', path)
 }
 
-/** After the image has grown: first its loop device, then the file system. */
+/** Call this after the image has grown. Grows its loop device, then the file system. */
 export async function growMounted(path: string): Promise<void> {
   const mount = await mountAt(path)
   if (mount === undefined) return
@@ -39,7 +39,7 @@ export async function growMounted(path: string): Promise<void> {
   await run('xfs_growfs', path)
 }
 
-/** @throws CsiError `FAILED_PRECONDITION` if another device than `from`'s is mounted at `to` */
+/** @throws CsiError `FAILED_PRECONDITION` if another device than that of `from` is mounted at `to` */
 export async function bind(from: Mount, to: string, isReadOnly: boolean): Promise<void> {
   await mkdir(to, { recursive: true })
   const mounted = await mountAt(to)

@@ -13,7 +13,7 @@ type Request<K extends keyof typeof schemas> = z.output<(typeof schemas)[K]>
 
 const capabilities = ['STAGE_UNSTAGE_VOLUME', 'GET_VOLUME_STATS', 'EXPAND_VOLUME', 'SINGLE_NODE_MULTI_WRITER']
 
-/** The possible number of loop devices on a node, minus some for other uses. */
+/** The possible number of loop devices on a node, less some for other uses. */
 const mostVolumes = 250
 
 export function createNode({ pool, node, serial }: { pool: Pool; node: string; serial: Serial }) {
@@ -24,7 +24,7 @@ export function createNode({ pool, node, serial }: { pool: Pool; node: string; s
   }
   async function requireMounted(path: string): Promise<void> {
     if (path.startsWith('/') && (await stat(path).catch(() => undefined))) return
-    throw new CsiError('NOT_FOUND', `there is nothing at ${path}`)
+    throw new CsiError('NOT_FOUND', `no volume is mounted at ${path}`)
   }
 
   return {
@@ -40,7 +40,7 @@ export function createNode({ pool, node, serial }: { pool: Pool; node: string; s
       required(request.volume_id, 'volume_id')
       const path = requiredPath(request.staging_target_path, 'staging_target_path')
       requireCapability(request.volume_capability)
-      // Known only when this call runs: the volume may be deleted until then.
+      // Looked up when this call runs, because the volume may be deleted before that.
       await serial(request.volume_id, async () => mountImage(pool.imageOf(await known(request.volume_id)), path))
       return {}
     },

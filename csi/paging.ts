@@ -8,7 +8,7 @@ type Page<T> = { items: T[]; next: string }
 export function pageOf<T extends { id: string }>(all: readonly T[], most: number, token: string): Page<T> {
   if (most < 0) throw new CsiError('INVALID_ARGUMENT', 'max_entries must not be negative')
   if (token !== '' && !/^(vol|snap)-[0-9a-f]{32}$/.test(token)) {
-    // The specification requires ABORTED: the caller starts again.
+    // The specification requires ABORTED, so that the caller starts again.
     throw Object.assign(new Error('starting_token is not valid'), { code: status.ABORTED })
   }
   const rest = all.filter(({ id }) => id >= token)

@@ -46,16 +46,19 @@ const snapshotAbout = z.strictObject({
 })
 export type Snapshot = z.output<typeof snapshotAbout>
 
-/** Blocks of XFS; sizes are whole numbers of them. */
+/** The block size of XFS. Sizes are multiples of it. */
 const blockBytes = 4096
 /** The smallest file system that mkfs.xfs creates. */
 const smallestBytes = 300 * 1024 * 1024
 /**
- * The pool creates nothing while less than this part of it is free, and promises this part to no volume. A full pool fails
- * the writes of all volumes on it, and the pool's file system needs space for itself (4 % of 1 GiB, 1 % of 20 GiB).
+ * The pool creates nothing while less than this part of it is free, and promises this part to no volume. A full pool
+ * fails the writes of all volumes on it. The pool's file system also needs space for itself (4 % of 1 GiB, 1 % of 20
+ * GiB).
  */
 const leastFree = 0.05
-/** XFS frees deleted blocks after a delay; the pool is full only if it stays full for 30 checks, 100 ms apart. */
+/**
+ * XFS frees deleted blocks after a delay. The pool counts as full only if it stays full for 30 checks, 100 ms apart.
+ */
 const fullChecks = 30
 const checkMs = 100
 
@@ -68,14 +71,14 @@ const reflink = (from: string, to: string) => run('cp', '--reflink=always', '--s
 type PoolOptions = {
   directory: string
   /**
-   * How many times the pool's size, less the part that is kept free, may be promised to volumes. With 1, all volumes can
-   * be filled as long as their snapshots hold no blocks of their own.
+   * How many times the pool's size, less the reserved part, may be promised to volumes. With 1, all volumes can be
+   * filled, as long as their snapshots use no additional blocks.
    */
   overcommit: number
   now: () => number
 }
 
-/** Opens a pool, creates its directories if they are missing, and deletes unfinished entries of an earlier process. */
+/** Opens a pool. Creates its directories if they are missing, and deletes unfinished entries of an earlier process. */
 export async function openPool(options: PoolOptions): Promise<Pool> {
   const volumes = await ImageDirectory.open(join(options.directory, 'volumes'), volumeAbout)
   const snapshots = await ImageDirectory.open(join(options.directory, 'snapshots'), snapshotAbout)
@@ -126,7 +129,9 @@ export class Pool {
     return Math.max(0, Math.floor(available / blockBytes) * blockBytes)
   }
 
-  /** Creates a volume, or returns the one that has this name. `required` and `limit` are in bytes; 0 means none. */
+  /**
+   * Creates a volume, or returns the volume that has this name. `required` and `limit` are in bytes; 0 means no value.
+   */
   async createVolume(name: string, required: number, limit: number, from?: Source): Promise<Volume> {
     const id = volumeId(name)
     const fits = (bytes: number) => bytes >= required && (limit === 0 || bytes <= limit)
@@ -140,7 +145,7 @@ export class Pool {
     const defaultBytes = required > 0 ? 0 : Math.min(2 ** 30, limit || 2 ** 30)
     const bytes = toBlocks(Math.max(required, origin?.bytes ?? defaultBytes, smallestBytes))
     if (!fits(bytes))
-      throw new CsiError('OUT_OF_RANGE', `a volume of ${bytes} bytes is the smallest, above the limit ${limit}`)
+      throw new CsiError('OUT_OF_RANGE', `the smallest possible volume has ${bytes} bytes, above the limit ${limit}`)
     await this.#requireSpace(bytes)
     const volume: Volume = { id, name, bytes, ...(from && { source: from }) }
     await this.#volumes.publish(volume, path =>
@@ -154,8 +159,9 @@ export class Pool {
   }
 
   /**
-   * Grows the image; the node grows the file system in it. Returns the size of the image. The resizer asks the driver of each node: after
-   * NOT_FOUND of a node without the volume it would call the request infeasible, after UNAVAILABLE it tries again.
+   * Grows the image; the node grows the file system in it. Returns the size of the image. The resizer asks the driver
+   * of each node. If a node without the volume answered NOT_FOUND, the resizer would report the request as infeasible.
+   * After UNAVAILABLE, it retries.
    */
   async expandVolume(id: string, required: number, limit: number): Promise<number> {
     const volume = await this.findVolume(id)
@@ -167,7 +173,8 @@ export class Pool {
       await this.#requireSpace(bytes - volume.bytes)
       await truncate(this.imageOf(volume), bytes)
     }
-    // An image that is already large enough is flushed, too: the process that grew it may have died before its flush.
+    // Also flushes an image that is already large enough, because the process that grew it may have died before its
+    // flush.
     await flush(this.imageOf(volume))
     return bytes
   }
@@ -177,7 +184,7 @@ export class Pool {
     const existing = await this.#snapshots.find(id)
     if (existing !== undefined) {
       if (existing.volume === volume) return existing
-      throw new CsiError('ALREADY_EXISTS', `snapshot ${name} exists, of another volume`)
+      throw new CsiError('ALREADY_EXISTS', `snapshot ${name} exists for another volume`)
     }
     const origin = await this.#originOf({ kind: 'volume', id: volume })
     // On RESOURCE_EXHAUSTED, Kubernetes' snapshotter assumes a pending snapshot and does not delete it.

@@ -1,4 +1,4 @@
-/** A snapshot of a database under load is a state after a power failure: it recovers completely. */
+/** A snapshot of a database under load equals its state after a power failure: the database recovers completely. */
 import { spawnSync } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'

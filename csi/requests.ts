@@ -4,7 +4,7 @@ import { CsiError } from './errors.ts'
 
 const longest = 4096
 const text = z.string().max(longest).default('')
-/** gRPC omits zero values. */
+/** Zero values have a default, because gRPC omits them. */
 const bytes = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER).default(0)
 
 const capability = z.object({
@@ -58,13 +58,13 @@ export const schemas = {
   nodeExpand: z.object({ volume_id: text, volume_path: text, capacity_range: range }),
 }
 
-/** @throws CsiError `INVALID_ARGUMENT` with the field */
+/** @throws CsiError `INVALID_ARGUMENT` that names the field */
 export function required(value: string, field: string): string {
   if (value === '') throw new CsiError('INVALID_ARGUMENT', `${field} is required`)
   return value
 }
 
-/** An absolute path without `..`: kubelet sends no other. */
+/** An absolute path without `..`. kubelet sends no other paths. */
 export function requiredPath(value: string, field: string): string {
   const path = required(value, field)
   if (!path.startsWith('/') || path.split('/').includes('..') || path.includes('\0')) {
@@ -80,14 +80,14 @@ const modes = new Set([
   'SINGLE_NODE_MULTI_WRITER',
 ])
 
-/** Why a volume cannot be used this way; undefined if it can. */
+/** Returns why a volume cannot be used in this way; undefined if it can. */
 export function objectionTo({ block, mount, access_mode }: Capability): string | undefined {
-  if (block) return 'block volumes are not supported: only file systems are'
+  if (block) return 'block volumes are not supported, only file systems'
   if (!mount) return 'volume_capability must define how the volume is used'
   if (!['', 'xfs'].includes(mount.fs_type)) return `fs_type must be xfs, not ${mount.fs_type}`
   if (mount.mount_flags.length > 0) return 'mount flags are not supported'
   const mode = access_mode?.mode ?? 'UNKNOWN_MODE'
-  return modes.has(mode) ? undefined : `access mode ${mode} is not supported: a volume is on one node`
+  return modes.has(mode) ? undefined : `access mode ${mode} is not supported: a volume can be used on only one node`
 }
 
 /** @throws CsiError `INVALID_ARGUMENT` */

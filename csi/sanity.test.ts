@@ -1,6 +1,6 @@
 /**
  * The sanity suite of the CSI specification's project (csi-test), and two more checks: a snapshot is one instant of a
- * volume in use, and a crash leaves nothing unfinished. Needs root, loop devices and XFS.
+ * volume in use, and a crash leaves no unfinished entry. Needs root, loop devices and XFS.
  */
 import { execFile, execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'

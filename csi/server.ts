@@ -1,7 +1,7 @@
 /**
- * The driver process: its services on one socket, and, if it runs beside kubelet, a second socket for the registration
- * with kubelet. Every call is validated, logged if it fails, and answered with the status that the specification
- * requires.
+ * The driver process. It has its services on one socket and, if it runs beside kubelet, a second socket for the
+ * registration with kubelet. Every call is validated, logged if it fails, and answered with the status that the
+ * specification requires.
  */
 import { mkdir, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -29,9 +29,9 @@ export const driverName = 'csi.espalier.dev'
 type DriverOptions = {
   /** Path of the socket for kubelet and the sidecars. */
   socket: string
-  /** kubelet's directory for plugins; omitted: no registration. */
+  /** kubelet's directory for plugins. If omitted, the driver does not register. */
   registration?: string | undefined
-  /** The path of the socket as kubelet sees it, if it differs. */
+  /** The path of the socket as kubelet sees it, if that path is different. */
   kubeletSocket?: string | undefined
   node: string
   /** A directory on a file system with reflinks. */
@@ -74,7 +74,7 @@ function implementation(methods: Record<string, Method>, logger: Logger): Untype
         const details = `${issue?.path.join('.')}: ${issue?.message}`
         return reply({ code: status.INVALID_ARGUMENT, details })
       }
-      // The shape is the method's own: `method` has tied them.
+      // The data have the shape that `method` requires: its schema has parsed them.
       call(parsed.data as never).then(
         answer => reply(null, answer),
         (error: unknown) => {
@@ -108,7 +108,7 @@ const shutdown = (server: Server): Promise<void> =>
   })
 
 /**
- * Starts the driver; resolves when it serves. While another driver uses the pool it waits, and touches neither the pool
+ * Starts the driver. Resolves when it serves. While another driver uses the pool, it waits and touches neither the pool
  * nor a socket.
  */
 export async function startDriver(options: DriverOptions): Promise<Driver> {
@@ -215,7 +215,7 @@ async function serve(options: DriverOptions): Promise<Driver> {
   await listen(register, registrationSocket)
   return {
     async stop() {
-      // First the registration: kubelet notices that its socket is closed.
+      // Closes the registration first, so that kubelet notices that its socket is closed.
       await shutdown(register)
       await rm(registrationSocket, { force: true })
       await shutdown(server)

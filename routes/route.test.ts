@@ -68,10 +68,10 @@ describe('a route', () => {
 
   test.each<[string, typeof route]>([
     ['with rules', route],
-    ['without any, which closes the endpoint', { ...route, rules: [] }],
-    ['with as many as there may be', { ...route, rules: rulesOf(50) }],
+    ['without rules, which closes the endpoint', { ...route, rules: [] }],
+    ['with the maximum number of rules', { ...route, rules: rulesOf(50) }],
     ['to the highest port', { ...route, target: { ...route.target, port: 65535 } }],
-    ['to the lowest', { ...route, target: { ...route.target, port: 1 } }],
+    ['to the lowest port', { ...route, target: { ...route.target, port: 1 } }],
   ])('%s is parsed', (_, value) => {
     expect(read(value)).toEqual({ route: value })
   })
@@ -79,22 +79,26 @@ describe('a route', () => {
   test.each<[string, unknown, RegExp]>([
     ['that is not JSON', '{', /^route\.json is not JSON$/],
     ['of another port than its name says', { ...route, port: 5433 }, /^route\.json\.port: must be 5432/],
-    ['of no database', { ...route, databaseId: undefined }, /^route\.json\.databaseId: ./],
-    ['to no service', { ...route, target: { namespace: 'tenant', port: 5432 } }, /^route\.json\.target\.service: ./],
+    ['without a database id', { ...route, databaseId: undefined }, /^route\.json\.databaseId: ./],
+    [
+      'without a target service',
+      { ...route, target: { namespace: 'tenant', port: 5432 } },
+      /^route\.json\.target\.service: ./,
+    ],
     ['to port 0', { ...route, target: { ...route.target, port: 0 } }, /^route\.json\.target\.port: ./],
     ['to port 65536', { ...route, target: { ...route.target, port: 65536 } }, /^route\.json\.target\.port: ./],
     [
-      'with something else to its target',
+      'with an unknown field in its target',
       { ...route, target: { ...route.target, host: 'x' } },
       /^route\.json\.target: ./,
     ],
     [
-      'with a rule that is no block',
+      'with a rule that is not a CIDR block',
       { ...route, rules: ['192.0.2.0/24', '192.0.2.0/33'] },
       /^route\.json\.rules\.1: ./,
     ],
-    ['with more rules than there may be', { ...route, rules: rulesOf(51) }, /^route\.json\.rules: ./],
-    ['with a field that a later version may mean something by', { ...route, deny: ['192.0.2.7'] }, /^route\.json: ./],
+    ['with too many rules', { ...route, rules: rulesOf(51) }, /^route\.json\.rules: ./],
+    ['with an unknown field, which a later version may define', { ...route, deny: ['192.0.2.7'] }, /^route\.json: ./],
     ['that is null', null, /^route\.json: ./],
   ])('%s is invalid, with the reason', (_, value, problem) => {
     expect(read(value)).toEqual({ problem: expect.stringMatching(problem) })
@@ -134,9 +138,9 @@ describe('a route by host name', () => {
   })
   test.each<[string, unknown, RegExp]>([
     ['of another host', { ...route, host: 'other.db.test' }, /^route\.json\.host: must be shop/],
-    ['of no kind', { ...route, kind: undefined }, /^route\.json\.kind: ./],
+    ['without a kind', { ...route, kind: undefined }, /^route\.json\.kind: ./],
     ['that has a port', { ...route, port: 5432 }, /^route\.json: ./],
-    ['that has rules of its own', { ...route, rules: [] }, /^route\.json: ./],
+    ['that has rules outside its services', { ...route, rules: [] }, /^route\.json: ./],
     ['without services', { ...route, services: undefined }, /^route\.json\.services: ./],
     ['of an unknown service', { ...route, services: [{ ...rest, service: 'grpc' }] }, /^route\.json\.services\.0\./],
     [
@@ -145,7 +149,7 @@ describe('a route by host name', () => {
       /^route\.json\.services: at most one service of each type/,
     ],
     ['of a service without rules', { ...route, services: [{ ...rest, rules: undefined }] }, /services\.0\.rules: ./],
-    ['with a rule that is none', { ...route, services: [{ ...rest, rules: ['any'] }] }, /services\.0\.rules\.0: ./],
+    ['with an invalid rule', { ...route, services: [{ ...rest, rules: ['any'] }] }, /services\.0\.rules\.0: ./],
     [
       'with 51 rules',
       { ...route, services: [{ ...rest, rules: Array(51).fill('127.0.0.1') }] },
@@ -176,21 +180,27 @@ describe('a route by host name', () => {
 describe('acknowledged', () => {
   test.each<[string, string, GatewayLease[], boolean, string[]]>([
     ['every live gateway at or above the version', '100', [acked('a', '100'), acked('b', '101')], true, []],
-    ['one below', '100', [acked('a', '100'), acked('b', '99')], false, ['b']],
+    ['one gateway below the version', '100', [acked('a', '100'), acked('b', '99')], false, ['b']],
     ['versions are numbers, not text', '99', [acked('a', '100')], true, []],
     ['versions beyond what a double can hold', '9007199254740993', [acked('a', '9007199254740992')], false, ['a']],
     ['no gateway', '1', [], false, []],
     ['only an expired gateway', '1', [acked('a', '5', gatewayLeaseSeconds + gatewayClockSkewSeconds)], false, []],
-    ['an expired gateway is not waited for', '5', [acked('a', '5'), acked('b', '1', 1000)], true, []],
-    ['one that refuses is still waited for a moment', '5', [acked('a', '5'), acked('b', '1', 95)], false, ['b']],
+    ['an expired gateway does not count', '5', [acked('a', '5'), acked('b', '1', 1000)], true, []],
+    [
+      'a gateway that refuses clients counts as live for the clock skew',
+      '5',
+      [acked('a', '5'), acked('b', '1', 95)],
+      false,
+      ['b'],
+    ],
     ['a clock that runs ahead is live', '5', [acked('a', '1', -30)], false, ['a']],
-    ['a gateway that has announced itself only', '5', [lease('a', 1, {})], false, ['a']],
-    ['one without annotations', '5', [{ metadata: { name: 'a' }, spec: lease('a', 1, {}).spec }], false, ['a']],
-    ['an annotation that is no version', '5', [acked('a', '10x')], false, ['a']],
-    ['an annotation that ends like one', '5', [acked('a', 'x10')], false, ['a']],
+    ['a gateway whose Lease has no acknowledgement', '5', [lease('a', 1, {})], false, ['a']],
+    ['a gateway without annotations', '5', [{ metadata: { name: 'a' }, spec: lease('a', 1, {}).spec }], false, ['a']],
+    ['an annotation that is not a version', '5', [acked('a', '10x')], false, ['a']],
+    ['an annotation that ends like a version', '5', [acked('a', 'x10')], false, ['a']],
     ['a version that would take long to compare', '5', [acked('a', '9'.repeat(31))], false, ['a']],
-    ['a wanted version that ends like one', 'x5', [acked('a', '10')], false, ['a']],
-    ['a wanted version that is none', '', [acked('a', '10')], false, ['a']],
+    ['a wanted version that ends like a version', 'x5', [acked('a', '10')], false, ['a']],
+    ['an empty wanted version', '', [acked('a', '10')], false, ['a']],
     ['a lease without a time is not live', '5', [{ metadata: { name: 'a' } }], false, []],
   ])('%s', (_name, version, leases, done, waitingFor) => {
     expect(acknowledged(version, leases, now)).toEqual({ done, waitingFor })

@@ -1,22 +1,23 @@
 /**
- * The route table, with which the operator configures the gateways. A route is a ConfigMap in the system namespace,
- * whose name contains its kind and what it reserves: `route-<port>` a port, `route-http-<host>` a host name for HTTP.
- * Creating it makes the reservation, since the API server keeps names unique. A gateway ignores unknown kinds, and
- * acknowledges them like any other: an acknowledgement means that it has read all routes, not that it serves each kind.
+ * The route table, with which the operator configures the gateways. A route is a ConfigMap in the system namespace. Its
+ * name contains its kind and the port or host that it reserves: `route-<port>` a port, `route-http-<host>` a host name
+ * for HTTP. Creating the ConfigMap makes the reservation, since the API server keeps names unique. A gateway ignores
+ * unknown kinds, and acknowledges them like known kinds: an acknowledgement means that it has read all routes, not that
+ * it serves each kind.
  *
  * A gateway replica renews a Lease `gateway-<identity>` (labelled component `gateway`) that contains the
- * resourceVersion up to which it has applied every route. A route with a version at or below that of every live replica
- * is acknowledged. A replica that has not renewed its Lease for `gatewayLeaseSeconds` refuses new connections until it
- * has renewed it and read all routes again; after an additional time for clock skew, the operator no longer waits for
- * it. A replica that stops cleanly deletes its Lease. An expired Lease has no effect, so no other component deletes it;
- * a replica that returns with its identity overwrites it.
+ * resourceVersion up to which it has applied every route. A route is acknowledged if its version is at or below the
+ * version of every live replica. A replica that has not renewed its Lease for `gatewayLeaseSeconds` refuses new
+ * connections until it has renewed it and read all routes again. After an additional time for clock skew, the operator
+ * no longer waits for it. A replica that stops cleanly deletes its Lease. An expired Lease has no effect, so no other
+ * component deletes it. A replica that returns with the same identity overwrites it.
  */
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import { ipv4Cidr } from '../crds/fields.ts'
 import type { ObjectMeta } from '../crds/metadata.ts'
 
-/** The Service that connections are forwarded to. */
+/** The Service to which connections are forwarded. */
 const target = z.strictObject({ namespace: z.string(), service: z.string(), port: z.int().min(1).max(65535) })
 const common = {
   databaseId: z.string(),
@@ -25,9 +26,9 @@ const common = {
 }
 /** Masked CIDR blocks; an empty list closes the endpoint. */
 const rules = z.array(ipv4Cidr).max(50)
-/** It has no `kind`: gateways older than the kinds refuse an unknown key. */
+/** It has no `kind`, because gateways older than the kinds refuse an unknown key. */
 const portRoute = z.strictObject({ ...common, target, rules, port: z.int().min(1).max(65535) })
-/** Lower case, and short enough for a ConfigMap's name. */
+/** In lower case, and short enough for a ConfigMap's name. */
 const hostName = z
   .string()
   .max(230)
@@ -41,12 +42,12 @@ const httpService = z
     /** The port of the bridge beside the tool server, on the same Service. */
     bridgePort: z.int().min(1).max(65535).optional(),
     rules,
-    /** SHA-256 of the bearer token in hexadecimal digits. Without it no request to `rag` is forwarded. */
+    /** SHA-256 of the bearer token in hexadecimal digits. Without it, no request to `rag` is forwarded. */
     tokenDigest: z
       .string()
       .regex(/^[0-9a-f]{64}$/)
       .optional(),
-    /** Set if the service cannot respond now; the gateway then responds in its place. */
+    /** Set if the service cannot respond now. Then the gateway responds in its place. */
     unavailable: z.enum(['suspended', 'starting']).optional(),
   })
   .refine(each => each.bridgePort === undefined || each.service === 'mcp', {
@@ -57,7 +58,7 @@ const httpRoute = z.strictObject({
   ...common,
   kind: z.literal('http'),
   host: hostName,
-  /** At most one of each type. */
+  /** At most one service of each type. */
   services: z
     .array(httpService)
     .max(serviceTypes.length)
@@ -98,13 +99,15 @@ type ReadHttpRoute = { route: HttpRoute; problem?: undefined } | { route?: undef
 
 const portNameProblem = "a route's name is route-<port>"
 
-/** The kind of a route is in its name. `unknown`: of a later version; with a problem, its port is invalid. */
+/**
+ * The kind of a route, from its name. `unknown`: a kind of a later version; if it has a `problem`, its port is invalid.
+ */
 type AnyRoute =
   | ({ kind: 'port'; port: number } & ReadRoute)
   | ({ kind: 'http'; host: string } & ReadHttpRoute)
   | { kind: 'unknown'; problem?: string }
 
-/** The route of a ConfigMap, of any kind: it matches its name, and meets every rule. */
+/** Reads the route of a ConfigMap, of any kind. The route must match its name, and meet every rule. */
 export function readAnyRoute(configMap: RouteMap): AnyRoute {
   const { name } = configMap.metadata
   const port = portOfRoute(name)
@@ -150,22 +153,22 @@ function parseJson(text: string): unknown {
 
 /** On a gateway's Lease: the resourceVersion up to which it has applied every route. */
 export const acknowledgedAnnotation = 'espalier.dev/acknowledged-resource-version'
-/** On a gateway's Lease: the routed ports it could not listen on, as `5432,5440`; absent if there is none. */
+/** On a gateway's Lease: the routed ports on which it could not listen, as `5432,5440`; absent if there are none. */
 export const portsInUseAnnotation = 'espalier.dev/ports-in-use'
 /**
- * On a gateway's Lease: routed ports whose databases it could not connect to a moment ago, as `5432,5440`; absent if
- * there is none. The operator checks each newly listed one.
+ * On a gateway's Lease: routed ports whose databases it could not reach a moment ago, as `5432,5440`; absent if there
+ * are none. The operator checks the database of each newly listed port.
  */
 export const unreachableAnnotation = 'espalier.dev/unreachable-ports'
 export const gatewayComponent = 'gateway'
 export const gatewayLeaseName = (identity: string): string => `gateway-${identity}`
-/** A replica that has not renewed its Lease for this long refuses new connections. */
+/** If a replica has not renewed its Lease for this long, it refuses new connections. */
 export const gatewayLeaseSeconds = 90
-/** The allowed clock skew between a gateway and the operator: the operator waits for a gateway so much longer. */
+/** The allowed clock skew between a gateway and the operator. The operator waits this much longer for a gateway. */
 export const gatewayClockSkewSeconds = 10
 
 /**
- * After so long without a live Lease, no gateway accepts connections: the last one has stopped accepting them by
+ * After this time without a live Lease, no gateway accepts connections: the last gateway has stopped accepting them by
  * itself.
  */
 export const gatewaysClosedAfterMs = (gatewayLeaseSeconds + gatewayClockSkewSeconds) * 1000
@@ -175,14 +178,17 @@ export type GatewayLease = { metadata: ObjectMeta; spec?: { renewTime?: string }
 
 type Acknowledgement = {
   done: boolean
-  /** Names of the live Leases that have not acknowledged; empty and not done: there is no live gateway. */
+  /**
+   * The names of the live Leases that have not acknowledged. If it is empty and `done` is false, there is no live
+   * gateway.
+   */
   waitingFor: string[]
 }
 
 /**
  * Whether every live gateway has applied this version of a route. The Leases must have been listed from the cluster
- * (not from a cache) after the route was written: only then has a replica that is missing from them certainly read the
- * route before it accepts connections.
+ * (not from a cache) after the route was written. Only then has a replica without a Lease certainly read the route
+ * before it accepts connections.
  */
 export function acknowledged(
   routeResourceVersion: string,
@@ -202,7 +208,7 @@ export function acknowledged(
  */
 export const httpsCertificatesAnnotation = 'espalier.dev/https-certificates'
 
-/** Digest of PEM certificates, independent of their order. */
+/** The digest of PEM certificates, independent of their order. */
 export function certificatesDigest(certificates: Iterable<string>): string {
   const each = [...certificates].map(text => createHash('sha256').update(text.trim()).digest('hex'))
   return createHash('sha256')
@@ -211,7 +217,7 @@ export function certificatesDigest(certificates: Iterable<string>): string {
     .slice(0, 32)
 }
 
-/** Names of the live Leases whose gateways serve HTTPS with other certificates than those of this digest. */
+/** The names of the live Leases whose gateways serve HTTPS with certificates of another digest. */
 export function otherCertificatesAt(digest: string, leases: readonly GatewayLease[], now: number): string[] {
   return leases
     .filter(lease => isLive(lease, now))
@@ -220,7 +226,7 @@ export function otherCertificatesAt(digest: string, leases: readonly GatewayLeas
 }
 
 /**
- * Names of the live Leases whose gateways could not listen on a port, since another program on their machine uses it.
+ * The names of the live Leases whose gateways cannot listen on a port, since another program on their machine uses it.
  */
 export function portRefusedBy(port: number, leases: readonly GatewayLease[], now: number): string[] {
   return leases
@@ -229,13 +235,13 @@ export function portRefusedBy(port: number, leases: readonly GatewayLease[], now
     .map(lease => lease.metadata.name)
 }
 
-/** The ports listed as refused in exactly one of two states of a Lease. Pure. */
+/** The ports that exactly one of two states of a Lease lists as refused. Pure. */
 export function refusalChanged(lease: GatewayLease | undefined, previous: GatewayLease | undefined): number[] {
   const [now, before] = [lease, previous].map(each => new Set(portsIn(each, portsInUseAnnotation)))
   return [...(now ?? [])].filter(port => !before?.has(port)).concat([...(before ?? [])].filter(port => !now?.has(port)))
 }
 
-/** The ports that a Lease lists as unreachable and its earlier state did not. Pure. */
+/** The ports that a Lease lists as unreachable and that its earlier state did not list. Pure. */
 export function newlyUnreachable(lease: GatewayLease, previous: GatewayLease | undefined): number[] {
   const before = new Set(portsIn(previous, unreachableAnnotation))
   return portsIn(lease, unreachableAnnotation).filter(port => !before.has(port))
@@ -246,7 +252,7 @@ export const unreachablePorts = (leases: readonly GatewayLease[], now: number): 
   ...new Set(leases.filter(lease => isLive(lease, now)).flatMap(lease => portsIn(lease, unreachableAnnotation))),
 ]
 
-/** The most ports read from a Lease, since a gateway writes it. */
+/** The maximum number of ports that are read from a Lease, since a gateway writes it. */
 const mostPorts = 100
 
 const portsIn = (lease: GatewayLease | undefined, annotation: string): number[] =>
@@ -262,7 +268,7 @@ function isLive(lease: GatewayLease, now: number): boolean {
 
 const version = /^[0-9]{1,30}$/
 
-/** Resource versions of one kind are compared as integers of any size; any other text is not a version. */
+/** Compares resource versions of one kind as integers of any size. Any other text is not a version. */
 function atLeast(acknowledgedVersion: string | undefined, wanted: string): boolean {
   if (acknowledgedVersion === undefined || !version.test(acknowledgedVersion) || !version.test(wanted)) return false
   return BigInt(acknowledgedVersion) >= BigInt(wanted)

@@ -33,7 +33,7 @@ describe('a value cannot be decrypted', () => {
   test.each<[string, Uint8Array, string, string]>([
     ['with another key', randomBytes(32), location, sealed],
     ['with a key of the wrong length', randomBytes(16), location, sealed],
-    ['in another place', key, secretLocation('espalier-t-2', 'db-1-credentials', 'app'), sealed],
+    ['at another location', key, secretLocation('espalier-t-2', 'db-1-credentials', 'app'), sealed],
     ['under another key of its Secret', key, secretLocation('espalier-t-1', 'db-1-credentials', 'admin'), sealed],
     ['with its nonce changed', key, location, flipped(0)],
     ['with its tag changed', key, location, flipped(12)],
@@ -46,7 +46,7 @@ describe('a value cannot be decrypted', () => {
     expect(() => open(withKey, where, text)).toThrow(SealError)
   })
 
-  test('and its error contains neither the value nor the key', () => {
+  test('and the error contains neither the value nor the key', () => {
     const error = (() => {
       try {
         return open(randomBytes(32), location, sealed)

@@ -1,7 +1,7 @@
 /**
- * Encryption of values in Secrets. Passwords and tokens are encrypted with AES-256-GCM under the installation's key,
- * each bound to its Secret and key, so that one cannot be used in place of another. The API and the operator decrypt
- * them; workloads get the values they need mounted.
+ * Encryption of values in Secrets. Passwords and tokens are encrypted with AES-256-GCM under the installation's key.
+ * Each value is bound to its Secret and key, so that it cannot be used in place of another value. The API and the
+ * operator decrypt the values. Workloads get the values that they need as mounted files.
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 
@@ -11,15 +11,17 @@ export type DatabaseRole = (typeof databaseRoles)[number]
 /** The password of each role, decrypted. */
 export type Passwords = Record<DatabaseRole, string>
 /**
- * In a credentials Secret, beside a role's new password during a rotation: the previous password, which is valid until
- * Postgres has the new one.
+ * The field of a credentials Secret with the role's previous password during a rotation. The previous password is valid
+ * until Postgres has the new password.
  */
 export const previousPassword = (role: DatabaseRole): string => `${role}.previous`
-/** On a credentials Secret, JSON: for each role whose password was rotated, the rotation that created it. */
+/**
+ * On a credentials Secret, as JSON: for each role whose password was rotated, the rotation that created the password.
+ */
 const rotationsAnnotation = 'espalier.dev/rotations'
 
 /**
- * `before`: the rotation that created the previous password, while that is stored beside the new one; absent for the
+ * `before`: the rotation that created the previous password, while the Secret contains both passwords; absent for the
  * first password.
  */
 export type RoleRotation = { rotation?: string; before?: string }
@@ -63,17 +65,20 @@ export const applicationDatabase = 'app'
 export const sealingKeySecret = 'espalier-sealing-key'
 /** The Secret in the system namespace that contains the certificate authority: `tls.crt` and `tls.key`, PEM. */
 export const authoritySecret = 'espalier-ca'
-/** The Secret in the system namespace with a new authority that is to replace the present one: the same keys. */
+/**
+ * The Secret in the system namespace with a new authority that will replace the current authority. It has the same
+ * keys.
+ */
 export const nextAuthoritySecret = 'espalier-ca-next'
 /** The Secret in the system namespace in which the operator records the authorities in use. */
 export const authorityStateSecret = 'espalier-ca-state'
-/** On the authority's Secret, `true`: requests a new authority that replaces it. */
+/** On the authority's Secret: `true` requests a new authority that replaces it. */
 export const rotateAnnotation = 'espalier.dev/rotate'
-/** The ConfigMap in the system namespace with the trusted authorities: `ca.crt`, one certificate or more, PEM. */
+/** The ConfigMap in the system namespace with the trusted authorities: `ca.crt`, with one or more PEM certificates. */
 export const authorityConfigMap = 'espalier-ca'
 /**
- * The TLS Secrets in the system namespace: of Espalier's own servers, and the client certificates with which the API
- * and metrics collectors connect to the databases' agents.
+ * The TLS Secrets in the system namespace: those of Espalier's own servers, and the client certificates with which the
+ * API and metrics collectors connect to the databases' agents.
  */
 export const systemCertificates = {
   api: 'espalier-api-tls',
@@ -88,7 +93,10 @@ export type SystemCertificate = keyof typeof systemCertificates
 
 const prefix = 'sealed.v1.'
 
-/** Encrypts a value bound to one location; `location` is any text that names it, such as `<namespace>/<secret>/<key>`. */
+/**
+ * Encrypts a value and binds it to one location. `location` is any text that names the location, such as
+ * `<namespace>/<secret>/<key>`.
+ */
 export function seal(key: Uint8Array, location: string, value: string): string {
   const nonce = randomBytes(12)
   const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(Buffer.from(location))
@@ -103,7 +111,7 @@ export class SealError extends Error {
 /** Whether a value has the format of an encrypted value. Only `open` verifies it. */
 export const isSealed = (value: string): boolean => value.startsWith(prefix)
 
-/** @throws SealError if the value was encrypted with another key or for another location, or was changed since. */
+/** @throws SealError if the value was encrypted with another key or for another location, or was changed */
 export function open(key: Uint8Array, location: string, sealed: string): string {
   if (!isSealed(sealed)) throw new SealError(`the value at ${location} is not encrypted`)
   const bytes = Buffer.from(sealed.slice(prefix.length), 'base64url')

@@ -1,5 +1,6 @@
 /**
- * The URI that a database is imported from: the API writes it encrypted, users write it as plain text; this reads both.
+ * The URI of the source of an import. The API writes it encrypted, users write it as plain text; this function reads
+ * both.
  */
 import { isSealed, open, secretLocation } from './credentials.ts'
 

@@ -8,7 +8,7 @@ const location = { namespace: 'espalier-t-1', name: 'db-1-keys-0a1b2c3d' }
 const plain = (values: Record<string, string>) =>
   Object.fromEntries(Object.entries(values).map(([field, value]) => [field, Buffer.from(value).toString('base64')]))
 
-test('keys encrypted for their Secret can be read, beside plain ones of a user', () => {
+test('keys that are encrypted for their Secret can be read, beside plain keys of a user', () => {
   const secret = {
     metadata: location,
     data: { ...sealedData(key, location, { jwt_secret: 's'.repeat(32) }), ...plain({ init_tokens: 'one,two' }) },

@@ -1,10 +1,10 @@
 /**
  * The keys and tokens of a service: from the Secret that `spec.services[].secret` names, and those that the operator
- * generates. The API writes encrypted values, users write plain text; this reads both.
+ * generates. The API writes encrypted values, users write plain text; this module reads both.
  */
 import { isSealed, open, seal, secretLocation } from './credentials.ts'
 
-/** The component label of the Secrets that the API writes. A user's own Secret does not have it. */
+/** The component label of the Secrets that the API writes. A Secret that a user wrote does not have it. */
 export const serviceKeysComponent = 'service-keys'
 
 /** The service-wide fields. */
@@ -22,7 +22,7 @@ type ServiceKeyField = (typeof serviceKeyFields)[number]
 export const ragModels = ['embedding_llm', 'completion_llm'] as const
 type RagModel = (typeof ragModels)[number]
 
-/** The field with the key of a model: the service's, or a pipeline's own. */
+/** The field with the key of a model: the key of the service, or of one pipeline. */
 export const modelKeyField = (model: RagModel, pipeline?: string): string =>
   pipeline === undefined ? `${model}_api_key` : `pipelines.${pipeline}.${model}_api_key`
 
@@ -31,7 +31,7 @@ const pipelineField = /^pipelines\.[A-Za-z0-9][A-Za-z0-9_-]{0,62}\.(embedding|co
 const isServiceKeyField = (field: string): boolean =>
   serviceKeyFields.some(known => known === field) || pipelineField.test(field)
 
-/** Fields that a branch never inherits, even if both name the same Secret. */
+/** Fields that a branch never inherits, even if both the branch and its source name the same Secret. */
 const notOnBranches: readonly string[] = ['init_tokens', 'init_users'] satisfies readonly ServiceKeyField[]
 
 /** Values by field, decrypted. */

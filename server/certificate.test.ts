@@ -12,7 +12,7 @@ import { type Certificate, followCertificate, readCertificate } from './certific
 
 const [first, second] = [testCertificate('first.test'), testCertificate('second.test')]
 
-/** A directory as kubelet mounts a Secret: files are links through one link that is swapped. */
+/** A directory as kubelet mounts a Secret: its files are links through one link, and an update replaces that link. */
 async function mounted() {
   const directory = await mkdtemp(join(tmpdir(), 'espalier-certificate-'))
   onTestFinished(() => rm(directory, { recursive: true }))
@@ -61,12 +61,12 @@ test('a renewed certificate is used without a restart', async () => {
   await until('the new one is shown', async () => (await shown()) === 'DNS:second.test')
 })
 
-test('a mismatched pair is ignored, logged once without its key, and a valid one used later', async () => {
+test('a mismatched pair is ignored and logged once without its key, and a later valid pair is used', async () => {
   const { swap, shown, warnings } = await follow()
   await swap({ cert: second.cert, key: first.key })
   await until('it is said', () => warnings.length > 0)
   expect(await shown()).toBe('DNS:first.test')
-  // A reader that opens the files before and after the swap gets a mismatched pair as well.
+  // A reader that opens the files before and after the update also gets a mismatched pair.
   await swap({ cert: 'garbage', key: first.key })
   await until('it is said again', () => warnings.length > 1)
   expect(await shown()).toBe('DNS:first.test')

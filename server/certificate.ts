@@ -1,18 +1,21 @@
 /**
- * Reloads a certificate when its files change. The files are read at intervals and compared: a mounted Secret changes
- * by a symbolic link far above the file, which watching the file does not detect. An incomplete or invalid pair is
+ * Reloads a certificate when its files change. The files are read at intervals and compared. A mounted Secret changes
+ * by a symbolic link far above the file, and watching the file does not detect this. An incomplete or invalid pair is
  * ignored, and logged once.
  */
 import { readFile } from 'node:fs/promises'
 import type { Logger } from 'pino'
 
-/** PEM: a certificate with its intermediate certificates; its private key. */
+/** In PEM: a certificate with its intermediate certificates, and its private key. */
 export type Certificate = { cert: string; key: string }
 
 /** `chain`: intermediate certificates, if they are not in the first file. */
 export type CertificateFiles = { cert: string; key: string; chain?: string | undefined }
 
-/** Reads one file after another, so that of several unreadable files the error always names the same. @throws Error */
+/**
+ * Reads one file after another, so that if several files are unreadable, the error always names the same file. @throws
+ * Error
+ */
 export async function readCertificate({ cert, key, chain }: CertificateFiles): Promise<Certificate> {
   const own = await readFile(cert, 'utf8')
   const privateKey = await readFile(key, 'utf8')
@@ -22,7 +25,10 @@ export async function readCertificate({ cert, key, chain }: CertificateFiles): P
 
 const defaultIntervalMs = 10_000
 
-/** Calls `use` with each new pair until stopped; `use` throws if it is invalid. `current` is the pair in use. */
+/**
+ * Calls `use` with each new pair until it is stopped. `use` must throw if the pair is invalid. `current` is the pair in
+ * use.
+ */
 export function followCertificate(options: {
   files: CertificateFiles
   current: Certificate
@@ -44,7 +50,7 @@ export function followCertificate(options: {
       use(found)
       logger.info({ file: files.cert }, 'the certificate has changed; the new one is in use')
     } catch (error) {
-      // The text of an error about a key may quote it.
+      // The text of an error about a key may quote the key.
       const code = error instanceof Error && 'code' in error ? error.code : undefined
       logger.warn(
         { file: files.cert, code },

@@ -48,7 +48,7 @@ describe('the health page', () => {
     expect((await get('/readyz?verbose')).body).toContain('[+]caches ok')
   })
 
-  test('a check that does not respond fails, and the page still responds in time', async () => {
+  test('if a check does not respond, it counts as failed, and the page still responds in time', async () => {
     const { get } = await open({ ready: { deaf: () => new Promise(() => {}) } })
     expect(await get('/readyz')).toMatchObject({
       status: 503,

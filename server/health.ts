@@ -5,7 +5,10 @@
 import type { Logger } from 'pino'
 import { createPageServer, type Page, plainText } from './pages.ts'
 
-/** The reason why it fails, or undefined if it passes. An exception, or no result within 2 s, is a failure too. */
+/**
+ * Returns the reason of a failure, or undefined if the check passes. An exception, or no result within 2 s, is also a
+ * failure.
+ */
 export type Check = () => string | undefined | Promise<string | undefined>
 
 /** The Prometheus page, and its content type. */
@@ -41,13 +44,16 @@ async function report(checks: Record<string, Check>): Promise<Page> {
   return { status: failed ? 503 : 200, type: plainText, body }
 }
 
-/** Listens on `host` (absent: on every address) and `port` (0: any free one) until `stop()`. Rejects if it cannot. */
+/**
+ * Listens on `host` (absent: on every address) and `port` (0: any free port) until `stop()`. Rejects if it cannot
+ * listen.
+ */
 export async function startHealthServer(options: {
   host?: string
   port: number
   live: Record<string, Check>
   ready: Record<string, Check>
-  /** If absent, there is no such page. */
+  /** If absent, /metrics does not exist. */
   metrics?: MetricsPage
   logger: Logger
 }): Promise<HealthServer> {

@@ -10,7 +10,7 @@ const endOfInput = '\u0004'
 
 type Question = { prompt: string; what: string; mostCharacters: number }
 
-/** `what` is missing if the user ends the input. @throws UsageError */
+/** `what` names the missing input if the user ends the input. @throws UsageError */
 export function readHidden(input: HiddenInput, output: Writable, question: Question): Promise<string> {
   const { prompt, what, mostCharacters } = question
   output.write(prompt)

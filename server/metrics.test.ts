@@ -11,7 +11,7 @@ test('a page contains the registries that exist when it is read; the process has
   expect(await page.text()).toContain('nodejs_eventloop_lag_p99_seconds')
 })
 
-test('values are read at every scrape, and deleted objects leave none behind', async () => {
+test('values are read at every scrape, and deleted objects have no values', async () => {
   const registry = new Registry()
   let depth = 1
   let queues: { name: string; done: number | undefined }[] = [

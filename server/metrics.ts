@@ -1,6 +1,6 @@
 /**
- * Prometheus metrics that all servers share: those of the process, values read at scrape time, and the page of several
- * registries. Each component has its own registry; the process has one.
+ * Prometheus metrics that all servers share: metrics of the process, values that are read at scrape time, and the page
+ * of several registries. Each component has its own registry, and so does the process.
  */
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 import type { MetricsPage } from './health.ts'
@@ -19,7 +19,7 @@ export function processMetrics(): Registry {
 /** Metrics in Prometheus's text format: a registry, or a part of the page that another thread writes. */
 export type Figures = Pick<Registry, 'metrics'>
 
-/** The page of these metrics, in order; the list is read at every scrape. */
+/** The page of these metrics, in their order. The list is read at every scrape. */
 export const metricsPage = (registries: () => readonly Figures[]): MetricsPage => ({
   contentType: Registry.PROMETHEUS_CONTENT_TYPE,
   text: async () => (await Promise.all(registries().map(registry => registry.metrics()))).join('\n'),
@@ -45,7 +45,7 @@ type Scraped<T, Label extends string> = {
   value: (source: T) => [labels: Record<Label, string>, number: number | undefined]
 }
 
-/** A metric whose values are all set again at every scrape, so that deleted objects leave none behind. */
+/** A metric whose values are all set again at every scrape, so that no values of deleted objects remain. */
 export function addScraped<T, Label extends string>(
   registry: Registry,
   kind: 'gauge' | 'counter',

@@ -1,6 +1,6 @@
 /**
- * Serves read-only pages for probes and Prometheus over plain HTTP, without authentication: it must listen only where
- * authorized clients can connect. Connections, headers and requests are limited.
+ * Serves read-only pages for probes and Prometheus over plain HTTP, without authentication. So it must listen only
+ * where authorized clients can connect. Connections, headers and requests are limited.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { createServer } from './node-http.ts'
@@ -21,7 +21,9 @@ function answer(request: IncomingMessage, response: ServerResponse, { status, ty
   response.end(request.method === 'HEAD' ? undefined : body)
 }
 
-/** Not listening yet. `pageAt` returns the page of a path, undefined if there is none. */
+/**
+ * Creates a server that does not listen yet. `pageAt` returns the page of a path; undefined if the page does not exist.
+ */
 export function createPageServer(
   pageAt: (path: string) => Page | undefined | Promise<Page | undefined>,
   onError: (error: unknown) => void,

@@ -1,24 +1,24 @@
 /** Samples of a service: metrics that its servers record and the API reads (ADR 0086). */
 
-/** The ports for samples of a service's pod, over plain HTTP: only the API can connect to them. */
+/** The ports for samples of a service's pod, over plain HTTP. Only the API can connect to them. */
 export const samplesPorts = { first: 8433, second: 8434 } as const
 export const samplesPath = '/samples'
-/** A container with samples has a port with such a name. */
+/** A container with samples has a port whose name matches this pattern. */
 export const samplesPortPattern = /^([a-z]+-)?samples$/
 
 export const serviceSampleEveryMs = 30_000
-/** Two hours. */
+/** The number of samples in two hours. */
 export const retainedServiceSamples = 240
 
-/** Upper bounds of the duration buckets, in seconds. One more bucket has those above the last. */
+/** The upper bounds of the duration buckets, in seconds. One more bucket counts durations above the last bound. */
 export const durationBounds = [
   ...[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5],
   ...[1, 2.5, 5, 10, 30, 60],
 ] as const
 
 /**
- * The requests whose duration is at most the bound of this index and more than the previous one; for the last index,
- * more than all bounds.
+ * The requests whose duration is at most the bound with this index and more than the previous bound. For the last
+ * index: more than all bounds.
  */
 export const durationName = (index: number): `duration_${string}` =>
   `duration_${index < durationBounds.length ? `to_${durationBounds[index]}` : 'over'}`

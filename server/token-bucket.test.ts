@@ -1,4 +1,4 @@
-/** Token buckets: no more than the burst and the rate, and never less. */
+/** Token buckets give no more tokens than the burst and the rate allow, and no fewer. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { TokenBucket, TokenBuckets } from './token-bucket.ts'
@@ -84,7 +84,7 @@ describe('buckets by key', () => {
     expect([some.of('a').take(), some.of('a').take(), some.of('b').take()]).toEqual([true, false, true])
   })
 
-  test('have a maximum number: the least recently used is deleted', () => {
+  test('have a maximum number: the least recently used bucket is deleted', () => {
     const two = buckets(2)
     for (const key of ['a', 'b']) expect(two.of(key).take()).toBe(true)
     // A key that is still used is kept.

@@ -1,14 +1,14 @@
-/** Rate limits, for one or for many keys, without timers and within limited memory. */
+/** Rate limits for one or many keys, without timers and with limited memory. */
 import { LRUCache } from 'lru-cache'
 
 /** `perSecond` tokens on average, at most `burst` at once. */
 export type Rate = { perSecond: number; burst: number }
 
-/** Starts full. A clock that is set back adds and removes nothing. */
+/** A new bucket is full. If the clock is set back, this adds and removes no tokens. */
 export class TokenBucket {
   readonly #now: () => number
   readonly #rate: Rate
-  /** Below zero: tokens reserved in advance. */
+  /** If negative, tokens are reserved in advance. */
   #tokens: number
   #filledAt: number
 
@@ -33,14 +33,14 @@ export class TokenBucket {
     return (Math.max(0, 1 - this.#tokens) * 1000) / this.#rate.perSecond
   }
 
-  /** The available tokens, and the ms until it is full again. */
+  /** The available tokens, and the ms until the bucket is full again. */
   get remaining(): { tokens: number; fullInMs: number } {
     this.#fill()
     const missing = this.#rate.burst - this.#tokens
     return { tokens: Math.max(0, Math.floor(this.#tokens)), fullInMs: (missing * 1000) / this.#rate.perSecond }
   }
 
-  /** Takes a token in any case, and returns the ms until it may be used. */
+  /** Takes a token in any case. Returns the ms until it may be used. */
   reserveMs(): number {
     this.#fill()
     this.#tokens -= 1
@@ -56,8 +56,8 @@ export class TokenBucket {
 }
 
 /**
- * A bucket for each key, so that one client can use up only its own share. Above `keys` keys the least recently used
- * one is deleted, and starts full again: if clients can invent keys, add one bucket for all of them.
+ * A bucket for each key, so that one client can use up only its own share. Above `keys` keys, the least recently used
+ * bucket is deleted and later starts full again. If clients can invent keys, add one bucket for all of them.
  */
 export class TokenBuckets {
   readonly #buckets: LRUCache<string, TokenBucket>

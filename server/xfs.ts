@@ -4,9 +4,9 @@ import { dirname } from 'node:path'
 import { run } from './command.ts'
 
 /**
- * XFS, since it grows while mounted without CAP_SYS_RESOURCE, which ext4 requires. Without features that kernels before
- * 5.19 cannot mount (mkfs.xfs(8), nrext64); and without the reverse mapping, which only repairs use: with it a reflink
- * of a file with many extents takes twice as long, and blocks all writes to the file meanwhile.
+ * XFS, since it grows while mounted without CAP_SYS_RESOURCE, which ext4 requires. Features that kernels before 5.19
+ * cannot mount are disabled (mkfs.xfs(8), nrext64). The reverse mapping is disabled too, because only repairs use it.
+ * With it, a reflink of a file with many extents takes twice as long, and blocks all writes to the file meanwhile.
  */
 export const xfsOptions = ['-m', 'reflink=1,rmapbt=0', '-i', 'nrext64=0'] as const
 

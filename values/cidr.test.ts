@@ -19,7 +19,7 @@ describe('maskCidr', () => {
     ['IPv6 block', '::/0'],
     ['IPv4 mapped into IPv6', '::ffff:203.0.113.7'],
     ['octet over 255', '203.0.113.256'],
-    ['octet with a leading zero, which some read as octal', '203.0.113.07'],
+    ['octet with a leading zero, which some programs read as octal', '203.0.113.07'],
     ['three octets', '203.0.113'],
     ['five octets', '203.0.113.7.1'],
     ['prefix over 32', '203.0.113.0/33'],

@@ -23,7 +23,7 @@ describe('ids of one source', () => {
         let clock = at
         const next = createIds(() => clock)
         const ids = moves.map(move => {
-          // Never 10 seconds behind the latest time.
+          // The clock is never 10 seconds behind its latest time.
           clock = Math.max(highest - 9_000, clock + move)
           highest = Math.max(highest, clock)
           return next()

@@ -1,17 +1,20 @@
 /**
  * Ids of new objects: UUIDs of version 7 (RFC 9562, section 5.7), which begin with the millisecond of their creation.
- * So objects created within one second have an order, although a creationTimestamp has only seconds.
+ * So objects that were created within one second have an order, although a creationTimestamp has only seconds.
  *
- * Ids of one source increase: within a millisecond the 12 bits after the time are a counter with a random start; on
- * overflow the next millisecond is used early. The first 16 digits, which are used to name children, are unique among
- * ids of the same source.
+ * Ids of one source always increase. Within a millisecond, the 12 bits after the time are a counter with a random
+ * start. When the counter overflows, the next millisecond is used early. The first 16 digits, which name children, are
+ * unique among ids of the same source.
  */
 import { randomBytes } from 'node:crypto'
 
 /** Returns another id at each call. */
 export type IdSource = () => string
 
-/** If the clock is set back by less, ids continue from the previous time; if by more, the new time is used. */
+/**
+ * If the clock is set back by less than this, ids continue from the previous time. If it is set back by more, the new
+ * time is used.
+ */
 const believedMs = 10_000
 const lastCount = 0xfff
 

@@ -1,7 +1,7 @@
 /**
  * Paths of RFC 9535 for `roleClaimKey`, as PostgREST 16 accepts them: `$.role`, `$['https://example.com/roles'][0]`,
- * `$.groups[?@ == 'web']`. The complete language without its functions (`length`, `match` and so on), which are
- * refused: a regular expression in a path could be too slow on text from tokens.
+ * `$.groups[?@ == 'web']`. It supports the complete language except its functions (`length`, `match` and so on).
+ * Functions are refused, because a regular expression in a path could be too slow on text from tokens.
  */
 import { isRecord } from './record.ts'
 
@@ -23,7 +23,7 @@ type Test =
 
 export type JsonPath = { readonly segments: readonly Segment[] }
 
-/** Thrown with what is expected at a character, counted from 1. */
+/** Its message states what is expected at a character, counted from 1. */
 export class JsonPathError extends Error {}
 
 const deepest = 32
@@ -276,7 +276,7 @@ function matches(test: Test, value: unknown, root: unknown): boolean {
   }
 }
 
-/** Each side is one value or none. Only two numbers or two texts are ordered. */
+/** Each side has one value or none. Only two numbers or two texts can be ordered. */
 function compared(operator: string, [left]: readonly unknown[], [right]: readonly unknown[]): boolean {
   const isEqual = equal(left, right)
   const isLess = (one: unknown, other: unknown) =>

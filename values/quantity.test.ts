@@ -44,7 +44,7 @@ test.each([
   expect(sizeInBytes(text)).toBe(bytes)
 })
 
-test('two spellings of one value are equal', () => {
+test('two forms of one value are equal', () => {
   expect(parseQuantity('1Gi')).toBe(parseQuantity('1024Mi'))
   expect(parseQuantity('1500m')).toBeCloseTo(1.5)
   expect(parseQuantity('2e3')).toBe(parseQuantity('2k'))
@@ -66,7 +66,7 @@ test.each([
   expect(canonicalQuantity(text)).toBe(stored)
 })
 
-test('the value is unchanged, and the spelling is stable', () => {
+test('the canonical form has the same value, and is its own canonical form', () => {
   const quantities = fc
     .tuple(fc.integer({ min: 0, max: 100_000 }), fc.constantFrom('', 'm', 'k', 'M', 'G', 'Ki', 'Mi', 'Gi', 'Ti'))
     .map(([number, suffix]) => `${number}${suffix}`)

@@ -1,6 +1,6 @@
 /**
- * Kubernetes resource quantities (API reference, Quantity): their value, and the API server's spelling. Espalier's own
- * fields accept only the plain forms (crds/fields.ts); a cluster may write a value in any form.
+ * Kubernetes resource quantities (API reference, Quantity): their value, and the API server's form. Espalier's own
+ * fields accept only the plain forms (crds/fields.ts). A cluster may write a value in any form.
  */
 
 const factors: { readonly [suffix: string]: number } = {
@@ -24,7 +24,7 @@ const factors: { readonly [suffix: string]: number } = {
 const anyForm = /^([+-]?[0-9]+(?:\.[0-9]*)?|[+-]?\.[0-9]+)(?:[eE]([+-]?[0-9]+)|([numkMGTPE]|[KMGTPE]i)?)$/
 const plainForm = /^[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$/
 
-/** The value of a quantity in any form; undefined if invalid. */
+/** The value of a quantity in any form; undefined if it is invalid. */
 export function parseQuantity(quantity: unknown): number | undefined {
   const match = typeof quantity === 'string' || typeof quantity === 'number' ? anyForm.exec(`${quantity}`) : null
   if (match === null) return undefined
@@ -52,8 +52,8 @@ const binary = { Ti: 2 ** 40, Gi: 2 ** 30, Mi: 2 ** 20, Ki: 2 ** 10, '': 1 }
 const decimal = { T: 1e12, G: 1e9, M: 1e6, k: 1e3, '': 1, m: 1e-3 }
 
 /**
- * The canonical spelling that the API server stores (no fraction, the largest suffix that leaves an integer), so that a
- * draft equals the stored object: `1000m` is `1`, `0.5` is `500m`, `1024Mi` is `1Gi`. @throws RangeError
+ * The canonical form that the API server stores, so that a draft equals the stored object. It has no fraction, and the
+ * largest suffix that leaves an integer: `1000m` is `1`, `0.5` is `500m`, `1024Mi` is `1Gi`. @throws RangeError
  */
 export function canonicalQuantity(quantity: string): string {
   const value = quantityToNumber(quantity)

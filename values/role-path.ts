@@ -29,12 +29,12 @@ const bareKey = /[\p{L}\p{N}_$@]+/uy
 const quotedText = /"[^"]*"/y
 const arrayIndex = /[0-9]{1,9}/y
 const spaces = / */y
-/** Longer ones first: "==" is a prefix of "==^". */
+/** Longer operators come first, because "==" is a prefix of "==^". */
 const operators: readonly FilterOperator[] = ['==^', '^==', '*==', '==', '!=']
 
 /**
  * Parses a path expression.
- * @throws RolePathError that names the character (counted from 1) and what is expected there.
+ * @throws RolePathError that names the character (counted from 1) and states what is expected there.
  */
 export function parseRolePath(text: string): RolePath {
   if (!text.startsWith('$')) return new PathReader(text).path()
@@ -142,7 +142,7 @@ function take(step: Step, value: unknown): unknown {
   }
 }
 
-/** An element that is not text is never selected, not even by "!=". */
+/** An element that is not text is never selected, not even with "!=". */
 function selects(operator: FilterOperator, element: unknown, text: string): boolean {
   if (typeof element !== 'string') return false
   switch (operator) {

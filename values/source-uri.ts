@@ -1,6 +1,6 @@
 /**
- * The URI of a Postgres that a database is imported from: the accepted subset of libpq's URIs, shared by API and
- * operator.
+ * The URI of the Postgres that is the source of an import. It accepts a subset of libpq's URIs. API and operator share
+ * it.
  */
 
 type SourceUri = {
@@ -15,7 +15,7 @@ type SourceUri = {
 
 export const longestSourceUri = 2_000
 
-/** @throws Error whose message names the rule, and contains no part of the URI that may be secret */
+/** @throws Error that names the violated rule. Its message contains no part of the URI that may be secret */
 export function parseSourceUri(text: string): SourceUri {
   if (text.length > longestSourceUri) throw new Error(`must have at most ${longestSourceUri} characters`)
   if (!/^postgres(?:ql)?:\/\//.test(text)) throw new Error('must begin with "postgresql://"')
@@ -49,7 +49,7 @@ function decoded(name: string, text: string): string {
   } catch {
     throw new Error(`has a ${name} with a "%" that starts no code: encode "%" as %25`)
   }
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the check refuses control characters
   if (/[\u0000-\u001f\u007f]/.test(value)) throw new Error(`has a ${name} with a control character`)
   return value
 }
@@ -57,7 +57,7 @@ function decoded(name: string, text: string): string {
 const sslmodes = ['disable', 'require', 'verify-ca', 'verify-full'] as const
 const bindings = ['disable', 'prefer', 'require'] as const
 
-/** These have no effect on an import. */
+/** Parameters without an effect on an import. */
 const ignored = ['application_name', 'connect_timeout', 'target_session_attrs']
 
 function parametersOf(parameters: URLSearchParams): Pick<SourceUri, 'sslmode' | 'channelBinding'> {

@@ -3,18 +3,18 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { ParseResult } from 'libpg-query'
 
 const longestText = 20_000
-/** For all conditions of one service together: the parser takes up to 6 ms for 1,000 characters (2 cores). */
+/** The limit for all conditions of one service together. The parser takes up to 6 ms for 1,000 characters (2 cores). */
 export const mostConditionCharacters = 100_000
 /** The fields of a SELECT with only a condition. */
 const expectedKeys = new Set(['whereClause', 'limitOption', 'op'])
 
-/** Returns why the text is not one condition, or undefined if it is. */
+/** Returns why the text is not one condition, or undefined if it is one. */
 export async function sqlConditionError(text: string): Promise<string | undefined> {
   if (text.length > longestText) return `has ${text.length} characters; at most ${longestText} are allowed`
-  // The parser reads C strings, and UTF-8.
+  // The parser reads C strings in UTF-8.
   if (text.includes('\0') || !text.isWellFormed()) return 'has a character that Postgres does not accept'
   const { parse } = await import('libpg-query')
-  // The parser is synchronous: between two conditions of a service, other requests are processed.
+  // The parser is synchronous. Between two conditions of a service, other requests can be processed.
   await nextTurn()
   let parsed: ParseResult
   try {
@@ -25,7 +25,7 @@ export async function sqlConditionError(text: string): Promise<string | undefine
   const [statement, ...others] = parsed.stmts ?? []
   const node = statement?.stmt
   const select = node !== undefined && 'SelectStmt' in node ? node.SelectStmt : undefined
-  // The parser reports a length if a semicolon ends the statement.
+  // If a semicolon ends the statement, the parser reports a length.
   if (select === undefined || others.length > 0 || statement?.stmt_len !== undefined) return 'must be one SQL condition'
   if (select.op !== 'SETOP_NONE' || Object.keys(select).some(key => !expectedKeys.has(key))) {
     return 'must be a condition only, without another clause such as ORDER BY, LIMIT or UNION'

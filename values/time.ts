@@ -1,12 +1,14 @@
-/** Times as Kubernetes writes them: RFC 3339 in UTC. Other writers use any precision; `Date.parse` reads them. */
+/**
+ * Times as Kubernetes writes them: RFC 3339 in UTC. Other writers use any precision; `Date.parse` reads all of them.
+ */
 
-/** Milliseconds, as in API responses: events within one second keep their order. */
+/** With milliseconds, as in API responses, so that events within one second keep their order. */
 export const preciseTime = (ms: number): string => new Date(ms).toISOString()
 
-/** Whole seconds, as in metadata and conditions. */
+/** With whole seconds, as in metadata and conditions. */
 export const timestamp = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`
 
-/** A MicroTime, as in Leases: Kubernetes accepts exactly six digits of a second. */
+/** A MicroTime, as in Leases. Kubernetes accepts exactly six digits after the second. */
 export const microTime = (ms: number): string => new Date(ms).toISOString().replace('Z', '000Z')
 
 /** The time between two times as Kubernetes prints durations: `8s`, `2m10s`, `3h5m`. */

@@ -1,6 +1,6 @@
 /**
- * Cancels the running query over a separate connection (Postgres manual section 55.2.8). A late request has no effect,
- * and no error is reported.
+ * Cancels the running query over a separate connection (Postgres manual section 55.2.8). A late request has no effect.
+ * Errors are not reported.
  */
 import { connect as connectSocket } from 'node:net'
 import { type ConnectionOptions, connect as connectTls } from 'node:tls'
@@ -32,7 +32,7 @@ export function cancel({ processID, secretKey, host, port, ssl }: Backend): void
     socket.end(request)
     return
   }
-  // The cancel key is only sent to the server, whose certificate is verified like the connection's.
+  // The cancel key is sent only to the server. Its certificate is verified like that of the connection.
   const encryption = Buffer.alloc(8)
   encryption.writeInt32BE(8, 0)
   encryption.writeInt32BE(80877103, 4)

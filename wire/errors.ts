@@ -1,8 +1,8 @@
-/** A message that no Postgres sends. Nothing that follows it on the connection can be read. */
+/** A message that Postgres never sends. The rest of the connection's data cannot be read. */
 export class ProtocolError extends Error {
   override readonly name = 'ProtocolError'
   constructor(what: string) {
-    super(`malformed message of Postgres: ${what}`)
+    super(`malformed message from Postgres: ${what}`)
   }
 }
 

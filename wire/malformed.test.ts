@@ -1,4 +1,4 @@
-/** Bytes that no Postgres sends: reading them ends, and throws nothing but ProtocolError. */
+/** Bytes that Postgres never sends. Reading them always ends, and throws only ProtocolError. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { ProtocolError } from './errors.ts'
@@ -56,16 +56,16 @@ function read(chunks: readonly Buffer[], sink?: RowSink): unknown {
 
 describe('a message', () => {
   test.each([
-    ['of no length', message('N', '', 0)],
+    ['of length zero', message('N', '', 0)],
     ['of a length that is less than its own bytes', message('N', '', 3)],
     ['of a negative length', message('N', '', -1)],
     ['of a very negative length', message('N', '00', -2_147_483_648)],
     ['with a row of more values than bytes', message('D', '7fff')],
     ['with a row of a negative count', message('D', 'ffff')],
-    ['with a row of no count', message('D', '00')],
-    ['with a value behind the end of its row', message('D', '0001' + '000000ff' + '61')],
+    ['with a row without a count', message('D', '00')],
+    ['with a value that ends after its row', message('D', '0001' + '000000ff' + '61')],
     ['with a value of a negative length', message('D', '0001' + 'fffffffe' + '61')],
-    ['with a value behind another that fills the row', message('D', '0002' + '00000004' + '61616161')],
+    ['with a second value after a value that fills the row', message('D', '0002' + '00000004' + '61616161')],
     ['with a description of more columns than bytes', message('T', '0005' + '61')],
     ['with a description whose name does not end', message('T', `0001${'61'.repeat(30)}`)],
   ])('%s is an error, also if the next message follows', (_, bytes) => {
@@ -76,7 +76,7 @@ describe('a message', () => {
   })
 })
 
-/** Messages as Postgres sends them. */
+/** Messages in the form in which Postgres sends them. */
 const valid = Buffer.concat([
   message('T', `0002${'6100'}${'00'.repeat(18)}${'626200'}${'00'.repeat(18)}`),
   message('D', '0003' + '00000001' + '61' + 'ffffffff' + '00000002' + 'c3a9'),

@@ -30,7 +30,7 @@ function rowBytes(cells: readonly (string | null)[]): Buffer {
   return Buffer.concat([int(cells.length, 2), ...parts])
 }
 
-/** In pieces of these sizes, repeated. */
+/** Splits the bytes into pieces of these sizes, repeated. */
 function splitInto(bytes: Buffer, sizes: readonly number[]): Buffer[] {
   const pieces: Buffer[] = []
   for (let at = 0, index = 0; at < bytes.length; index++) {
@@ -60,7 +60,7 @@ describe('reading', () => {
     )
   })
 
-  test('a message that is not admitted is not assembled, and nothing after it is read', () => {
+  test('a message that the caller does not admit is not assembled, and nothing after it is read', () => {
     const read: string[] = []
     const reserved: number[] = []
     const reader = new MessageReader(

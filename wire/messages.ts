@@ -5,7 +5,7 @@ import { DatabaseError, ProtocolError } from './errors.ts'
 
 /** Bytes in one Buffer or in several, in order. */
 export type Bytes = Buffer | readonly Buffer[]
-/** As text, except `binary`. */
+/** A parameter is sent as text, except `binary`. */
 export type Parameter = string | Bytes | Binary | null
 
 export const piecesOf = (bytes: Bytes): readonly Buffer[] => (Buffer.isBuffer(bytes) ? [bytes] : bytes)
@@ -14,13 +14,13 @@ type Binary = { readonly binary: Bytes }
 const isBinary = (value: Parameter): value is Binary => typeof value === 'object' && value !== null && 'binary' in value
 
 /**
- * Buffers of this size are allocated and used piece by piece: one for each batch would be most of the garbage to
- * collect.
+ * Buffers of this size are allocated and then used piece by piece. One buffer for each batch would be most of the
+ * garbage.
  */
 const slabBytes = 65_536
-/** The rest of a slab is used while it has at least this many bytes. */
+/** The rest of a buffer is used as long as it has at least this many bytes. */
 const leastFreeBytes = 2_048
-/** A piece of this size is sent without a copy: large values are in memory once. */
+/** A piece of at least this size is sent without a copy, so that large values are in memory only once. */
 const ownPieceBytes = 32_768
 
 /** Joins two pieces without a copy; undefined if they are not adjacent in memory. */
@@ -32,7 +32,7 @@ export const joinedPiece = (first: Buffer, second: Buffer): Buffer | undefined =
 /** Appends messages to a growing buffer; large pieces are placed between such buffers. */
 export class MessageWriter {
   #buffer = Buffer.allocUnsafe(slabBytes)
-  /** Start of the bytes that are not taken or sealed. */
+  /** The start of the bytes that are neither taken nor sealed. */
   #from = 0
   #length = 0
   /** Pieces of this batch before the buffer. */
@@ -134,7 +134,9 @@ export class MessageWriter {
     this.#end()
   }
 
-  /** Bind to the unnamed portal: results in these formats (0 text, 1 binary), none meaning all text. */
+  /**
+   * Bind to the unnamed portal. Results have these formats (0 text, 1 binary); an empty list means that all are text.
+   */
   bind(name: string, parameters: readonly Parameter[], formats: readonly number[]): void {
     this.#begin(0x42)
     this.#text('')
@@ -159,7 +161,7 @@ export class MessageWriter {
     this.#end()
   }
 
-  /** Execute of the unnamed portal; 0: all rows. */
+  /** Execute of the unnamed portal; 0 means all rows. */
   execute(maximumRows = 0): void {
     this.#begin(0x45)
     this.#text('')
@@ -176,7 +178,7 @@ export class MessageWriter {
     this.#end()
   }
 
-  /** Flush: Postgres sends what it has, and the transaction continues. */
+  /** Flush: Postgres sends its pending results, and the transaction continues. */
   flush(): void {
     this.#begin(0x48)
     this.#end()
@@ -193,13 +195,13 @@ export class MessageWriter {
     this.#end()
   }
 
-  /** Everything since the last call, to be sent in this order. */
+  /** Returns all bytes since the last call. The caller must send them in this order. */
   take(): readonly Buffer[] {
     const taken = [...this.#sealed, this.#buffer.subarray(this.#from, this.#length)]
     this.#sealed = []
     this.#sealedBytes = 0
-    // The socket may still use it: the next batch follows it, or gets a new buffer. A large buffer is not kept for
-    // small batches.
+    // The socket may still use the buffer, so the next batch follows in it or gets a new buffer. A large buffer is not
+    // kept for small batches.
     const isSpent = this.#buffer.length - this.#length < leastFreeBytes || this.#buffer.length > slabBytes
     if (isSpent) this.#buffer = Buffer.allocUnsafe(slabBytes)
     this.#from = isSpent ? 0 : this.#length
@@ -211,11 +213,11 @@ export class MessageWriter {
 /** Receives each message: its type, and the position of its content in the buffer. */
 type MessageHandler = (type: number, buffer: Buffer, start: number, end: number) => void
 
-/** Receives rows as they arrive: each part of a large last cell is in memory only while it is passed on. */
+/** Receives rows as they arrive. Each part of a large last cell is in memory only while it is passed on. */
 export type RowSink = {
-  /** Whether it only receives rows that are too large for one read; the others are in the run's result. */
+  /** Whether it only receives rows that are too large for one read. The other rows are in the run's result. */
   readonly isForLarge: boolean
-  /** A row starts: all its cells but the last, and the length of the last cell in bytes. */
+  /** A row starts: `cells` are all its cells except the last, `lastLength` is the length of the last cell in bytes. */
   begin(cells: readonly (Buffer | null)[], lastLength: number): void
   /** The next part of the last cell. */
   push(part: Buffer): void
@@ -224,12 +226,12 @@ export type RowSink = {
 }
 
 const dataRowType = 0x44
-/** A message's length counts itself. */
+/** The length of a message includes itself. */
 const leastLength = 4
 
 /**
  * Splits a stream of bytes into messages. A large message is assembled in one buffer of its size, so that it is in
- * memory once, or passed on in parts if it is a row for a sink.
+ * memory only once. If it is a row for a sink, it is passed on in parts.
  */
 export class MessageReader {
   readonly #handle: MessageHandler
@@ -237,13 +239,13 @@ export class MessageReader {
   readonly #sink: () => RowSink | undefined
   /** The row that is being passed on, and its remaining bytes. */
   #through: { sink: RowSink; remaining: number } | undefined
-  /** Nothing is read after a message that was not admitted or is malformed. */
+  /** True after a message that was malformed or not admitted. Then nothing more is read. */
   #isOver = false
   #rest: Buffer | undefined
   /** A partly received message, and its length so far. */
   #large: { buffer: Buffer; filled: number } | undefined
 
-  /** `admits` is called before a message is assembled, `sink` to find out whether it is passed on in parts. */
+  /** `admits` is called before a message is assembled. `sink` decides whether the message is passed on in parts. */
   constructor(
     handle: MessageHandler,
     admits: (bytes: number) => boolean = () => true,
@@ -254,7 +256,7 @@ export class MessageReader {
     this.#sink = sink
   }
 
-  /** @throws ProtocolError, and what the callbacks throw */
+  /** @throws ProtocolError, and every error of the callbacks */
   push(chunk: Buffer): void {
     if (this.#isOver) return
     try {
@@ -291,7 +293,7 @@ export class MessageReader {
     }
     while (data.length - at >= 5) {
       const length = data.readInt32BE(at + 1)
-      if (length < leastLength) throw new ProtocolError(`its length is ${length}`)
+      if (length < leastLength) throw new ProtocolError(`the length is ${length}`)
       const end = at + 1 + length
       if (end > data.length) {
         const sink = data[at] === dataRowType ? this.#sink() : undefined
@@ -328,7 +330,7 @@ export class MessageReader {
 
 /** The length of the cell at `at`. @throws ProtocolError if the message ends before it */
 function lengthAt(buffer: Buffer, at: number, end: number): number {
-  if (at + 4 > end) throw new ProtocolError('it has fewer values than it counts')
+  if (at + 4 > end) throw new ProtocolError('it contains fewer values than its count')
   return buffer.readInt32BE(at)
 }
 
@@ -338,7 +340,7 @@ function cellEnd(at: number, length: number, end: number): number {
   return at + Math.max(0, length)
 }
 
-/** The number of values or columns, and then the bytes that each needs at least. @throws ProtocolError */
+/** Returns the number of values or columns. Each needs at least `leastBytes` bytes. @throws ProtocolError */
 function countAt(buffer: Buffer, start: number, end: number, leastBytes: number): number {
   const count = start + 2 > end ? -1 : buffer.readInt16BE(start)
   if (count < 0 || start + 2 + count * leastBytes > end) throw new ProtocolError(`it has fewer than ${count} values`)
@@ -346,8 +348,8 @@ function countAt(buffer: Buffer, start: number, end: number, leastBytes: number)
 }
 
 /**
- * All cells but the last of a DataRow, with the length (-1: null) and position of the last; undefined if the buffer
- * ends before it. `end` is that of the message. @throws ProtocolError
+ * All cells except the last of a DataRow, with the length (-1: null) and position of the last cell. Undefined if the
+ * buffer ends before the last cell. `end` is the end of the message. @throws ProtocolError
  */
 export function rowHead(
   buffer: Buffer,
@@ -363,14 +365,14 @@ export function rowHead(
     at += 4
     const close = cellEnd(at, length, end)
     if (remaining === 1) {
-      if (close !== end) throw new ProtocolError('its last value does not end it')
+      if (close !== end) throw new ProtocolError('it has bytes after its last value')
       return { cells, lastLength: length, at }
     }
     if (close > buffer.length) return undefined
     cells.push(length === -1 ? null : buffer.subarray(at, close))
     at = close
   }
-  if (at !== end) throw new ProtocolError('it has no values, and bytes of some')
+  if (at !== end) throw new ProtocolError('it has bytes although its count is 0')
   return { cells, lastLength: -1, at }
 }
 
@@ -394,7 +396,7 @@ export function dataRow(buffer: Buffer, start: number, end: number): (Buffer | n
  */
 export function dataRowText(buffer: Buffer, start: number, end: number): (string | null)[] {
   let at = start
-  // Lengths from 128 and null also have such bytes.
+  // Lengths from 128 on and null also contain such bytes.
   while (at < end && (buffer[at] ?? 0) < 0x80) at++
   const text = at === end ? buffer.toString('latin1', start, end) : undefined
   const count = countAt(buffer, start, end, 4)
@@ -429,7 +431,7 @@ export function describedColumns(buffer: Buffer, start: number, end: number): De
   let at = start + 2
   for (let remaining = countAt(buffer, start, end, columnBytes); remaining > 0; remaining--) {
     const close = buffer.indexOf(0, at)
-    if (close === -1 || close + columnBytes > end) throw new ProtocolError('it has fewer columns than it counts')
+    if (close === -1 || close + columnBytes > end) throw new ProtocolError('it contains fewer columns than its count')
     fields.push({
       name: buffer.toString('utf8', at, close),
       type: buffer.readUInt32BE(close + 7),
@@ -441,7 +443,7 @@ export function describedColumns(buffer: Buffer, start: number, end: number): De
   return fields
 }
 
-/** The number at the end of a command tag (`INSERT 0 5`, `UPDATE 5`); 0 if there is none. */
+/** The number at the end of a command tag (`INSERT 0 5`, `UPDATE 5`); 0 if the tag has no number. */
 export function affectedRows(buffer: Buffer, start: number, end: number): number {
   let count = 0
   let factor = 1
@@ -454,7 +456,7 @@ export function affectedRows(buffer: Buffer, start: number, end: number): number
   return count
 }
 
-/** An error repeats an invalid value, however large; a field is truncated to this length. */
+/** An error repeats an invalid value of any size, so each field is truncated to this length. */
 const maximumFieldBytes = 1_048_576
 
 export function errorResponse(buffer: Buffer, start: number, end: number): DatabaseError {

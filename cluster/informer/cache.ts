@@ -1,10 +1,10 @@
 /**
- * The cached objects of one kind, with indexes. It accepts lists, watch events and our own writes in any interleaving,
- * and reports what each of them changed. It does no I/O and has no clock.
+ * The cached objects of one kind, with indexes. It accepts lists, watch events and this process's own writes in any
+ * order, and reports the changes that each of them caused. It does no I/O and has no clock.
  *
  * It relies on one fact: resourceVersions of a kind are ordered, and `progress` is the version up to which every change
- * is in the cache. So an object that we wrote at or below `progress` is either in the cache or deleted; one above it is
- * newer, and no older event or list may undo it.
+ * is in the cache. So an object that this process wrote at or below `progress` is either in the cache or deleted. An
+ * object above `progress` is newer, and no older event or list may undo it.
  */
 import type { ObjectMeta } from '../../crds/index.ts'
 import type { ObjectKey, WatchEvent } from '../port.ts'
@@ -12,12 +12,12 @@ import { compareVersions } from './version.ts'
 
 export type Cacheable = { metadata: ObjectMeta }
 
-/** `previous` is the previously cached object; a deletion carries the last known state. */
+/** `previous` is the previously cached object. A deletion has the last known state. */
 export type Change<T> = { type: 'set' | 'deleted'; object: T; previous?: T }
 
 export type IndexFunctions<T> = Record<string, (object: T) => readonly string[]>
 
-/** Most values have one object; a set for each would use more memory than many of the objects. */
+/** Most values have one object. A set for each value would use more memory than many of the objects. */
 type Index<T> = { valuesOf: (object: T) => readonly string[]; entries: Map<string, T | Set<T>> }
 
 export class ObjectCache<T extends Cacheable> {
@@ -55,7 +55,7 @@ export class ObjectCache<T extends Cacheable> {
     return entry instanceof Set ? [...entry] : [entry]
   }
 
-  /** Applies one watch event. An event older than the cached object changes nothing. */
+  /** Applies one watch event. An event that is older than the cached object changes nothing. */
   observe(event: WatchEvent<T>): Change<T>[] {
     if (event.type === 'BOOKMARK') {
       this.#progress = event.resourceVersion
@@ -70,9 +70,9 @@ export class ObjectCache<T extends Cacheable> {
   }
 
   /**
-   * Applies a complete list as of `version`: objects missing in it were deleted in the meantime. Our own writes that
-   * are newer than the list are kept. If a list is older than `progress`, the server itself was restored from a backup:
-   * then the list replaces everything.
+   * Applies a complete list as of `version`. Objects that are missing in it were deleted in the meantime. This
+   * process's own writes that are newer than the list are kept. If a list is older than `progress`, the server itself
+   * was restored from a backup: then the list replaces everything.
    */
   replaceAll(items: readonly T[], version: string): Change<T>[] {
     const wentBack = compareVersions(version, this.#progress) < 0
@@ -94,7 +94,7 @@ export class ObjectCache<T extends Cacheable> {
     return changes
   }
 
-  /** Adds the result of our own write, unless the cache already has this or a newer version. */
+  /** Adds the result of this process's own write, unless the cache already has this version or a newer one. */
   writeThrough(object: T): Change<T>[] {
     const version = object.metadata.resourceVersion
     if (this.#progress !== undefined && compareVersions(version, this.#progress) <= 0) return []
@@ -133,7 +133,7 @@ export class ObjectCache<T extends Cacheable> {
         const entry = entries.get(value)
         if (entry instanceof Set) entry.add(object)
         else if (entry === undefined) entries.set(value, object)
-        // A function may return a value twice.
+        // An index function may return a value twice.
         else if (entry !== object) entries.set(value, new Set([entry, object]))
       }
     }

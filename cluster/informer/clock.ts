@@ -1,18 +1,18 @@
 /**
- * The clock of the long-running parts: the current time and timers, which a test can replace. The time is monotonic:
- * setting the machine's clock neither fires nor delays a timer.
+ * The clock of the long-running parts: the current time and timers. A test can replace it. The time is monotonic: a
+ * change of the machine's clock neither fires nor delays a timer.
  */
 
-/** Calls back once after `ms` milliseconds; the returned function cancels it. */
+/** Calls back once after `ms` milliseconds. The returned function cancels the timer. */
 type After = (ms: number, callback: () => void) => () => void
 
 export type Clock = {
-  /** Milliseconds since the Unix epoch, never running backwards. */
+  /** Milliseconds since the Unix epoch. The value never decreases. */
   now: () => number
   after: After
 }
 
-/** The longest delay of Node's timers; a longer one would fire at once. */
+/** The longest delay of Node's timers. With a longer delay, a timer would fire at once. */
 const longestDelayMs = 2 ** 31 - 1
 
 export const systemClock: Clock = {
@@ -38,8 +38,8 @@ export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<v
 }
 
 /**
- * The delay before attempt number `failures + 1`: doubles from `minimumMs` to `maximumMs`. Its upper half is random, so
- * that clients that failed together do not retry together.
+ * The delay before attempt number `failures + 1`. It doubles from `minimumMs` to `maximumMs`. Its upper half is random,
+ * so that clients that failed together do not retry together.
  */
 export function backoffMs(
   failures: number,

@@ -1,7 +1,7 @@
 /**
- * Random histories against a scripted cluster. Whatever streams, pages and the server do, and whenever our own writes
- * are added: the cache ends with the true state, no object in it becomes older, its indexes equal a recomputation, and
- * every handler ends with the final state of each object.
+ * Random histories against a scripted cluster. Streams, pages and the server may fail in any way, and this process's
+ * own writes may be added at any time. In every case, the cache ends with the true state, no object in it becomes
+ * older, its indexes equal a recomputation, and every handler ends with the final state of each object.
  */
 import fc from 'fast-check'
 import { pino } from 'pino'
@@ -73,7 +73,7 @@ async function run(history: Step[]) {
   })
   const views = [new Map<string, ConfigMap>(), new Map<string, ConfigMap>()]
   const newest = new Map<string, string>()
-  /** Unexpected calls of handlers. An exception would not do: the informer catches it. */
+  /** Unexpected calls of handlers. They are recorded, because the informer would catch an exception. */
   const violations: string[] = []
   let odd = false
   for (const view of views)
@@ -158,7 +158,7 @@ async function run(history: Step[]) {
   server.releaseLists()
   server.eager = true
   server.deliver(1_000)
-  // A silent stream is opened again within two minutes.
+  // The informer opens a silent stream again within two minutes.
   await clock.advance(121_000)
   server.deliver(1_000)
   await clock.advance(1)
@@ -173,7 +173,7 @@ async function run(history: Step[]) {
 }
 
 describe('an informer', () => {
-  test('converges to the truth after any history', async () => {
+  test('ends with the true state after any history', async () => {
     await fc.assert(fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 120, size: 'max' }), run), {
       numRuns: 300,
     })

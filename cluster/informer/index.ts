@@ -1,4 +1,4 @@
-/** A self-updating cache of one kind of object, and related parts. */
+/** A cache of one kind of object that follows the cluster, and related parts. */
 export { backoffMs, type Clock, sleep, systemClock } from './clock.ts'
 export { type InformerFigure, informerCounters, informerGauges } from './figures.ts'
 export {

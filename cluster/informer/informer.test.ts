@@ -87,7 +87,7 @@ describe('watching', () => {
     expect(first.deref()).toBeUndefined()
   })
 
-  test('a dead server, at the start and later: it continues, and reports since when it fails', async () => {
+  test('if the server does not answer, at the start or later, the informer continues, and reports since when it fails', async () => {
     const { clock, server, informer } = open()
     server.failure = unavailable
     server.write(a, {})
@@ -160,7 +160,7 @@ describe('watching', () => {
     expect(informer.byIndex('colour', 'red')).toEqual([])
   })
 
-  test('lower versions from a server restored from a backup are accepted', async () => {
+  test('lower versions from a server that was restored from a backup are accepted', async () => {
     const { clock, server, informer } = open()
     server.write(a, { colour: 'red' })
     await informer.start()
@@ -172,7 +172,7 @@ describe('watching', () => {
     expect(informer.list()).toHaveLength(1)
   })
 
-  test('a stream that has fallen silent is opened again, and delivers what it missed', async () => {
+  test('a silent stream is opened again, and delivers the events that it missed', async () => {
     const { clock, server, informer } = open()
     await informer.start()
     // Bookmarks of kube-apiserver are up to 75 s apart.
@@ -243,7 +243,7 @@ describe('handlers', () => {
     expect(informer.byIndex('bad', 'b')).toEqual([])
   })
 
-  test('a late handler first receives the existing objects; an unsubscribed one receives nothing', async () => {
+  test('a late handler first receives the existing objects; an unsubscribed handler receives nothing', async () => {
     const { server, informer } = open()
     server.write(a, {})
     await informer.start()
@@ -298,7 +298,7 @@ describe('write-through', () => {
     expect(informer.get(a)).toBeUndefined()
   })
 
-  test('the deletion of an earlier object of the same name does not remove ours', async () => {
+  test('the deletion of an earlier object of the same name does not remove the new object', async () => {
     const { server, informer } = open({ eager: false })
     server.write(a, { step: 'old' })
     await informer.start()

@@ -1,7 +1,7 @@
 /**
- * A cache of one kind that follows the cluster. The reflector writes lists and events into the cache; every change of the
- * cache goes to the handlers, in the same order for all. A handler that throws is logged and counted. It stops neither the
- * stream nor other handlers.
+ * A cache of one kind that follows the cluster. The reflector writes lists and events into the cache. Every change of
+ * the cache goes to the handlers, in the same order for all. If a handler throws, the error is logged and counted. It
+ * stops neither the stream nor other handlers.
  */
 import type { Logger } from 'pino'
 import { ClusterError } from '../errors.ts'
@@ -15,9 +15,12 @@ import { type Reflector, type ReflectorSink, startReflector } from './reflector.
 import { createWaiters, type WaitOptions, type WaitResult } from './waiters.ts'
 
 export type InformerOptions<K extends KindName> = Selection & {
-  /** Pure functions of the object; `byIndex(name, value)` finds the object by every value that they return. */
+  /** Pure functions of the object. `byIndex(name, value)` finds the object by each value that they return. */
   indexes?: IndexFunctions<Kinds[K]> | undefined
-  /** Returns what the cache keeps of an object, identity and resourceVersion included. Default: all but managedFields. */
+  /**
+   * Returns the part of an object that the cache keeps; it must include identity and resourceVersion. Default:
+   * everything except managedFields.
+   */
   transform?: ((object: Kinds[K]) => Kinds[K]) | undefined
   logger: Logger
 } & Partial<Clock>
@@ -30,20 +33,20 @@ export type InformerState = {
   objects: number
   /** Time of the last list, event or bookmark. */
   lastSync: number | undefined
-  /** Time of the first failure since the informer last worked; absent while it works. */
+  /** The time of the first failure since the informer last worked; absent while it works. */
   failingSince: number | undefined
-  /** Complete lists that were read, the first included. */
+  /** The number of complete lists that were read, including the first. */
   lists: number
   events: number
   failures: number
-  /** Exceptions of handlers, index functions and transforms. */
+  /** The number of exceptions of handlers, index functions and transforms. */
   handlerErrors: number
 }
 
 export type Informer<K extends KindName> = {
   /**
-   * Resolves once the first list has been read and every handler has received it; retries for ever.
-   * @throws ClusterError `Unavailable` if it is stopped before
+   * Resolves once the first list has been read and every handler has received it. Retries forever.
+   * @throws ClusterError `Unavailable` if it is stopped first
    */
   start(): Promise<void>
   stop(): Promise<void>
@@ -61,7 +64,7 @@ export type Informer<K extends KindName> = {
   onChange(handler: Handler<Kinds[K]>): () => void
   /**
    * Puts the result of a write into the cache, so that the cache is at least as new. Ignores an object outside the
-   * informer's namespace or labels. An object that is no longer open stays until the watch removes it.
+   * informer's namespace or labels. A Task that has ended stays until the watch removes it.
    */
   writeThrough(object: Kinds[K]): void
   /**
@@ -76,7 +79,7 @@ export type Informer<K extends KindName> = {
   ): Promise<WaitResult<Kinds[K]>>
 }
 
-/** Returns the object without managedFields, which no code reads and which are half of its size. */
+/** Returns the object without managedFields. No code reads them, and they are half of its size. */
 export function withoutManagedFields<T extends Kinds[KindName]>(object: T): T {
   if (object.metadata.managedFields === undefined) return object
   const { managedFields: _, ...metadata } = object.metadata
@@ -106,7 +109,7 @@ function createGuard<T extends Kinds[KindName]>(state: InformerState, logger: Lo
     state.handlerErrors++
     logger.error({ kind: state.kind, key: keyText(object.metadata), err: error }, `${what} failed`)
   }
-  /** Wraps a function so that an exception does not lose the object: `otherwise` replaces it. */
+  /** Wraps a function so that an exception does not lose the object. `otherwise` is used in its place. */
   const guarded =
     <R>(what: string, call: (object: T) => R, otherwise: (object: T) => R) =>
     (object: T): R => {
@@ -120,7 +123,7 @@ function createGuard<T extends Kinds[KindName]>(state: InformerState, logger: Lo
   return { complain, guarded }
 }
 
-/** Puts what the reflector reports into cache and state. */
+/** Writes the reflector's reports into cache and state. */
 function createSink<T extends Kinds[KindName]>(parts: {
   state: InformerState
   cache: ObjectCache<T>
@@ -154,7 +157,7 @@ function createSink<T extends Kinds[KindName]>(parts: {
   }
 }
 
-/** Creates a cache of `kind`; it does nothing until `start()`. */
+/** Creates a cache of `kind`. It does nothing until `start()`. */
 export function createInformer<K extends KindName>(
   cluster: Cluster,
   kind: K,
@@ -191,7 +194,8 @@ export function createInformer<K extends KindName>(
     start() {
       if (!started) {
         started = Promise.withResolvers<void>()
-        // A caller that awaits it still receives the rejection; without a caller, it must not end the process.
+        // A caller that awaits it still receives the rejection. Without a caller, the rejection must not end the
+        // process.
         started.promise.catch(() => {})
         if (!stopped) reflector = startReflector({ cluster, kind, selection, sink, keep: transform, clock, logger })
         else started.reject(new ClusterError('Unavailable', `the ${kind} informer is stopped`))

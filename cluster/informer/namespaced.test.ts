@@ -8,7 +8,7 @@ const logger = pino({ level: 'silent' })
 let store: Store
 let cluster: Cluster
 let informer: NamespacedInformer<'Secret'>
-/** Namespaces whose Secrets may be listed. */
+/** The namespaces whose Secrets the client may list. */
 let allowed: Set<string>
 
 beforeEach(async () => {
@@ -82,7 +82,7 @@ test('a handler receives the existing objects and every change, even from namesp
   expect(received).toHaveLength(3)
 })
 
-test('a namespace without permissions is known as soon as they are granted', async () => {
+test('a namespace without permissions is known as soon as the permissions are granted', async () => {
   allowed.delete('one')
   informer.subscribe('one')
   await vi.waitFor(() => expect(informer.state.failures).toBeGreaterThan(0), { timeout: 30_000 })

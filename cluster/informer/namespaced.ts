@@ -1,6 +1,6 @@
 /**
- * A cache of one kind in a changing set of namespaces, for a client that may read the kind only there: one informer for
- * each namespace.
+ * A cache of one kind in a changing set of namespaces, for a client that may read the kind only there. It has one
+ * informer for each namespace.
  */
 import type { Logger } from 'pino'
 import type { KindName, Kinds } from '../kinds.ts'
@@ -10,10 +10,10 @@ import type { Handler } from './notifier.ts'
 
 export type NamespacedInformer<K extends KindName> = {
   readonly state: InformerState
-  /** Whether the first list of this namespace is read: before that, an object that seems absent may exist. */
+  /** Whether the first list of this namespace has been read. Before that, an object that seems absent may exist. */
   isSynced(namespace: string): boolean
   get(key: ObjectKey): Kinds[K] | undefined
-  /** The objects of one namespace; none if it is not watched. */
+  /** The objects of one namespace; none if the namespace is not watched. */
   within(namespace: string): Pick<Informer<K>, 'byIndex'>
   /** Every change in every watched namespace, now and later. */
   onChange(handler: Handler<Kinds[K]>): () => void
@@ -74,7 +74,7 @@ export function createNamespacedInformer<K extends KindName>(
       informer.onChange(change => {
         for (const handler of [...handlers]) call(handler, change)
       })
-      // Rejects only if it is stopped before its first list.
+      // Rejects only if the informer is stopped before its first list.
       informer.start().catch(() => {})
     },
     unsubscribe(namespace) {
@@ -94,7 +94,7 @@ const earliest = (times: readonly (number | undefined)[]): number | undefined =>
   return known.length === 0 ? undefined : known.reduce((one, other) => Math.min(one, other))
 }
 
-/** One state for all informers: each field is that of the worst informer. */
+/** One state for all informers. Each field is that of the worst informer. */
 function sumOf(kind: KindName, states: readonly InformerState[]): InformerState {
   const sum = (of: (state: InformerState) => number) => states.reduce((total, state) => total + of(state), 0)
   return {

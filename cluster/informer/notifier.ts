@@ -1,7 +1,7 @@
 /**
- * Calls the handlers for changes: every handler for every change, in the same order. A change caused by a handler waits
- * until all handlers have received the current one. A handler that throws or rejects is reported and does not affect
- * the others.
+ * Calls the handlers for changes: every handler for every change, in the same order. A change that a handler causes
+ * waits until all handlers have received the current change. If a handler throws or rejects, this is reported and does
+ * not affect the others.
  */
 import type { Cacheable, Change } from './cache.ts'
 
@@ -9,7 +9,7 @@ export type Handler<T> = (change: Change<T>) => void
 
 type Notifier<T> = {
   publish: (changes: readonly Change<T>[]) => void
-  /** Calls the handler with the existing objects, then with every change. The returned function unsubscribes. */
+  /** Calls the handler with the existing objects, then with every change. Returns a function that unsubscribes. */
   subscribe: (handler: Handler<T>, existing: readonly T[]) => () => void
 }
 

@@ -1,11 +1,12 @@
 /**
- * Mirrors one kind of a cluster: lists it in pages, then watches from the list's version, for ever.
+ * Mirrors one kind of a cluster: lists it in pages, then watches from the list's version, forever.
  *
- * - A stream that ends is opened again from the last version.
+ * - If a stream ends, it is opened again from the last version.
  * - After `Expired`, the kind is listed again.
- * - Any other failure is retried with exponential, jittered delays. After a few failures in a row the kind is listed
- *   again, since a server that was restored from a backup refuses our version without `Expired`.
- * - A stream that is silent for two minutes is opened again: a dead connection makes the cache stale no longer.
+ * - All other failures are retried with exponential, jittered delays. After a few failures in a row the kind is listed
+ *   again, since a server that was restored from a backup refuses the known version without `Expired`.
+ * - If a stream is silent for two minutes, it is opened again, so that a dead connection does not make the cache stale
+ *   for longer.
  */
 import type { Logger } from 'pino'
 import { isClusterError } from '../errors.ts'
@@ -14,8 +15,8 @@ import type { ListOptions, ListResult, Selection, WatchEvent, WatchOptions } fro
 import { backoffMs, type Clock, sleep } from './clock.ts'
 
 /**
- * Objects per page. Objects that are read but not retained become garbage; with such small pages most of it is
- * collected while young.
+ * Objects per page. Objects that are read but not retained become garbage. With such small pages, most of it is
+ * collected while it is young.
  */
 const pageSize = 100
 const retry = { minimumMs: 100, maximumMs: 30_000 }
@@ -29,13 +30,13 @@ const silenceMs = 90_000
 /** After this many failures in a row, the version may be the cause. */
 const failuresBeforeRelist = 5
 
-/** What a reflector needs of a `Cluster`. */
+/** The methods of `Cluster` that a reflector needs. */
 export type ReflectedCluster<K extends KindName> = {
   list(kind: K, options?: ListOptions): Promise<ListResult<Kinds[K]>>
   watch(kind: K, options: WatchOptions): AsyncIterable<WatchEvent<Kinds[K]>>
 }
 
-/** What a reflector reports to; every function is synchronous and must not throw. */
+/** A reflector reports to these functions. They are synchronous and must not throw. */
 export type ReflectorSink<T> = {
   replaceAll: (items: T[], resourceVersion: string) => void
   observe: (event: WatchEvent<T>) => void
@@ -56,7 +57,7 @@ type ReflectorOptions<K extends KindName> = {
   selection: Selection
   sink: ReflectorSink<Kinds[K]>
   /**
-   * Returns the part of a listed object to retain; each page is released once it has been read. Default: the complete
+   * Returns the part of a listed object to retain. Each page is released once it has been read. Default: the complete
    * object.
    */
   keep?: ((object: Kinds[K]) => Kinds[K]) | undefined
@@ -76,7 +77,7 @@ class Following<K extends KindName> {
   readonly #keep: (object: Kinds[K]) => Kinds[K]
   readonly #stopping = new AbortController()
   readonly #running: Promise<void>
-  /** The version to watch from; undefined: list first. */
+  /** The version to watch from. If undefined, the kind must be listed first. */
   #version: string | undefined
   /** Failures since a stream last worked. */
   #failures = 0
@@ -127,7 +128,7 @@ class Following<K extends KindName> {
     this.#options.sink.recovered()
   }
 
-  /** Separate from `#run`, so that its frame does not keep the list while it waits for events. */
+  /** A separate function, so that its frame does not keep the list in memory while `#run` waits for events. */
   async #relist(): Promise<string> {
     const { items, resourceVersion } = await this.#listAll()
     const { sink } = this.#options
@@ -139,8 +140,8 @@ class Following<K extends KindName> {
   }
 
   /**
-   * Reads all pages of one consistent list; each page is requested while the previous one is processed. If the pages expire
-   * meanwhile, requests the list without pages.
+   * Reads all pages of one consistent list. Each page is requested while the previous page is processed. If the pages
+   * expire meanwhile, requests the list without pages.
    */
   async #listAll(): Promise<ListResult<Kinds[K]>> {
     const items: Kinds[K][] = []
@@ -153,7 +154,7 @@ class Following<K extends KindName> {
         const isLast = !continueToken || this.#stopping.signal.aborted
         if (!isLast) {
           next = this.#pageFrom(continueToken)
-          // It may fail before it is awaited; the await still receives the error.
+          // The request may fail before it is awaited. The await still receives the error.
           next.catch(() => {})
         }
         for (const object of page.items) items.push(this.#keep(object))
@@ -172,7 +173,7 @@ class Following<K extends KindName> {
     return cluster.list(kind, { ...selection, limit: pageSize, continueToken })
   }
 
-  /** Reads one stream to its end; every event moves the version. Returns whether the stream lasted long enough. */
+  /** Reads one stream to its end; every event advances the version. Returns whether the stream lasted long enough. */
   async #watchOnce(from: string): Promise<boolean> {
     const { cluster, kind, selection, sink, clock } = this.#options
     const { signal } = this.#stopping

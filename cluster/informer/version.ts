@@ -1,9 +1,9 @@
 /**
  * Orders resourceVersions. They are decimal numbers of any length (documented by Kubernetes since 1.35, and always
- * true), compared without losing digits above 2^53.
+ * true). They are compared without losing digits above 2^53.
  */
 
-/** Negative if `a` is older than `b`, zero if they are equal. A missing version is older than any. */
+/** Negative if `a` is older than `b`, zero if they are equal. A missing version is older than every other version. */
 export function compareVersions(a: string | undefined, b: string | undefined): number {
   const left = a ?? ''
   const right = b ?? ''

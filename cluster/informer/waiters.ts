@@ -1,4 +1,4 @@
-/** Waits on single objects. Each waits for its own key, so a change costs only the waits for that object. */
+/** Waits on single objects. Each wait has its own key, so a change costs only the waits for that object. */
 import type { Clock } from './clock.ts'
 
 export type WaitOptions = { timeoutMs: number; signal?: AbortSignal | undefined }
@@ -15,9 +15,9 @@ type Waiters<T> = {
     predicate: (object: T | undefined) => boolean,
     options: WaitOptions,
   ) => Promise<WaitResult<T>>
-  /** The object with this key is now this one. */
+  /** Reports the new state of the object with this key. */
   changed: (key: string, object: T | undefined) => void
-  /** Ends every wait as unsatisfied, and later ones at their first check. */
+  /** Ends every wait as unsatisfied. Later waits end at their first check. */
   close: () => void
 }
 

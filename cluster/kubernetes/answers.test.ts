@@ -1,4 +1,4 @@
-/** How the adapter handles responses of an API server and faults: refusals, floods, silence, closed connections. */
+/** How the adapter handles responses and faults of an API server: refusals, floods, silence, closed connections. */
 import { createServer } from 'node:net'
 import { inspect } from 'node:util'
 import { pino } from 'pino'
@@ -116,7 +116,7 @@ describe('error responses', () => {
     )
   })
 
-  test('an absent object is undefined for get, and no error for delete', async () => {
+  test('for an absent object, get returns undefined and delete succeeds', async () => {
     const body = statusBody(404, 'NotFound', 'configmaps "one" not found', { name: 'one', kind: 'configmaps' })
     const cluster = await (await startScriptedServer(answer(404, body))).connect()
     expect(await cluster.get('ConfigMap', key)).toBeUndefined()
@@ -229,7 +229,7 @@ describe('connections', () => {
     expect(server.opened()).toBe(4)
   })
 
-  test('a connection closed by the server is replaced', async () => {
+  test('if the server closes a connection, the client opens another', async () => {
     const server = await startScriptedServer((_request, response) => {
       response.setHeader('connection', 'close')
       response.end('{"metadata":{}}')

@@ -68,7 +68,7 @@ describe('credentials', () => {
     expect(headers).toEqual(['Bearer first', 'Bearer second'])
   })
 
-  test('an unreadable one is Unavailable, and is read again later', async () => {
+  test('an unreadable token file is Unavailable, and is read again later', async () => {
     const tokenFile = join(directory, 'later')
     const user = { 'auth-provider': { name: 'tokenFile', config: { tokenFile } } }
     const cluster = await (await serve(loopback1, user)).connect()

@@ -1,6 +1,6 @@
 /**
- * Where the API server is and how to authenticate, found as kubectl and client-go do. A kubeconfig is read by a library
- * that includes its client: 17 MB of source in memory. In a pod that library is not loaded.
+ * Finds the API server and the credentials, as kubectl and client-go do. A kubeconfig is read by a library that
+ * includes its client: 17 MB of source in memory. A pod does not load that library.
  */
 import type { RequestOptions } from 'node:https'
 import { ClusterError } from '../errors.ts'
@@ -9,19 +9,19 @@ import { findServiceAccount } from './service-account.ts'
 export type Access = {
   /** The API server's address, without a slash at its end. */
   server: string
-  /** Whether requests use a proxy. If so, they work only with the agent of their options. */
+  /** Whether requests use a proxy. If so, they work only with the agent in their options. */
   proxied: boolean
   /**
-   * The TLS and authentication options of one request. Certificates are read each time, a token file once a minute; an
-   * exec plugin runs again when its credential has expired.
+   * The TLS and authentication options of one request. Certificates are read each time, and a token file once a minute.
+   * An exec plugin runs again when its credential has expired.
    * @throws ClusterError `Unavailable` if a file or a plugin fails
    */
   authenticate(): Promise<RequestOptions>
 }
 
 /**
- * The access that a kubeconfig file grants (its current context). Without a file: the pod's own service account, else
- * the file in KUBECONFIG, else ~/.kube/config.
+ * The access that the current context of a kubeconfig file grants. Without a file: the pod's own service account;
+ * otherwise the file in KUBECONFIG; otherwise ~/.kube/config.
  * @throws Error if there is none, or if it is malformed
  */
 export async function findAccess(path?: string): Promise<Access> {
@@ -47,7 +47,7 @@ async function accessByFile(path: string | undefined): Promise<Access> {
   // The library returns this placeholder for a missing configuration.
   if (cluster === null || cluster.server === 'http://localhost:8080')
     throw new Error(
-      `no cluster to connect to: ${path ?? 'this is no pod, and KUBECONFIG and ~/.kube/config'} have no current context`,
+      `no cluster to connect to: ${path ?? 'this is not a pod, and KUBECONFIG and ~/.kube/config'} have no current context`,
     )
   if (cluster.server.startsWith('http:') && cluster.skipTLSVerify !== true)
     throw new Error(

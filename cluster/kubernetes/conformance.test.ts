@@ -11,10 +11,10 @@ import { describeConformance } from '../testing/conformance.ts'
 import { connectKubernetes } from './index.ts'
 
 const kubeconfig = process.env.ESPALIER_TEST_KUBECONFIG
-/** A class whose volumes can grow; without it the tests of growth are skipped. */
+/** A class whose volumes can grow. Without it, the tests of growth are skipped. */
 const growingClass = process.env.ESPALIER_TEST_GROWING_CLASS
 
-/** A new definition is served a moment after it is Established. */
+/** Waits until every kind is served: the server serves a new definition a moment after it is Established. */
 async function everyKindServed(cluster: Cluster): Promise<void> {
   for (const kind of kindNames) await eventually(() => cluster.list(kind, { limit: 1 }))
 }

@@ -1,6 +1,6 @@
 /**
- * CustomResourceDefinitions on a real API server: applied by server-side apply; waits until the server serves them.
- * They are not among the kinds of `Cluster`, since only the first step of an installation uses them.
+ * CustomResourceDefinitions on a real API server: applies them by server-side apply, and waits until the server serves
+ * them. They are not among the kinds of `Cluster`, since only the first step of an installation uses them.
  */
 import type { CustomResourceDefinition } from '../../crds/definition.ts'
 import { ClusterError } from '../errors.ts'
@@ -16,7 +16,7 @@ const atMostMs = 30_000
 
 type Established = { status?: { conditions?: { type: string; status: string; message?: string }[] } }
 
-/** @throws ClusterError if one is refused, or not served within 30 s */
+/** @throws ClusterError if the server refuses a definition, or does not serve it within 30 s */
 export async function applyDefinitions(
   definitions: readonly CustomResourceDefinition[],
   { fieldManager, kubeconfig, limits }: Pick<KubernetesOptions, 'fieldManager' | 'kubeconfig' | 'limits'>,

@@ -1,7 +1,7 @@
 /**
- * The port `Cluster` on a real API server. @kubernetes/client-node reads kubeconfigs; objects are sent as plain JSON,
- * so that RFC 3339 text remains text and no field unknown to a typed model is lost. Nothing is retried here: the caller
- * decides about retries.
+ * The port `Cluster` on a real API server. @kubernetes/client-node reads kubeconfigs. Objects are sent as plain JSON,
+ * so that RFC 3339 text remains text and no field is lost that a typed model does not know. Nothing is retried here:
+ * the caller decides about retries.
  */
 import type { Logger } from 'pino'
 import { ClusterError, isClusterError } from '../errors.ts'
@@ -18,7 +18,7 @@ import { watchKind } from './watch.ts'
 export type KubernetesOptions = {
   /** The field manager of applies; at most 128 characters. */
   fieldManager: string
-  /** A kubeconfig file. Omitted: the pod's own service account, else KUBECONFIG, else ~/.kube/config. */
+  /** A kubeconfig file. If omitted: the pod's own service account; otherwise KUBECONFIG; otherwise ~/.kube/config. */
   kubeconfig?: string
   logger: Logger
   limits?: Partial<Limits>
@@ -29,7 +29,7 @@ export type KubernetesOptions = {
 const json = 'application/json'
 
 /**
- * A client of the cluster. It connects with its first request: if the server is down, that request fails as
+ * Creates a client of the cluster. It connects with its first request: if the server is down, that request fails as
  * `Unavailable`.
  * @throws Error if no cluster is configured
  */
@@ -112,7 +112,7 @@ export async function connectKubernetes(options: KubernetesOptions): Promise<Clu
 }
 
 /**
- * Without this check a built-in kind would be overwritten regardless of its version: the API server requires a version
+ * Without this check, a write would overwrite a built-in kind whatever its version: the API server requires a version
  * only for custom resources.
  */
 function requireVersion(resourceVersion: string | undefined): void {
@@ -140,7 +140,7 @@ function parse(answer: HttpAnswer): unknown {
 /** The API server validates its objects against the schema that the type is derived from. */
 const readObject = <T>(answer: HttpAnswer): T => parse(answer) as T
 
-/** List items of built-in kinds lack apiVersion and kind. */
+/** The items in lists of built-in kinds lack apiVersion and kind. */
 function readList<K extends KindName>(kind: K, answer: HttpAnswer): ListResult<Kinds[K]> {
   const { items, metadata } = readObject<{
     items: Kinds[K][] | null

@@ -1,21 +1,21 @@
 /** How long the adapter waits for an API server, and how much data it accepts. */
 
 export type Limits = {
-  /** Until a connection is established, TLS included, in ms. */
+  /** The time until a connection is established, including TLS, in ms. */
   connectMs: number
-  /** Until an ordinary response is complete, in ms. */
+  /** The time until an ordinary response is complete, in ms. */
   answerMs: number
-  /** How long a watch may send nothing, not even a bookmark (kube-apiserver sends one per minute), in ms. */
+  /** How long a watch may be silent, without even a bookmark (kube-apiserver sends one per minute), in ms. */
   watchIdleMs: number
-  /** How long the server is requested to keep a watch open, in s: random, from one to two times this. */
+  /** How long the server should keep a watch open, in s: a random time between this value and twice this value. */
   watchSeconds: number
   /** The largest ordinary response, in bytes. */
   answerBytes: number
-  /** The largest event of a watch, in bytes; the API server accepts no object above 3 MiB. */
+  /** The largest event of a watch, in bytes. The API server accepts no object above 3 MiB. */
   eventBytes: number
-  /** The most log bytes requested. */
+  /** The maximum number of log bytes in one request. */
   logBytes: number
-  /** Concurrent ordinary requests; more wait in a queue. */
+  /** The maximum number of concurrent ordinary requests. More requests wait in a queue. */
   connections: number
 }
 

@@ -29,7 +29,7 @@ describe('lines', () => {
     expect(await read([Buffer.from('one\ntw'), Buffer.from('o')])).toEqual(['one'])
   })
 
-  test('a line at the limit is accepted, a longer one is not', async () => {
+  test('a line at the limit is accepted, a longer line is not', async () => {
     expect(await read([Buffer.from('12345\n')], 5)).toEqual(['12345'])
     await refusal(read([Buffer.from('123'), Buffer.from('456\n')], 5), 'Unavailable')
   })

@@ -4,7 +4,8 @@ import { ClusterError } from '../errors.ts'
 const newline = 0x0a
 
 /**
- * Yields every line that ends with a newline, without it. Text after the last newline is incomplete and dropped.
+ * Yields every line that ends with a newline, without the newline. Text after the last newline is incomplete and
+ * dropped.
  * @throws ClusterError `Unavailable` for a line above `maxBytes`, or bytes that are not UTF-8
  */
 export async function* linesOf(chunks: AsyncIterable<Buffer>, maxBytes: number): AsyncGenerator<string> {

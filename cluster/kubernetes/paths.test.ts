@@ -28,12 +28,12 @@ describe('paths', () => {
     expect(fieldsText('Task', {})).toBeUndefined()
     expect(fieldsText('Task', { open: true })).toBe('status.phase!=succeeded,status.phase!=failed')
     for (const uid of ['a,type=Normal', 'a=b', '!a'])
-      expect(() => fieldsText('Event', { about: uid })).toThrow(/is no uid/)
-    expect(() => fieldsText('Pod', { about: 'a' })).toThrow(/only of an Event/)
-    expect(() => fieldsText('Pod', { open: true })).toThrow(/only of a Task/)
+      expect(() => fieldsText('Event', { about: uid })).toThrow(/is not a uid/)
+    expect(() => fieldsText('Pod', { about: 'a' })).toThrow(/only for Events/)
+    expect(() => fieldsText('Pod', { open: true })).toThrow(/only for Tasks/)
   })
 
-  test('no name and no namespace gives another path', () => {
+  test('no name and no namespace can lead to another path', () => {
     const hostile = fc.oneof(
       fc.string({ unit: 'binary' }),
       fc.constantFrom('', '.', '..', '../secrets', '%2e%2e', 'a/b', 'a?b=c', 'a#b', 'a\\..\\b', ' ', 'a\nb'),
@@ -44,7 +44,7 @@ describe('paths', () => {
         try {
           path = objectPath(kind, { namespace, name })
         } catch (error) {
-          // A lone surrogate cannot be encoded at all.
+          // encodeURIComponent cannot encode a lone surrogate.
           return isClusterError(error, 'BadRequest') || error instanceof URIError
         }
         const { pathname, search, hash } = new URL(path, 'https://server')

@@ -8,7 +8,7 @@ import { requireSelectable } from '../selection.ts'
 
 type Query = Record<string, string | number | boolean | undefined>
 
-/** Path of all objects of a kind: in one namespace, or in all if it is absent. */
+/** The path of all objects of a kind, in one namespace. If it is absent: in all namespaces. */
 export function collectionPath(kind: KindName, namespace?: string): string {
   const { apiVersion, plural, namespaced } = kindInfo[kind]
   const base = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`
@@ -26,7 +26,7 @@ export function objectPath(kind: KindName, key: ObjectKey, subresource?: 'status
 }
 
 /**
- * Path to create an object at.
+ * The path at which an object is created.
  * @throws ClusterError `BadRequest` if the kind has namespaces and none is given
  */
 export function requiredCollection(kind: KindName, namespace: string | undefined): string {
@@ -35,7 +35,7 @@ export function requiredCollection(kind: KindName, namespace: string | undefined
   return collectionPath(kind, namespace)
 }
 
-/** `?a=1&b=2` of the parameters that are set, or an empty string. */
+/** Returns `?a=1&b=2` with the parameters that are set, or an empty string. */
 export function queryText(query: Query): string {
   const parameters = new URLSearchParams()
   for (const [name, value] of Object.entries(query)) if (value !== undefined) parameters.set(name, String(value))
@@ -70,11 +70,11 @@ export function fieldsText(kind: KindName, { about, open }: Pick<ListOptions, 'a
   requireSelectable(kind, { about, open })
   if (open) return endedTaskStatuses.map(phase => `status.phase!=${phase}`).join(',')
   if (about === undefined) return undefined
-  if (!labelValue.test(about)) throw new ClusterError('BadRequest', `about: ${JSON.stringify(about)} is no uid`)
+  if (!labelValue.test(about)) throw new ClusterError('BadRequest', `about: ${JSON.stringify(about)} is not a uid`)
   return `involvedObject.uid=${about}`
 }
 
-/** One path segment. One or two dots would be resolved; a slash or a percent sign would change the path. */
+/** One path segment. One or two dots would be resolved. A slash or a percent sign would change the path. */
 function segment(field: string, text: string): string {
   if (text === '' || text === '.' || text === '..' || text.length > 253 || /[/%]/.test(text))
     throw new ClusterError(

@@ -49,7 +49,7 @@ describe('the service account of a pod', () => {
     expect(shown()).toEqual(['Bearer second'])
   })
 
-  test('fails while its token cannot be read, and continues with the next one', () => {
+  test('fails while its token cannot be read, and continues with the next token', () => {
     const account = find(pod)
     rmSync(join(directory, 'token'))
     time += 60_000

@@ -1,7 +1,7 @@
 /**
  * The access to the API server that every pod has: its service account (Kubernetes, "Accessing the Kubernetes API from
- * a Pod"). The token is rotated while the pod runs, and is read again every minute; the authority is read for each
- * request.
+ * a Pod"). Kubernetes rotates the token while the pod runs, so it is read again every minute. The authority is read for
+ * each request.
  */
 import { readFileSync } from 'node:fs'
 import type { RequestOptions } from 'node:https'

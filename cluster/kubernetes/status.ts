@@ -27,7 +27,7 @@ const byReason: Record<string, ClusterErrorReason> = {
   Expired: 'Expired',
   Gone: 'Expired',
   Forbidden: 'Forbidden',
-  // The token is being rotated, or the API server cannot verify it yet: nothing was decided.
+  // The token is being rotated, or the API server cannot verify it yet. No decision about permissions was made.
   Unauthorized: 'Unavailable',
   BadRequest: 'BadRequest',
   MethodNotAllowed: 'BadRequest',
@@ -52,8 +52,8 @@ const byCode: Record<number, ClusterErrorReason> = {
 }
 
 /**
- * Other forms of kube-apiserver's error for an object that violates its schema: an unknown field or a wrong type is a
- * BadRequest for create and update, and a 500 without a reason for server-side apply.
+ * Other forms of kube-apiserver's error for an object that violates its schema. For create and update, an unknown field
+ * or a wrong type is a BadRequest; for server-side apply, it is a 500 without a reason.
  */
 const schemaBreaches = [/ cannot be handled as an? /, /^failed to create typed patch object /]
 
@@ -61,7 +61,8 @@ const schemaBreaches = [/ cannot be handled as an? /, /^failed to create typed p
 export function refusalOf(code: number, body: string, retryAfter?: string): ClusterError {
   const parsed = parseStatus(body)
   if (parsed === undefined) return plainRefusal(code, body, retryAfter)
-  // A path that is not served is a 404 too. Treated as an absent object, it would be created a second time.
+  // A path that is not served also results in 404. If it counted as an absent object, the caller would create the
+  // object a second time.
   if (parsed.reason === 'NotFound' && parsed.details.kind === undefined)
     return new KindNotServedError(`the API server does not serve this kind: ${parsed.message}`)
   return withRetry(reasonOf(parsed, code), parsed.message === '' ? `HTTP ${code}` : parsed.message, retryAfter)

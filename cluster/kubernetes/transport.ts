@@ -1,6 +1,6 @@
 /**
  * HTTP to the API server: pooled connections, timeouts and limits on responses. It does not interpret objects. Every
- * connection fault is a ClusterError `Unavailable`. No error or log line contains a header.
+ * fault of a connection is a ClusterError `Unavailable`. No error or log line contains a header.
  */
 import http from 'node:http'
 import https from 'node:https'
@@ -17,11 +17,11 @@ export type HttpRequest = {
 export type HttpAnswer = { code: number; retryAfter: string | undefined; text: string }
 
 export type Transport = {
-  /** An ordinary request, with its complete response. */
+  /** Sends an ordinary request, and returns its complete response. */
   send(request: HttpRequest): Promise<HttpAnswer>
   /**
-   * A GET whose response is a stream. `chunks` ends with the stream, throws `Unavailable` if the connection breaks, and
-   * ends without an error when the signal aborts or after `watchIdleMs` without data.
+   * Sends a GET whose response is a stream. `chunks` ends with the stream, and throws `Unavailable` if the connection
+   * breaks. It ends without an error when the signal aborts, or after `watchIdleMs` without data.
    */
   stream(path: string, signal: AbortSignal): Promise<HttpAnswer | { chunks: AsyncGenerator<Buffer> }>
   /** Aborts all requests and closes every connection. */
@@ -36,8 +36,8 @@ export function openTransport(
 ): Transport {
   const secure = access.server.startsWith('https:')
   const client = secure ? https : http
-  // An idle connection is closed before the API server closes it (after 90 s); otherwise that would race with its next
-  // use.
+  // An idle connection is closed before the API server closes it (after 90 s). Otherwise, the next request could use it
+  // while the server closes it.
   const pooled = { keepAlive: true, keepAliveMsecs: 30_000, timeout: 60_000, maxSockets: limits.connections }
   const ordinary = secure ? new https.Agent(pooled) : new http.Agent(pooled)
   const watching = secure ? new https.Agent({ keepAlive: false }) : new http.Agent({ keepAlive: false })
@@ -120,7 +120,7 @@ export function openTransport(
   }
 }
 
-/** Aborts a connection that is not established in time; a pooled one is established already. */
+/** Aborts a connection that is not established in time. A pooled connection is already established. */
 function watchConnecting(outgoing: http.ClientRequest, secure: boolean, connectMs: number): void {
   outgoing.once('socket', socket => {
     if (!socket.connecting) return
@@ -150,7 +150,7 @@ async function answerOf(response: http.IncomingMessage, maxBytes: number): Promi
   return { code: statusCode, retryAfter: headers['retry-after'], text: Buffer.concat(parts, size).toString('utf8') }
 }
 
-/** The chunks of a stream. The idle timeout runs only while waiting for a chunk, not while the consumer works. */
+/** The chunks of a stream. The idle timeout runs only while this waits for a chunk, not while the consumer works. */
 async function* chunksOf(
   response: http.IncomingMessage,
   access: Access,

@@ -137,7 +137,7 @@ describe('errors', () => {
 })
 
 describe('connections', () => {
-  test('a connection cut off within an event delivers the complete events, then Unavailable', async () => {
+  test('if a connection breaks within an event, the watch delivers the complete events, then Unavailable', async () => {
     const server = await startScriptedServer((_request, response) => {
       response.writeHead(200)
       response.write(added('one') + added('two').slice(0, 40))
@@ -150,7 +150,7 @@ describe('connections', () => {
     expect(watch.events).toHaveLength(1)
   })
 
-  test('a stream that the server closes in order ends the watch without an error', async () => {
+  test('if the server closes a stream regularly, the watch ends without an error', async () => {
     const server = await startScriptedServer((_request, response) => response.end(added('one')))
     expect(await readAll(await server.connect())).toHaveLength(1)
   })

@@ -15,7 +15,7 @@ const event = z.object({
   object: z.looseObject({ metadata: z.looseObject({ resourceVersion: z.string().optional() }).optional() }),
 })
 
-/** The path of a watch: the server ends it after a random time between one and two `watchSeconds`. */
+/** The path of a watch. The server ends the watch after a random time between one and two `watchSeconds`. */
 function watchPath(kind: KindName, options: WatchOptions, watchSeconds: number): string {
   const { namespace, labels, resourceVersion } = options
   const query = queryText({

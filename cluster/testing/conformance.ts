@@ -1,6 +1,6 @@
 /**
- * The semantics of the port `Cluster` as tests. They state what kube-apiserver does; every adapter passes them, so that
- * code written for one works with the other.
+ * The semantics of the port `Cluster` as tests. They specify the behaviour of kube-apiserver. Every adapter passes
+ * them, so that code written for one adapter works with the other.
  */
 import { afterAll, afterEach, beforeAll, describe } from 'vitest'
 import type { Cluster, KindName } from '../index.ts'
@@ -37,8 +37,8 @@ export const objectGroups = [
 export const storageGroups = [describeVolumes, describeBinding]
 
 /**
- * Registers the suite, or some of its groups, for one adapter. `open` returns a running cluster with all of crds/
- * installed.
+ * Registers the suite, or some of its groups, for one adapter. `open` returns a running cluster in which all of crds/
+ * is installed.
  */
 export function describeConformance(
   name: string,
@@ -57,7 +57,7 @@ export function describeConformance(
     beforeAll(async () => {
       const target = await open()
       opened = { target, cluster: await target.connect('conformance') }
-      // The other tests run in the meantime. A store with a short history would forget the version of an early
+      // The other tests run in the meantime. A store with a short history would no longer have the version of an early
       // bookmark.
       const isSlow = (target.bookmarkWithin ?? 0) >= 60_000
       if (isSlow && groups.includes(describeWatches)) quiet = await watchQuietly(opened.cluster)

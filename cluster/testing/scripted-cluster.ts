@@ -1,6 +1,7 @@
 /**
- * A cluster of one kind for tests, with scripted faults: streams that lag, break, expire or go silent, pages that
- * expire, a dead server. `truth` is what it stores; the test decides what a watch delivers of it.
+ * A cluster of one kind for tests, with scripted faults: streams that lag, break, expire or become silent, pages that
+ * expire, and a server that does not answer. `truth` is its stored state; the test decides which changes a watch
+ * delivers.
  */
 import { ClusterError } from '../errors.ts'
 import { keyOf, keyText } from '../informer/key.ts'
@@ -10,12 +11,12 @@ import type { Cluster, ListResult, WatchEvent, WatchOptions } from '../port.ts'
 type LoggedEvent = { version: number; event: WatchEvent<ConfigMap> }
 
 type Stream = {
-  /** Delivered up to this position. */
+  /** Events up to this position were delivered. */
   position: number
-  /** Delivered up to this position as soon as it exists. */
+  /** Events up to this position may be delivered as soon as they exist. */
   allowed: number
   fault: ClusterError | 'ended' | undefined
-  /** It stays open and delivers nothing any more, as over a connection that one side has lost. */
+  /** The stream stays open but delivers nothing more, like a connection whose other end is lost. */
   isSilent: boolean
   bookmark: boolean
   wake: () => void
@@ -29,9 +30,9 @@ export class ScriptedCluster {
   lists = 0
   watches = 0
   readonly streams = new Set<Stream>()
-  /** Streams deliver at once, not only on `deliver`. */
+  /** Streams deliver at once, not only after `deliver`. */
   eager: boolean
-  /** While set, the response to a list is delayed: its contents are fixed, its arrival is not. */
+  /** While this is set, the response to a list is delayed. Its contents are already fixed. */
   #blocked: PromiseWithResolvers<void> | undefined
   readonly #log: LoggedEvent[] = []
   #compacted = 0
@@ -71,7 +72,7 @@ export class ScriptedCluster {
     this.#append({ type: 'DELETED', object: { ...object, metadata: { ...object.metadata, resourceVersion } } })
   }
 
-  /** Every open stream delivers this many more events. */
+  /** Makes every open stream deliver this many more events. */
   deliver(count: number): void {
     for (const stream of this.streams) {
       const upTo = this.#log.filter(({ version }) => version > stream.position)[count - 1]?.version ?? this.version
@@ -107,7 +108,7 @@ export class ScriptedCluster {
     for (const stream of this.streams) stream.isSilent = true
   }
 
-  /** Deletes history and pages; streams that have not read it are expired. */
+  /** Deletes history and pages. Streams that have not read them are expired. */
   compact(): void {
     this.#compacted = this.version
     this.#pages.clear()
@@ -124,7 +125,7 @@ export class ScriptedCluster {
     this.#pages.clear()
   }
 
-  /** As after a restore of the server's storage: other objects, and lower versions. */
+  /** Simulates a restore of the server's storage: other objects, and lower versions. */
   goBackTo(version: number): void {
     this.truth.clear()
     this.#log.length = 0
@@ -198,7 +199,7 @@ export class ScriptedCluster {
     }
   }
 
-  /** The port, as far as an informer uses it. */
+  /** The methods of the port that an informer uses. */
   asCluster(): Cluster {
     const port = {
       list: async (_kind: string, options: { continueToken?: string; limit?: number } = {}) => {

@@ -15,10 +15,10 @@ export type Handler = (request: IncomingMessage, response: ServerResponse) => vo
 type ScriptedServer = {
   url: string
   directory: string
-  /** Connections that are open now, and the total number so far. */
+  /** The number of connections that are open now, and the total number so far. */
   open(): number
   opened(): number
-  /** Stops listening and closes every connection; clients remain. */
+  /** Stops listening and closes every connection. The clients stay open. */
   stop(): Promise<void>
   connect(options?: Partial<KubernetesOptions>): Promise<Cluster & { close(): Promise<void> }>
 }
@@ -39,8 +39,8 @@ export function writeKubeconfig(directory: string, cluster: object, user: object
 }
 
 /**
- * A server on a free port until the test ends, with TLS if a certificate is given. `user` is the kubeconfig's user
- * entry.
+ * Starts a server on a free port until the test ends, with TLS if a certificate is given. `user` is the kubeconfig's
+ * user entry.
  */
 export async function startScriptedServer(
   handler: Handler,

@@ -1,7 +1,7 @@
-/** A clock for tests: time advances only in `advance`, which fires the due timers in order. */
+/** A clock for tests. Time advances only in `advance`, which fires the due timers in order. */
 import type { Clock } from '../informer/clock.ts'
 
-/** Runs everything that waits for no timer and no I/O. */
+/** Runs everything that waits neither for a timer nor for I/O. */
 export const settle = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
 
 export class SimulatedClock implements Clock {
@@ -38,7 +38,7 @@ export class SimulatedClock implements Clock {
     this.#now = target
   }
 
-  /** Time passes and no timer fires, as for a frozen process. */
+  /** Lets time pass without firing a timer, as for a frozen process. */
   freeze(ms: number): void {
     this.#now += ms
   }

@@ -16,7 +16,7 @@ const statusOf = (object: object): unknown => ('status' in object ? object.statu
 
 export function describeApply(suite: Suite): void {
   describe('apply', () => {
-    test('creates a missing object, and the same again changes nothing', async () => {
+    test('creates a missing object, and a second equal apply changes nothing', async () => {
       const namespace = await suite.namespace()
       const drafts = [
         database(namespace, 'orders', { metadata: { labels: { a: '1' } } }),
@@ -31,7 +31,8 @@ export function describeApply(suite: Suite): void {
           const applied = await stored(suite.cluster(), draft.kind, { namespace, name: draft.metadata.name })
           return { applied, again: await suite.cluster().apply(draft.kind, draft) }
         }
-        // A real cluster has controllers that write the status at any time; such an attempt proves nothing.
+        // The controllers of a real cluster may write the status at any time. An attempt with such a write proves
+        // nothing.
         let { applied, again } = await apply()
         for (let left = 20; left > 0 && !isDeepStrictEqual(statusOf(applied), statusOf(again)); left--) {
           ;({ applied, again } = await apply())
@@ -60,7 +61,7 @@ export function describeApply(suite: Suite): void {
       expect(second.metadata.annotations ?? {}).toEqual({})
     })
 
-    test('keeps what another client wrote by replace', async () => {
+    test('keeps fields that another client wrote by replace', async () => {
       const namespace = await suite.namespace()
       const applied = await suite.cluster().apply('ConfigMap', configMap(namespace, 'one', { ours: '1' }))
       const other = await suite.target().connect('other')
@@ -90,7 +91,7 @@ export function describeApply(suite: Suite): void {
       expect(none.data).toEqual({ theirs: '1', ours: '1' })
     })
 
-    test('overwrites a change that another client made to our field by replace', async () => {
+    test("overwrites another client's change by replace to a field of this manager", async () => {
       const namespace = await suite.namespace()
       const draft = configMap(namespace, 'one', { ours: '1' })
       const applied = await suite.cluster().apply('ConfigMap', draft)
@@ -99,7 +100,7 @@ export function describeApply(suite: Suite): void {
       expect((await suite.cluster().apply('ConfigMap', draft)).data).toEqual({ ours: '1' })
     })
 
-    test('a field of ours that another client changed belongs to that client: omitting it keeps it', async () => {
+    test('if another client changed a field of this manager, the field belongs to that client: omitting it keeps it', async () => {
       const namespace = await suite.namespace()
       const applied = await suite.cluster().apply('ConfigMap', configMap(namespace, 'one', { a: '1', b: '1' }))
       const other = await suite.target().connect('other')
@@ -206,7 +207,7 @@ export function describeApply(suite: Suite): void {
       expect(one.spec.services.map(({ serviceType }) => serviceType)).toEqual(['rest'])
     })
 
-    test('but not an atomic list: its last applier owns the complete list', async () => {
+    test('atomically for an atomic list: its last applier owns the complete list', async () => {
       const namespace = await suite.namespace()
       const other = await suite.target().connect('other')
       const rules = (cidr: string) => ({ spec: { ipAllowlist: { rules: [{ cidr }] } } })

@@ -14,7 +14,7 @@ export function describeDeletion(suite: Suite): void {
       expect(await suite.cluster().get('ManagedDatabase', keyOf(created))).toBeUndefined()
     })
 
-    test('of a missing object is no error, with preconditions or without', async () => {
+    test('of a missing object succeeds, with preconditions or without', async () => {
       const namespace = await suite.namespace()
       await suite.cluster().delete('ManagedDatabase', { namespace, name: 'absent' })
       await suite.cluster().delete('ConfigMap', { namespace, name: 'absent' }, { uid: 'whatever' })
@@ -61,7 +61,7 @@ export function describeDeletion(suite: Suite): void {
       expect(await suite.cluster().get('ManagedDatabase', key)).toBeUndefined()
     })
 
-    test('a second delete changes nothing', async () => {
+    test('make a second delete change nothing', async () => {
       const namespace = await suite.namespace()
       const draft = configMap(namespace, 'one', {}, { finalizers: [finalizer] })
       const created = await suite.cluster().create('ConfigMap', draft)
@@ -97,7 +97,7 @@ export function describeDeletion(suite: Suite): void {
       await suite.cluster().replace('ManagedDatabase', { ...spec, metadata: { ...spec.metadata, finalizers: [] } })
     })
 
-    test('a deletionTimestamp cannot be removed, and the name is not free', async () => {
+    test('prevent the removal of a deletionTimestamp, and keep the name in use', async () => {
       const namespace = await suite.namespace()
       const draft = configMap(namespace, 'one', {}, { finalizers: [finalizer] })
       const created = await suite.cluster().create('ConfigMap', draft)
@@ -110,7 +110,7 @@ export function describeDeletion(suite: Suite): void {
       await suite.cluster().replace('ConfigMap', { ...replaced, metadata: { ...replaced.metadata, finalizers: [] } })
     })
 
-    test('an apply that removes the last finalizer deletes the object', async () => {
+    test('are also removed by an apply, and the last removal deletes the object', async () => {
       const namespace = await suite.namespace()
       await suite.cluster().apply('ConfigMap', configMap(namespace, 'one', {}, { finalizers: [finalizer] }))
       await suite.cluster().delete('ConfigMap', { namespace, name: 'one' })
@@ -118,7 +118,7 @@ export function describeDeletion(suite: Suite): void {
       expect(await suite.cluster().get('ConfigMap', { namespace, name: 'one' })).toBeUndefined()
     })
 
-    test('a precondition on a version also guards setting the deletionTimestamp', async () => {
+    test('do not disable preconditions: a version also guards the setting of the deletionTimestamp', async () => {
       const namespace = await suite.namespace()
       const draft = configMap(namespace, 'one', {}, { finalizers: [finalizer] })
       const created = await suite.cluster().create('ConfigMap', draft)

@@ -1,4 +1,4 @@
-/** Objects for tests: the smallest valid one of every kind, plus fields that a test sets. */
+/** Objects for tests: the smallest valid object of every kind, plus fields that a test sets. */
 import { apiVersion, type ObjectMeta, tenantHash } from '../../../crds/index.ts'
 import type { Draft, KindName } from '../../index.ts'
 
@@ -165,7 +165,7 @@ export const smallest: {
     metadata: { namespace, name },
     spec: {
       accessModes: ['ReadWriteOncePod'],
-      // A class without volumes: an unbound claim must not bind a volume that another test reserved by name.
+      // A class without volumes, because an unbound claim must not bind a volume that another test reserved by name.
       storageClassName: 'conformance-none',
       resources: { requests: { storage: '1Gi' } },
     },

@@ -1,7 +1,7 @@
 /**
  * Conformance: foreground deletion. The owner first gets a deletionTimestamp and the finalizer `foregroundDeletion`.
  * All dependents without another owner are deleted at once, whatever other finalizers the owner has. The owner waits
- * for those that block it. On a real cluster kube-controller-manager's garbage collector does this.
+ * for the dependents that block it. On a real cluster, kube-controller-manager's garbage collector does this.
  */
 import { describe, expect, test } from 'vitest'
 import type { OwnerReference } from '../../../crds/index.ts'
@@ -42,8 +42,8 @@ export function describeForegroundDeletion(suite: Suite): void {
     })
 
   /**
-   * Waits until the garbage collector has seen every existing object of these kinds: it watches each kind separately,
-   * and deletes an owner at once if it has not yet seen the dependents.
+   * Waits until the garbage collector has seen every existing object of these kinds. It watches each kind separately.
+   * If it has not yet seen the dependents, it deletes an owner at once.
    */
   const untilSeen = async (namespace: string): Promise<void> => {
     const absent = { apiVersion: 'v1', kind: 'ConfigMap', name: 'absent', uid: 'b2c7c2a6-3f6e-4d53-9e0c-6f5f0a4d2d11' }
@@ -117,7 +117,7 @@ export function describeForegroundDeletion(suite: Suite): void {
       await untilDeleted('ConfigMap', keyOf(blocked))
     })
 
-    test('covers all levels, and the top waits for the bottom', async context => {
+    test('covers all levels, and the top-level owner waits for the lowest level', async context => {
       if (suite.target().garbageCollection === false) context.skip()
       const namespace = await suite.namespace()
       const top = await make(namespace, 'top')
@@ -158,7 +158,7 @@ export function describeForegroundDeletion(suite: Suite): void {
       for (const object of [one, other]) await untilDeleted('ConfigMap', keyOf(object))
     })
 
-    test('becomes background deletion if that is requested afterwards', async context => {
+    test('becomes background deletion if a client requests that afterwards', async context => {
       if (suite.target().garbageCollection === false) context.skip()
       const namespace = await suite.namespace()
       const owner = await make(namespace, 'owner')

@@ -1,6 +1,6 @@
 /**
- * Conformance: what a cluster does after a deletion: it collects dependents and empties namespaces. On a real cluster
- * kube-controller-manager does this; it takes seconds, for custom resources up to half a minute.
+ * Conformance: after a deletion, a cluster collects dependents and empties namespaces. On a real cluster,
+ * kube-controller-manager does this. It takes seconds, and for custom resources up to half a minute.
  */
 import { describe, expect, test } from 'vitest'
 import type { OwnerReference } from '../../../crds/index.ts'
@@ -90,7 +90,7 @@ export function describeGarbageCollection(suite: Suite): void {
       await untilDeleted('ConfigMap', namespace, 'late')
     })
 
-    test('an owner of the same name but another uid does not protect a dependent', async context => {
+    test('an owner with the same name but another uid does not protect a dependent', async context => {
       if (suite.target().garbageCollection === false) context.skip()
       const namespace = await suite.namespace()
       const owner = await suite.cluster().create('ConfigMap', configMap(namespace, 'owner'))

@@ -10,7 +10,7 @@ async function roundTrip<K extends KindName>(suite: Suite, kind: K, draft: Draft
   const cluster: Cluster = suite.cluster()
   const { namespace, name } = draft.metadata
   const create = () => cluster.create(kind, draft)
-  // A new namespace has no service account for a moment; until then it accepts no Pod.
+  // For a moment, a new namespace has no service account, and accepts no Pod.
   const created = await (kind === 'Pod' ? eventually(create) : create())
   expect(created).toMatchObject(draft)
   const key = { namespace, name }

@@ -8,7 +8,7 @@ export function describeLists(suite: Suite): void {
   const names = async (options: ListOptions): Promise<string[]> =>
     (await suite.cluster().list('ConfigMap', options)).items.map(({ metadata }) => metadata.name)
 
-  /** This many ConfigMaps named `item-00`, `item-01`, ... */
+  /** Creates this many ConfigMaps named `item-00`, `item-01`, ... */
   const fill = async (namespace: string, count: number): Promise<void> => {
     for (let index = 0; index < count; index += 1)
       await suite.cluster().create('ConfigMap', configMap(namespace, `item-${`${index}`.padStart(2, '0')}`))
@@ -41,7 +41,7 @@ export function describeLists(suite: Suite): void {
       expect((await suite.cluster().list('Secret', { namespace: uniqueName('no-') })).items).toEqual([])
     })
 
-    test('without a namespace spans all of them', async () => {
+    test('without a namespace includes all namespaces', async () => {
       const [left, right] = [await suite.namespace(), await suite.namespace()]
       const label = uniqueName('mark-')
       const metadata = { labels: { mark: label } }
@@ -129,7 +129,7 @@ export function describeLists(suite: Suite): void {
         await refusal(suite.cluster().list('ConfigMap', { namespace, labels }), 'BadRequest')
     })
 
-    test('includes what was written just before', async () => {
+    test('includes objects that were written just before', async () => {
       const namespace = await suite.namespace()
       for (let index = 0; index < 20; index += 1) {
         await suite.cluster().create('ManagedDatabase', database(namespace, `d${index}`))
@@ -139,7 +139,7 @@ export function describeLists(suite: Suite): void {
   })
 
   describe('pages', () => {
-    test('together are the complete list, each at most the limit', async () => {
+    test('contain at most the limit each, and together the complete list', async () => {
       const namespace = await suite.namespace()
       await fill(namespace, 7)
       const labels = undefined
@@ -155,7 +155,7 @@ export function describeLists(suite: Suite): void {
       expect(found).toEqual(all)
     })
 
-    test('show the cluster as of the first page, whatever is written in between', async () => {
+    test('show the cluster at the time of the first page, whatever is written in between', async () => {
       const namespace = await suite.namespace()
       await fill(namespace, 6)
       const before = await suite.cluster().list('ConfigMap', { namespace })

@@ -1,11 +1,11 @@
-/** Conformance: what a ResourceQuota of objects or of storage refuses, and its messages. */
+/** Conformance: the refusals of a ResourceQuota of objects or of storage, and its messages. */
 import { describe, expect, test } from 'vitest'
 import { database, smallest } from './drafts.ts'
 import { eventually, keyOf, refusal, refusedOf, remove, type Suite, stored } from './suite.ts'
 
 const counted = 'count/manageddatabases.espalier.dev'
 
-/** Creates a quota and waits until it is enforced: on Kubernetes a controller has to observe it first. */
+/** Creates a quota and waits until it is enforced. On Kubernetes, a controller must observe it first. */
 export async function putQuota(suite: Suite, namespace: string, name: string, hard: Record<string, string>) {
   await suite.cluster().apply('ResourceQuota', {
     apiVersion: 'v1',
@@ -24,7 +24,7 @@ export function describeQuotas(suite: Suite): void {
     const quota = (namespace: string, name: string, most: string) =>
       putQuota(suite, namespace, name, { [counted]: most })
 
-    test('one object too many is refused, by create and by apply; an existing one can be written', async context => {
+    test('one object too many is refused, by create and by apply; existing objects can be written', async context => {
       if (suite.target().garbageCollection === false) context.skip()
       const namespace = await suite.namespace()
       const cluster = suite.cluster()
@@ -36,7 +36,7 @@ export function describeQuotas(suite: Suite): void {
       )
       await refusal(cluster.apply('ManagedDatabase', database(namespace, 'third')), 'Forbidden')
       await cluster.replace('ManagedDatabase', { ...first, spec: { ...first.spec, displayName: 'First' } })
-      // Another kind and another namespace: not counted.
+      // Objects of another kind and in another namespace do not count.
       await cluster.create('ConfigMap', { apiVersion: 'v1', kind: 'ConfigMap', metadata: { namespace, name: 'free' } })
       await cluster.create('ManagedDatabase', database(await suite.namespace(), 'elsewhere'))
     })
@@ -69,7 +69,7 @@ export function describeQuotas(suite: Suite): void {
       expect(items).toHaveLength(3)
     })
 
-    /** A claim for more than any provisioner here grants. */
+    /** A claim for more storage than any provisioner here grants. */
     const claim = (namespace: string, name: string, storage: string, storageClassName?: string) => {
       const draft = smallest.PersistentVolumeClaim(namespace, name)
       const ofClass = storageClassName === undefined ? {} : { storageClassName }

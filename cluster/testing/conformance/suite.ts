@@ -18,19 +18,20 @@ import { ClusterError, isClusterError } from '../../index.ts'
 
 /** A cluster that conformance tests may write to, with all of crds/ installed. */
 export type ConformanceTarget = {
-  /** One client of the cluster; its applies use this field manager. */
+  /** Creates a client of the cluster. Its applies use this field manager. */
   connect(fieldManager: string): Promise<Cluster>
   close(): Promise<void>
   /**
-   * Whether dependents are collected, namespaces emptied and claims released. kube-apiserver alone does none of this;
-   * kube-controller-manager does. If false, these tests are skipped. Default true.
+   * Whether the target collects dependents, empties namespaces and releases claims. kube-apiserver alone does none of
+   * this; kube-controller-manager does. If false, these tests are skipped. Default: true.
    */
   garbageCollection?: boolean
   /**
-   * A storage class whose volumes may grow, and that no provisioner serves. Without it the tests of growth are skipped.
+   * A storage class whose volumes may grow, and that no provisioner serves. Without it, the tests of growth are
+   * skipped.
    */
   growingClass?: string
-  /** A resourceVersion of ManagedDatabases that has certainly expired. Without it the test of `Expired` is skipped. */
+  /** A resourceVersion of ManagedDatabases that has certainly expired. Without it, the test of `Expired` is skipped. */
   expiredVersion?: () => Promise<string>
   /** How long the first bookmark of a quiet watch may take, in ms. Default 30,000; kube-apiserver takes a minute. */
   bookmarkWithin?: number
@@ -47,7 +48,8 @@ export type Suite = {
   /** Deletes this cluster-scoped object after the test. */
   removeAfterwards(kind: KindName, name: string): void
   /**
-   * A watch of a namespace to which no other test writes. If bookmarks take a minute, it began before the first test.
+   * A watch of a namespace to which no other test writes. If bookmarks take a minute, the watch began before the first
+   * test.
    */
   quiet(): Promise<QuietWatch>
 }
@@ -75,7 +77,10 @@ export async function stored<K extends KindName>(cluster: Cluster, kind: K, key:
   return object
 }
 
-/** The controllers of a real cluster write the status at any time; a write decided before is then decided again. */
+/**
+ * Retries, because the controllers of a real cluster write the status at any time, and the write must then be decided
+ * again.
+ */
 export async function undisturbed<T>(decideAndWrite: () => Promise<T>): Promise<T> {
   for (let attempts = 20; ; attempts--) {
     try {
@@ -111,10 +116,10 @@ export const keyOf = (object: { metadata: { namespace?: string; name: string } }
 })
 
 type Collector<K extends KindName> = {
-  /** Everything but bookmarks, in order of arrival. */
+  /** All events except bookmarks, in order of arrival. */
   events: Exclude<WatchEvent<Kinds[K]>, { type: 'BOOKMARK' }>[]
   bookmarks: string[]
-  /** Waits until this many events have arrived; fails as soon as the watch does. */
+  /** Waits until this many events have arrived. Fails as soon as the watch fails. */
   until(count: number): Promise<void>
   /** The error that ended the watch, if any. */
   ended(): { error?: unknown } | undefined
@@ -174,7 +179,7 @@ export async function watchQuietly(cluster: Cluster): Promise<QuietWatch> {
   return { namespace, resourceVersion, watch: collect(cluster, 'ManagedDatabase', { namespace, resourceVersion }) }
 }
 
-/** Deletes an object and waits until it no longer exists; no error if it never existed. */
+/** Deletes an object and waits until it no longer exists. An object that never existed is not an error. */
 export async function remove(cluster: Cluster, kind: KindName, key: ObjectKey): Promise<void> {
   await cluster.delete(kind, key)
   await eventually(async () => {
@@ -182,7 +187,7 @@ export async function remove(cluster: Cluster, kind: KindName, key: ObjectKey): 
   })
 }
 
-/** How many of these were refused. Checks that every refusal has this reason. */
+/** Returns how many of these actions were refused. Checks that every refusal has this reason. */
 export async function refusedOf(actions: Promise<unknown>[], reason: ClusterErrorReason): Promise<number> {
   const results = await Promise.allSettled(actions)
   const refusals = results.filter(result => result.status === 'rejected').map(result => result.reason as unknown)

@@ -1,6 +1,6 @@
 /**
  * Conformance: how a CustomResourceDefinition validates its objects: defaults, types, limits, unknown fields, CEL rules
- * on fields and on the root, transition rules. Every error names the field.
+ * on fields and on the root, and transition rules. Every error names the field.
  */
 import { describe, expect, test } from 'vitest'
 import { branch, database, size } from './drafts.ts'
@@ -98,7 +98,7 @@ export function describeValidation(suite: Suite): void {
       expect(applied.spec).toMatchObject(expected)
     })
 
-    test('are set within given values: in objects, in list items; in optional objects only if present', async () => {
+    test('are set inside existing objects and list items, and in optional objects only if these are present', async () => {
       const namespace = await suite.namespace()
       const draft = database(namespace, 'orders', {
         spec: untyped<'ManagedDatabase'>({
@@ -133,7 +133,7 @@ export function describeValidation(suite: Suite): void {
     })
   })
 
-  describe('a malformed object is Invalid, and nothing of it is stored', () => {
+  describe('a malformed object is Invalid, and no part of it is stored', () => {
     for (const { what, spec, expected } of malformed) {
       test(what, async () => {
         const namespace = await suite.namespace()

@@ -1,7 +1,7 @@
 /**
- * Conformance: claims and volumes. Objects in use outlive their deletion. A claim binds only a volume that is free or
- * reserved for it. A volume whose claim is deleted is Released, and keeps its data if its policy is Retain.
- * kube-controller-manager binds, possibly only at its next resync (15 s).
+ * Conformance: claims and volumes. Objects in use stay until they are no longer used. A claim binds only a volume that
+ * is free or reserved for it. A volume whose claim is deleted is Released, and keeps its data if its policy is Retain.
+ * kube-controller-manager binds claims, possibly only at its next resync (15 s).
  */
 import { describe, expect, test } from 'vitest'
 import type { Draft, ObjectKey, PersistentVolume, PersistentVolumeClaim } from '../../index.ts'
@@ -37,7 +37,7 @@ function helpersOf(suite: Suite) {
   const makeVolume = (spec: Partial<VolumeSpec> = {}): Promise<PersistentVolume> => {
     const draft = smallest.PersistentVolume('', uniqueName('conformance-'))
     suite.removeAfterwards('PersistentVolume', draft.metadata.name)
-    // No class: only binding by name is meant.
+    // Without a class, so that the claim binds only by name.
     const merged = { ...draft.spec, storageClassName: '', ...spec }
     return suite.cluster().create('PersistentVolume', { ...draft, spec: merged })
   }
@@ -67,7 +67,10 @@ function helpersOf(suite: Suite) {
       return suite.cluster().replace('PersistentVolume', { ...volume, spec: change(volume.spec ?? {}) })
     })
 
-  /** A pod that names a claim. With a node it counts as using the claim, though no such node exists to start it. */
+  /**
+   * A pod that names a claim. With a node, it counts as using the claim, although this node does not exist and never
+   * starts it.
+   */
   const makePod = (namespace: string, name: string, claimName: string, nodeName?: string) => {
     const draft = smallest.Pod(namespace, name)
     const spec = {
@@ -77,7 +80,7 @@ function helpersOf(suite: Suite) {
       volumes: [{ name: 'data', persistentVolumeClaim: { claimName } }],
       ...(nodeName === undefined ? {} : { nodeName }),
     }
-    // A new namespace has no service account for a moment; until then it accepts no Pod.
+    // For a moment, a new namespace has no service account, and accepts no Pod.
     return eventually(() => suite.cluster().create('Pod', { ...draft, spec }))
   }
 
@@ -89,7 +92,7 @@ function helpersOf(suite: Suite) {
       return suite.cluster().replace('PersistentVolumeClaim', { ...claim, spec })
     })
 
-  /** Writes to a claim's status what its driver would write. */
+  /** Writes a claim's status as its driver would. */
   const writeStatus = (key: ObjectKey, status: PersistentVolumeClaim['status']): Promise<PersistentVolumeClaim> =>
     undisturbed(async () => {
       const claim = await stored(suite.cluster(), 'PersistentVolumeClaim', key)
@@ -112,7 +115,7 @@ function helpersOf(suite: Suite) {
   }
 }
 
-/** How an API server handles claims and volumes, and its controllers deleted ones. */
+/** How an API server handles claims and volumes, and how its controllers handle deleted ones. */
 export function describeVolumes(suite: Suite): void {
   const { untilDeleted, makeVolume, makeClaim, changeVolume, makePod } = helpersOf(suite)
 
@@ -142,7 +145,7 @@ export function describeVolumes(suite: Suite): void {
       await untilDeleted('PersistentVolumeClaim', keyOf(claim))
     })
 
-    test('does not block it for a pod without a node', async context => {
+    test('does not block the deletion for a pod without a node', async context => {
       if (suite.target().garbageCollection === false) context.skip()
       const namespace = await suite.namespace()
       const claim = await makeClaim(namespace, 'data')
@@ -313,11 +316,11 @@ export function describeBinding(suite: Suite): void {
         '2Gi',
         '1Gi',
       ])
-      // The part of the cluster is done; that of the node is not.
+      // The volume has grown in the storage, but the file system on the node has not grown yet.
       await changeVolume(volume, spec => ({ ...spec, capacity: { storage: '2Gi' } }))
       const condition = { type: 'FileSystemResizePending', status: 'True', message: 'waits for a pod' }
       await writeStatus(key, { allocatedResources: { storage: '2Gi' }, conditions: [condition] })
-      // Whatever else is bound in the meantime.
+      // Another binding in the meantime must not change the result.
       const other = await makeVolume()
       await untilClaim(keyOf(await makeClaim(namespace, 'other', other.metadata.name)), 'Bound')
       const lagging = await stored(suite.cluster(), 'PersistentVolumeClaim', key)

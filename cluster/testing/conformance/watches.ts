@@ -1,4 +1,4 @@
-/** Conformance: watches: from a version on, every change once and in order. */
+/** Conformance: a watch returns every change after a version, once and in order. */
 import { describe, expect, test } from 'vitest'
 import { configMap, database, smallest } from './drafts.ts'
 import { collect, eventually, keyOf, refusal, type Suite, stored, uniqueName, versionOf } from './suite.ts'
@@ -87,7 +87,7 @@ export function describeWatches(suite: Suite): void {
       expect(second.events.map(({ object }) => object)).toEqual([two, three])
     })
 
-    test('a write that changes nothing is no event', async () => {
+    test('a write that changes nothing causes no event', async () => {
       const namespace = await suite.namespace()
       const draft = database(namespace, 'orders')
       const created = await suite.cluster().apply('ManagedDatabase', draft)
@@ -101,7 +101,7 @@ export function describeWatches(suite: Suite): void {
       expect(watch.events).toEqual([{ type: 'ADDED', object: end }])
     })
 
-    test('of one namespace reports nothing of another; of all, both', async () => {
+    test('of one namespace reports no change of another; of all namespaces, both', async () => {
       const [here, there] = [await suite.namespace(), await suite.namespace()]
       const mark = uniqueName('mark-')
       const { resourceVersion } = await suite.cluster().list('ConfigMap', { labels: { mark } })
@@ -117,7 +117,7 @@ export function describeWatches(suite: Suite): void {
       expect(wide.events.map(({ object }) => object.metadata.name)).toEqual(['there', 'here'])
     })
 
-    test('an object that starts to match the selector is ADDED, one that stops is DELETED', async () => {
+    test('with a selector: an object that starts to match is ADDED, an object that stops matching is DELETED', async () => {
       const namespace = await suite.namespace()
       const { resourceVersion } = await suite.cluster().list('ConfigMap', { namespace })
       const watch = collect(suite.cluster(), 'ConfigMap', { namespace, labels: { mark: 'yes' }, resourceVersion })
@@ -144,7 +144,7 @@ export function describeWatches(suite: Suite): void {
       expect(watch.events[3]?.object).toEqual(end)
     })
 
-    test('of Tasks that have not ended: one that ends is DELETED, and never reported again', async () => {
+    test('of Tasks that have not ended: a Task that ends is DELETED, and never reported again', async () => {
       const namespace = await suite.namespace()
       const { resourceVersion } = await suite.cluster().list('Task', { namespace })
       const watch = collect(suite.cluster(), 'Task', { namespace, open: true, resourceVersion })

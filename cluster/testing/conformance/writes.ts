@@ -13,7 +13,7 @@ export function describeWrites(suite: Suite): void {
       expect(await suite.cluster().get('Tenant', { name: 'absent' })).toBeUndefined()
     })
 
-    test('create returns what only the server sets, and get reads it back', async () => {
+    test('create returns the fields that only the server sets, and get reads them back', async () => {
       const namespace = await suite.namespace()
       const created = await suite.cluster().create('ManagedDatabase', database(namespace, 'orders'))
       expect(created).toMatchObject({ apiVersion: 'espalier.dev/v1alpha1', kind: 'ManagedDatabase' })
@@ -71,7 +71,7 @@ export function describeWrites(suite: Suite): void {
       await refusal(suite.cluster().create('Secret', smallest.Secret(namespace, 'one')), 'NotFound')
     })
 
-    test('of many concurrent creates of one name exactly one wins', async () => {
+    test('of many concurrent creates of one name exactly one succeeds', async () => {
       const namespace = await suite.namespace()
       const attempts = Array.from({ length: 12 }, (_, index) =>
         suite.cluster().create('ConfigMap', configMap(namespace, 'contended', { winner: `${index}` })),
@@ -183,7 +183,7 @@ export function describeWrites(suite: Suite): void {
       expect(changed.metadata.generation).toBe(2)
     })
 
-    test('of many concurrent replaces of one version exactly one wins', async () => {
+    test('of many concurrent replaces of one version exactly one succeeds', async () => {
       const namespace = await suite.namespace()
       const created = await suite.cluster().create('ManagedDatabase', database(namespace, 'orders'))
       const attempts = Array.from({ length: 12 }, (_, index) =>
