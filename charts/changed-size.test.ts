@@ -64,6 +64,6 @@ else
     const { shape } = sizes[0]
     expect(await renderedOver(helm, shape)).toContain('name: nano-v1')
     expect(await renderedOver(helm, { ...shape, memoryLimit: '9Gi' })).toContain(
-      'sizes: nano version 1 is there with another shape, and a shape never changes: give the new shape as version 2',
+      'sizes: nano version 1 exists with another shape, and a shape never changes: give the new shape as version 2',
     )
   })

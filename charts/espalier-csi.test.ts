@@ -59,7 +59,7 @@ describeChart('chart espalier-csi', join(import.meta.dirname, 'espalier-csi'), (
 
   test.each([
     ['a misspelt value', ['--set', 'pool.overcomit=2'], /overcomit/],
-    ['a pool that is no path', ['--set', 'pool.directory=data'], /pool\/directory/],
+    ['a pool that is not an absolute path', ['--set', 'pool.directory=data'], /pool\/directory/],
     ['a pool that advertises no capacity', ['--set-json', 'pool.overcommit=0'], /overcommit/],
   ])('refuses %s', (_, flags, message) => {
     expect(refused([...flags])).toMatch(message)

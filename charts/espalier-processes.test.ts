@@ -90,7 +90,7 @@ describeChart('processes of chart espalier', espalierChart, ({ rendered }) => {
       const among = [...minimal, ...['--set', 'gateway.ports.first=8406,gateway.ports.last=8500']]
       expect(httpsOf(among)).toMatchObject({ listens: '8404', container: 8404, admitted: [8406, 8404] })
     })
-    test("only the agent has certificates' keys, and starts before there are any", () => {
+    test("only the agent has certificates' keys, and it starts before certificates exist", () => {
       const { containers, volumes } = named(objects, 'Deployment', 'espalier-gateway').spec.template.spec
       const volume = volumes.find((one: Rendered) => one.name === 'https')
       expect(volume.secret).toMatchObject({ secretName: 'espalier-gateway-https', optional: true })
@@ -144,17 +144,17 @@ describeChart('processes of chart espalier', espalierChart, ({ rendered }) => {
     })
   })
 
-  test('the bootstrap gets every size as it will be applied, and checks it before it changes anything', () => {
+  test('the bootstrap gets every size as it will be applied, and checks the sizes before it changes anything', () => {
     const objects = rendered(minimal)
     const { args } = named(objects, 'Job', 'espalier-bootstrap').spec.template.spec.containers[0]
     const sizes = wantedSizes.parse(JSON.parse(args[args.indexOf('--sizes') + 1]))
     const applied = objects.filter(object => object.kind === 'Size').map(({ spec }) => spec)
     expect(sizes).toEqual(applied.map(({ name, version, shape }) => ({ name, version, shape })))
-    // If the kind is served, rendering already queries the cluster; without a cluster that finds nothing.
+    // If the kind is served, rendering already queries the cluster. Without a cluster, the query finds nothing.
     expect(rendered([...minimal, '--api-versions', 'espalier.dev/v1alpha1/Size'])).toEqual(objects)
   })
 
-  test('no account created by its first write gets every port, unless configured', () => {
+  test('an account that its first write creates cannot use every port, unless configured', () => {
     const newTenants = (...flags: string[]) =>
       parse(named(rendered([...minimal, ...flags]), 'ConfigMap', 'espalier-api-configuration').data['api.yaml'])
         .newTenants
@@ -200,7 +200,7 @@ describeChart('processes of chart espalier', espalierChart, ({ rendered }) => {
       egressOf(...flags).flatMap((rule: Rendered) => rule.ports.map(({ port }: Rendered) => port))
     const others = [samplesPorts.first, samplesPorts.second, 8443]
     expect(ports()).toEqual([443, 6443, 53, 53, agentPort, 5432, ...others])
-    // Without SQL it cannot reach Postgres.
+    // Without SQL, the API cannot reach Postgres.
     const off = ['--set', 'api.sql.enabled=false']
     expect(ports(...off)).toEqual([443, 6443, 53, 53, agentPort, ...others])
     expect([configurationOf().sql, configurationOf(...off).sql]).toEqual([{ enabled: true }, { enabled: false }])
@@ -277,7 +277,7 @@ describeChart('processes of chart espalier', espalierChart, ({ rendered }) => {
       }
     })
 
-    test('have a dashboard that shows every one of them, and no other', () => {
+    test('have a dashboard that shows every metric of databases, and no other metric', () => {
       const { data } = named(objects, 'ConfigMap', 'espalier-dashboard')
       const dashboard = JSON.parse(data['espalier-databases.json'])
       const queries: string[] = dashboard.panels.flatMap(({ targets }: Rendered) =>
@@ -310,7 +310,7 @@ describeChart('processes of chart espalier', espalierChart, ({ rendered }) => {
     expect(names.length).toBeGreaterThan(8)
     for (const name of names) {
       const base = name.replace(/_(bucket|count|sum)$/, '')
-      // Families of metrics are named by their common prefix.
+      // The common prefix of metrics names a family of metrics.
       const known =
         code.includes(`'${base}'`) || (base.startsWith('workqueue_') && code.includes(`'${base.slice(10)}'`))
       expect(known, name).toBe(true)

@@ -1,4 +1,4 @@
-/** Access rights by the roles and admission policies of the chart `espalier`. */
+/** Permissions by the roles and admission policies of the chart `espalier`. */
 import { once } from 'node:events'
 import { pino } from 'pino'
 import { expect, test } from 'vitest'
@@ -69,7 +69,8 @@ describeChart('protection by chart espalier', espalierChart, ({ rendered }) => {
     expect(followed).toContain('ConfigMap')
     const plural = (kind: string) => `${kind.toLowerCase()}s`.replace(/ys$/, 'ies')
     const guarded = spec.matchConstraints.resourceRules.flatMap((rule: Rendered) => rule.resources)
-    // Pods are created by Kubernetes' own controllers, and little of them is cached.
+    // Pods are an exception: Kubernetes' own controllers create them, and the operator caches only a small part of
+    // them.
     expect(guarded.sort()).toEqual(
       followed
         .filter(kind => kind !== 'Pod')
@@ -112,7 +113,7 @@ describeChart('protection by chart espalier', espalierChart, ({ rendered }) => {
     })
   })
 
-  test('the API may give the label to the Secrets with keys of services and sources of imports, and to nothing else', () => {
+  test('the API may give the label only to the Secrets with keys of services and sources of imports', () => {
     const { spec } = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-marks')
     const [{ expression }, ...others] = spec.validations
     expect(others).toEqual([])

@@ -1,4 +1,4 @@
-/** The values of the chart `espalier`: each has an effect, and invalid ones are refused. */
+/** The values of the chart `espalier`: each value has an effect, and invalid values are refused. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -7,7 +7,7 @@ import { isRecord } from '../values/record.ts'
 import { authentication, espalierChart, jwks, minimal, needed, ownNodes, set } from './testing/espalier.ts'
 import { describeChart, type Rendered } from './testing/helm.ts'
 
-/** Every value by its path; an empty one counts as one. */
+/** Every value by its path. An empty value counts as a value. */
 function leavesOf(value: unknown, path = ''): [path: string, value: unknown][] {
   const entries = isRecord(value) ? Object.entries(value) : []
   if (entries.length === 0) return [[path, value]]
@@ -33,7 +33,7 @@ const ofArchive = [
   ...['url', 'endpoint', 'region', 'pathStyle', 'credentialsSecret', 'authoritySecret'].map(name => `store.${name}`),
   ...['requests.cpu', 'requests.memory', 'limits.memory'].map(name => `resources.${name}`),
 ]
-/** Other values that must be set for a value to have an effect. */
+/** Other values that must be set so that a value has an effect. */
 const needs: Record<string, string[]> = {
   'api.service.nodePort': set('api.service.type=NodePort'),
   'gateway.https.nodePort': set('gateway.service.type=NodePort'),
@@ -108,11 +108,11 @@ const texts: Record<string, unknown> = {
   'services.replicas.rag': 2,
 }
 
-/** A checksum changes with values that nothing else uses. */
+/** Omits checksums, because a checksum also changes with values that no other field uses. */
 const withoutChecksums = (objects: Rendered[]): string =>
   JSON.stringify(objects, (key, value) => (key.startsWith('checksum/') ? undefined : value))
 
-/** Another value that is allowed there. */
+/** Another value that is allowed at this path. */
 function otherThan(name: string, value: unknown): unknown {
   const last = name.split('.').at(-1) ?? ''
   if (name in texts) return texts[name]
@@ -127,7 +127,7 @@ function otherThan(name: string, value: unknown): unknown {
 describeChart('values of chart espalier', espalierChart, ({ rendered, refused }) => {
   describe('every value of values.yaml is used', () => {
     const without = new Map<string, string>()
-    /** The chart rendered with a set of flags, once. */
+    /** The chart rendered with a set of flags. Each set is rendered only once. */
     const unchanged = (flags: string[]): string => {
       const before = without.get(flags.join(' ')) ?? withoutChecksums(rendered(flags))
       without.set(flags.join(' '), before)
@@ -191,7 +191,7 @@ describeChart('values of chart espalier', espalierChart, ({ rendered, refused })
       /api.service.nodePort/,
     ],
     [
-      'a port of its own as a database port',
+      'a port of the gateway itself as a database port',
       [...minimal, '--set', 'gateway.ports.first=8000,gateway.ports.last=8100'],
       /8080/,
     ],

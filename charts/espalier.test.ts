@@ -1,4 +1,4 @@
-/** The chart `espalier`, rendered by Helm with several sets of values: invariants of each. */
+/** The chart `espalier`, rendered by Helm with several sets of values: the invariants of each result. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -87,7 +87,7 @@ describeChart('chart espalier', espalierChart, chart => {
             expect(['espalier-operator', 'espalier-bootstrap']).toContain(role.metadata.name)
             expect([['rolebindings'], ['clusterroles']]).toContainEqual(rule.resources)
           }
-          // The policy espalier-operator-writes restricts further what is bound, and where.
+          // The policy espalier-operator-writes further restricts which roles are bound, and in which namespaces.
           if (rule.verbs.includes('bind'))
             expect(rule).toMatchObject({
               resources: ['clusterroles'],
@@ -149,7 +149,7 @@ describeChart('chart espalier', espalierChart, chart => {
       expect(kinds('Size').length).toBeGreaterThan(0)
     })
 
-    test('every object is in the namespace of the release, or in none', () => {
+    test('every object is in the namespace of the release, or has no namespace', () => {
       const namespaces = new Set(objects.map(object => object.metadata.namespace))
       expect([...namespaces].filter(namespace => namespace !== undefined)).toEqual(['espalier-system'])
     })

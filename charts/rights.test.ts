@@ -1,4 +1,6 @@
-/** The rights of operator and API by the chart's roles: no less than they need, and no more than the table lists. */
+/**
+ * The permissions of operator and API in the chart's roles: no fewer than they need, and no more than the table lists.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Client, expectError, startClient, until } from '../api/testing/client.ts'
 import { reconcile } from '../api/testing/harness.ts'
@@ -99,7 +101,7 @@ describe('an operator with no other rights', () => {
   const when = (name: string, phase: Parameters<typeof isPhase>[0]) =>
     databaseWhen(installation.cluster, name, found => found !== undefined && isPhase(phase)(found))
 
-  test('reports a namespace without its RoleBinding on the database, and serves it once there is one', async () => {
+  test('reports a missing RoleBinding on the database, and serves the database once the RoleBinding exists', async () => {
     const { cluster } = installation
     await cluster.create('ManagedDatabase', databaseDraft('shop'))
     const found = await databaseWhen(
@@ -145,7 +147,7 @@ describe('an operator with no other rights', () => {
     const before = (await secret())?.data ?? {}
     await editSpec(cluster, 'shop', spec => spec, { [rotationAnnotations.app]: 'new' })
     await eventually(secret, found => found?.data?.app !== before.app)
-    // The previous one is deleted once Postgres has the new one.
+    // The previous password is deleted once Postgres has the new password.
     await eventually(secret, found => Object.keys(found?.data ?? {}).length === Object.keys(before).length)
     expect([...denied]).toEqual([])
   })
@@ -305,7 +307,7 @@ describe('an API with no other rights', () => {
   })
 })
 
-/** Gives the region of the API's tests snapshots. */
+/** Makes snapshots atomic in the region of the API's tests. */
 async function giveAtomicSnapshots(cluster: Cluster): Promise<void> {
   const region = await cluster.get('Region', { name: 'local' })
   if (region === undefined) throw new Error('there is no region')

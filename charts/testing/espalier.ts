@@ -1,4 +1,4 @@
-/** For tests of the chart `espalier`: sets of values that it is rendered with. */
+/** For tests of the chart `espalier`: sets of values for rendering. */
 import { join } from 'node:path'
 
 export const espalierChart = join(import.meta.dirname, '../espalier')

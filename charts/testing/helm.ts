@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { describe, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 
-/** `ESPALIER_HELM`, else the one on the PATH, else what `make kind-up` has built. */
+/** Returns `ESPALIER_HELM`; otherwise Helm on the PATH; otherwise the Helm that `make kind-up` has built. */
 export function findHelm(): string | undefined {
   const given = process.env.ESPALIER_HELM
   if (given) return given
@@ -15,7 +15,7 @@ export function findHelm(): string | undefined {
   return globSync(join(cache, 'espalier/kind/programs/*/helm')).find(path => existsSync(path))
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: a rendered object is whatever the template says
+// biome-ignore lint/suspicious/noExplicitAny: the template defines the type of a rendered object
 export type Rendered = any
 
 type Rendering = { ok: true; objects: Rendered[] } | { ok: false; message: string }
@@ -40,7 +40,7 @@ function render(helm: string, chart: string, flags: string[]): Rendering {
   ])
   if (!ok) return { ok, message: stderr }
   try {
-    // A document ends at a separator line: nothing in a template is indented that little.
+    // A document ends at a separator line. No line within a template's document begins with ---.
     return { ok, objects: stdout.split(/^---$/m).flatMap(text => structuredClone(parsed(text))) }
   } catch (error) {
     return { ok: false, message: String(error) }
@@ -49,7 +49,7 @@ function render(helm: string, chart: string, flags: string[]): Rendering {
 
 const known = new Map<string, Rendered[]>()
 
-/** Most of a chart is independent of its values: each text is parsed once. @throws Error with the reason */
+/** Most of a chart does not depend on its values, so each text is parsed only once. @throws Error with the reason */
 function parsed(text: string): Rendered[] {
   const before = known.get(text)
   if (before !== undefined) return before
@@ -71,7 +71,7 @@ function lint(helm: string, chart: string, flags: string[]): void {
 type Chart = {
   /** @throws Error with Helm's message if it refuses */
   rendered(flags?: string[]): Rendered[]
-  /** Helm's error message. @throws Error if it refuses nothing */
+  /** Returns Helm's error message. @throws Error if Helm accepts the flags */
   refused(flags: string[]): string
   /** @throws Error with the reason */
   lint(flags?: string[]): void

@@ -1,4 +1,4 @@
-/** Kubernetes' RBAC as far as the chart uses it: evaluates its roles and bindings. Pure. */
+/** Kubernetes' RBAC, as far as the chart uses it: evaluates roles and bindings. Pure. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
@@ -21,10 +21,10 @@ export type Request = {
   /** The name of a ServiceAccount of the system namespace. */
   account: string
   verb: string
-  /** `pods`, `pods/log`. */
+  /** For example `pods` or `pods/log`. */
   resource: string
   group: string
-  /** If omitted, the whole cluster. */
+  /** If omitted: the whole cluster. */
   namespace?: string | undefined
   name?: string | undefined
 }
@@ -63,8 +63,8 @@ const groupOf = (kind: KindName): string => {
 }
 
 /**
- * A cluster that refuses an account what the roles do not allow, as an API server does. RoleBindings are those in the
- * cluster now. `denied` is called with each refusal.
+ * A cluster that refuses an account every request that the roles do not allow, as an API server does. It uses the
+ * RoleBindings that are in the cluster now. `denied` is called for each refusal.
  */
 export function withRights(
   cluster: Cluster,
@@ -112,7 +112,7 @@ export function withRights(
       await check('create', kind, { namespace: draft.metadata.namespace })
       return cluster.create(kind, draft)
     },
-    // Server-side apply may create.
+    // Server-side apply also needs the permission to create.
     apply: async (kind, draft) => {
       await check('patch', kind, placeOf(draft))
       await check('create', kind, { namespace: draft.metadata.namespace })
@@ -135,14 +135,16 @@ export function withRights(
 
 const files = ['api-rbac.yaml', 'operator-rbac.yaml']
 
-/** The chart's roles of API and operator, read without Helm: these files contain hardly anything but YAML. */
+/**
+ * The chart's roles of API and operator, read without Helm. This works because these files contain almost only YAML.
+ */
 export function readRoles(): RbacObject[] {
   return files.flatMap(file => {
     const text = readFileSync(join(import.meta.dirname, '../espalier/templates', file), 'utf8')
     const yaml = text
       .replace(/^\{\{-.*-\}\}\n/, '')
       .replace(/^ *\{\{- \$labels .*\n/gm, '')
-      // A role that a value adds does not exist by default.
+      // A role that a value enables does not exist by default.
       .replace(/^ *\{\{- if [\s\S]*?\{\{- end \}\}\n/gm, '')
       .replaceAll('{{ .Release.Namespace }}', systemOf)
     if (yaml.includes('{{')) throw new Error(`${file}: holds a template that this reader does not know`)

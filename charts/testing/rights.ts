@@ -4,7 +4,7 @@
  */
 import type { Request } from './rbac.ts'
 
-/** Stands for the namespace of a tenant, and for one without databases. */
+/** They represent the namespace of a tenant, a namespace without databases, and the system namespace. */
 export const [ofTenant, ofOthers, ofSystem] = ['tenant', 'others', 'system'] as const
 type Place = typeof ofTenant | typeof ofOthers | typeof ofSystem | undefined
 
@@ -13,7 +13,7 @@ type Right = Omit<Request, 'namespace'> & { namespace: Place; isAllowed: boolean
 const core = ''
 const ours = 'espalier.dev'
 
-/** One line for each verb of each resource. `namespace` undefined: in the whole cluster. */
+/** Returns one line for each verb of each resource. `namespace` undefined: in the whole cluster. */
 const lines = (
   account: string,
   isAllowed: boolean,
@@ -38,7 +38,7 @@ const children: [string, string][] = [
 ]
 
 export const rights: readonly Right[] = [
-  // The API returns passwords and logs of databases, and writes the keys of services; nothing else of Kubernetes' own
+  // The API returns passwords and logs of databases, and writes the keys of services. It may use no other Kubernetes
   // kinds.
   ...lines(
     api,

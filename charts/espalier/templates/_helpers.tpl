@@ -1,4 +1,4 @@
-{{/* Names are fixed: a cluster has one installation, in one namespace, and the operator knows them. */}}
+{{/* Names are fixed, because a cluster has one installation, in one namespace, and the operator uses these names. */}}
 {{- define "espalier.labels" -}}
 app.kubernetes.io/name: espalier
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -47,7 +47,7 @@ priorityClassName: {{ . }}
 {{- end }}
 {{- end }}
 
-{{/* Prefers different nodes and zones for replicas; still schedulable with a single one. */}}
+{{/* Prefers different nodes and zones for replicas; a single node or zone is enough. */}}
 {{- define "espalier.spread" -}}
 topologySpreadConstraints:
 {{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
@@ -101,7 +101,7 @@ ipAddresses:
   {{- toYaml ($addresses | uniq) | nindent 2 }}
 {{- end }}
 
-{{/* A UUID that is equal at every rendering: version 8 (RFC 9562, section 5.8) over the size's name and version. */}}
+{{/* A UUID that is the same at every rendering: version 8 (RFC 9562, section 5.8) over the size's name and version. */}}
 {{- define "espalier.sizeId" -}}
 {{- $hex := sha256sum (printf "size/%s-v%d" .name (int .version)) -}}
 {{ substr 0 8 $hex }}-{{ substr 8 12 $hex }}-8{{ substr 13 16 $hex }}-8{{ substr 17 20 $hex }}-{{ substr 20 32 $hex }}
@@ -145,7 +145,7 @@ ipAddresses:
 {{- fail "gateway.https.nodePort: it is one of gateway.ports; choose one outside of that range" -}}
 {{- end -}}
 {{- if and (eq $api.type "NodePort") $api.nodePort (eq (int $api.nodePort) (int $https.nodePort)) -}}
-{{- fail "gateway.https.nodePort: it is the API's; choose another one" -}}
+{{- fail "gateway.https.nodePort: the API uses this port; choose another port" -}}
 {{- end -}}
 {{- range list 8080 8405 -}}
 {{- if and (ge . $first) (le . $last) -}}
