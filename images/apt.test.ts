@@ -12,7 +12,7 @@ Acquire::https::Verify-Peer "true";
 Acquire::Languages:: "none";
 `
 
-test("a build uses this machine's proxies and mirrors, but never its permission to trust unsigned ones", () => {
+test("a build uses this machine's proxies and mirrors, but never its permission to trust unsigned packages", () => {
   expect(waySettings(dump)).toBe(
     'Acquire::Check-Valid-Until "false";\nAcquire::http::Proxy "http://proxy.test:3128";\nAcquire::https::Verify-Peer "true";\n',
   )
@@ -31,7 +31,7 @@ test("only Debian's mirrors are used, whatever other sources a machine has", () 
   expect(mirrorsOf('')).toEqual(publicMirrors)
 })
 
-test('a stable release has updates and fixes, an unstable one has only itself', () => {
+test('a stable release has suites for updates and security, an unstable release has only one suite', () => {
   expect(sourcesOf('trixie', publicMirrors).match(/^Suites: .*$/gm)).toEqual([
     'Suites: trixie trixie-updates',
     'Suites: trixie-security',

@@ -1,6 +1,6 @@
 /**
- * How this machine reaches Debian's packages. Its proxy, mirror or outdated mirror is used for a build and never stored
- * in an image: it is passed as a build secret, and every image keeps Debian's public addresses.
+ * Finds how this machine reaches Debian's packages. A build uses the machine's proxy and mirror, but never stores them
+ * in an image: they are passed as a build secret, and every image keeps Debian's public addresses.
  */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
@@ -11,7 +11,7 @@ const run = promisify(execFile)
 type Mirrors = { debian: string; security: string }
 
 export type AptAccess = {
-  /** Text of an apt.conf: this machine's proxies and tolerance of dates. Empty if it has none. */
+  /** The text of an apt.conf: this machine's proxies and its tolerance for dates. Empty if it has no such settings. */
   configuration: string
   mirrors: Mirrors
 }
@@ -21,7 +21,7 @@ export const publicMirrors: Mirrors = {
   security: 'http://deb.debian.org/debian-security',
 }
 
-/** Those of apt's settings that define the way to a server. The machine cannot change that packages must be signed. */
+/** The settings of apt that define how to reach a server. The machine cannot disable the check of signatures. */
 const aboutTheWay = /^Acquire::(http|https|Check-Valid-Until|Check-Date|Max-FutureTime|Retries|ForceIPv4|ForceIPv6)\b/
 
 /** Keeps the settings of `apt-config dump` that define how to reach a server. */

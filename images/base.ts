@@ -1,4 +1,4 @@
-/** Base images: Debian's slim image if a registry answers, otherwise an equivalent made with mmdebstrap. */
+/** Base images: Debian's slim image if a registry answers, otherwise an equivalent image built with mmdebstrap. */
 import { createHash } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -13,7 +13,7 @@ import type { Suite } from './plan.ts'
 const publicBase = (suite: Suite): string => `docker.io/library/debian:${suite}-slim`
 const localBase = (suite: Suite): string => `localhost/espalier-base:${suite}`
 
-/** Paths that Debian's slim image also omits; the settings stay, and apply to later installations. */
+/** Paths that Debian's slim image also omits. The settings stay in the image, and apply to later installations. */
 const excluded = ['doc', 'info', 'linda', 'lintian', 'locale', 'man']
 const dpkgOptions = [
   ...excluded.map(name => `path-exclude=/usr/share/${name}/*`),
@@ -31,7 +31,7 @@ const ofTheMachine = [
   'etc/resolv.conf',
 ]
 
-/** `files` contain the sources for the build, those for the image, and this machine's apt.conf. */
+/** `files` are the sources for the build, the sources for the image, and this machine's apt.conf. */
 export function mmdebstrapArguments(
   suite: Suite,
   tar: string,
@@ -50,7 +50,7 @@ export function mmdebstrapArguments(
   ]
 }
 
-/** Depends on how a base is made, not on the newest packages of the day: only `update` checks these. */
+/** Depends on how a base is built, not on the newest packages of the day. Only `update` checks the packages. */
 const recipeOf = (suite: Suite): string => {
   const names = { build: '', keep: sourcesOf(suite, publicMirrors), configuration: '' }
   return createHash('sha256')
@@ -58,7 +58,7 @@ const recipeOf = (suite: Suite): string => {
     .digest('hex')
 }
 
-/** An arbitrary fixed time (2025-01-01): the same packages then give the same layer. */
+/** A fixed time (2025-01-01), so that the same packages give the same layer. */
 const sourceDate = '1735689600'
 
 type Tools = { engine: Engine; run: Run; install: Install; access: AptAccess }
@@ -80,7 +80,7 @@ async function makeBase(suite: Suite, { engine, run, install, access }: Tools): 
   try {
     const file = (name: string) => join(directory, name)
     const files = { build: file('build.sources'), keep: file('keep.sources'), configuration: file('apt.conf') }
-    // This machine's keys, wherever they are here.
+    // Accepts this machine's keys, wherever they are stored.
     const anyKey = sourcesOf(suite, access.mirrors).replaceAll(/^Signed-By:.*\n/gm, '')
     await writeFile(files.build, anyKey)
     await writeFile(files.keep, sourcesOf(suite, publicMirrors))
@@ -96,7 +96,7 @@ async function makeBase(suite: Suite, { engine, run, install, access }: Tools): 
 export type Base = { name: string; id: string }
 
 /**
- * The base for a suite: a cached one unless `update` requests the newest.
+ * Returns the base for a suite: the cached base, unless `update` requests the newest.
  * @throws ImageError
  */
 export async function findBase(
@@ -113,10 +113,10 @@ export async function findBase(
   let name = publicBase(suite)
   if (!(await engine.pull(name))) {
     name = localBase(suite)
-    say(`no registry answers: making ${name} from Debian's packages`)
+    say(`no registry answers: building ${name} from Debian's packages`)
     await makeBase(suite, tools)
   }
   const id = (await engine.inspect(name))?.id
-  if (id === undefined) throw new ImageError(`${name} was made but does not exist`)
+  if (id === undefined) throw new ImageError(`${name} was built but does not exist`)
   return { name, id }
 }

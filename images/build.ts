@@ -61,7 +61,7 @@ function parseFlags(args: string[]) {
   }).values
 }
 
-/** @throws ImageError with the flag */
+/** @throws ImageError that names the flag */
 function parseOptions(argv: string[]) {
   let values: ReturnType<typeof parseFlags>
   try {
@@ -88,9 +88,9 @@ type Session = {
   archives: string
   cache: string
   say: typeof say
-  /** Each base is found or made once. */
+  /** Each base is found or built once. */
   bases: Map<Suite, Promise<Base>>
-  /** Each bundle is written once, to a directory below this one. */
+  /** Each bundle is written once, to a directory below this directory. */
   bundles: string
 }
 
@@ -113,7 +113,7 @@ async function entriesOf(plan: ImagePlan, session: Session): Promise<Entry[]> {
   return [...product, ...(await postgresPackageEntries(root)), ...(await fetchedExtensionEntries(cache))]
 }
 
-/** pgvector for the Postgres of npm; if it cannot be fetched, continues without it and logs that. */
+/** Fetches pgvector for the Postgres of npm. If this fails, the build continues without pgvector and logs this. */
 async function fetchedExtensionEntries(cache: string): Promise<Entry[]> {
   try {
     for (const major of pgvectorMajors) await fetchPgvector(cache, major)
@@ -139,7 +139,7 @@ async function labelsOf(plan: ImagePlan): Promise<Record<string, string>> {
   }
 }
 
-/** The inputs of an image, and their digest. */
+/** The inputs of an image, and the digest of these inputs. */
 type Recipe = { base: Base; dockerfile: string; entries: Entry[]; labels: Record<string, string>; inputs: string }
 
 async function recipeOf(plan: ImagePlan, session: Session): Promise<Recipe> {
@@ -180,7 +180,7 @@ async function buildImage(plan: ImagePlan, recipe: Recipe, { engine, access, upd
   }
 }
 
-/** The image, built only if its inputs have changed. */
+/** Returns the image. Builds it only if its inputs have changed. */
 async function currentImage(plan: ImagePlan, session: Session): Promise<Image> {
   const { engine, update } = session
   const recipe = await recipeOf(plan, session)
@@ -194,7 +194,7 @@ async function currentImage(plan: ImagePlan, session: Session): Promise<Image> {
   return image
 }
 
-/** Writes the image's archive if it is missing; a file next to it names its image. */
+/** Writes the image's archive if it is missing. A file next to the archive names its image. */
 async function archiveImage(plan: ImagePlan, image: Image, { engine, archives }: Session): Promise<void> {
   const archive = join(archives, `${plan.id}.tar`)
   const note = `${archive}.image`

@@ -65,7 +65,7 @@ test('a missing module is refused', async () => {
 describe('the bundles of the images', () => {
   let context: string
   const environment = { PATH: process.env.PATH, NODE_DISABLE_COMPILE_CACHE: '1' }
-  /** Prints which of Espalier's own files were loaded, when it exits. */
+  /** Prints, at exit, which of Espalier's own files were loaded. */
   const counting = `data:text/javascript,${encodeURIComponent(`import { registerHooks } from 'node:module'
     const loaded = []
     registerHooks({

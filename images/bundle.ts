@@ -1,20 +1,20 @@
 /**
  * Bundles for images: the modules of a program and of its packages in a few files. Loading hundreds of small files
- * takes most of the processor time of a start (ADR 0105). The files they are made of stay in the image: what a module
- * finds by its own path (workers, protocol files, the console) is found there.
+ * takes most of the processor time of a start (ADR 0105). The source files stay in the image, because modules find some
+ * files by their own path (workers, protocol files, the console).
  */
 import { dirname, relative } from 'node:path'
 import type { Plugin } from 'rolldown'
 import { ImageError } from './errors.ts'
 
-/** Relative to the root of the product, and without subdirectories. */
+/** Paths relative to the root of the product, without subdirectories. */
 export const bundleDirectories = { espalier: 'bin/bundle', postgres: 'instance/bundle' } as const
 
-/** By the image that contains it. */
+/** The name of a bundle: the image that contains it. */
 export type Bundled = keyof typeof bundleDirectories
 const entries: Record<Bundled, string> = { espalier: 'bin/main.ts', postgres: 'instance/main.ts' }
 
-/** They find files beside their own, so they are loaded from node_modules. */
+/** Packages that find files beside their own. They are loaded from node_modules. */
 const unbundled = [
   '@fastify/swagger',
   '@fastify/swagger-ui',
@@ -29,7 +29,10 @@ const isUnbundled = (id: string): boolean => unbundled.some(name => id === name 
 
 const findsByPath = /\b__(dir|file)name\b|\bimport\.meta\b/
 
-/** The module `path`, relative to the directory of its bundle, with expressions for its own place in the image. */
+/**
+ * The code of the module `path`, which is relative to the bundle's directory. Expressions compute the module's own path
+ * in the image.
+ */
 function located(code: string, path: string): string {
   const resolved = (to: string) =>
     `process.getBuiltinModule('node:path').resolve(import.meta.dirname, ${JSON.stringify(to)})`
@@ -41,11 +44,11 @@ function located(code: string, path: string): string {
   return code.replaceAll(/\bimport\.meta\.(url|filename|dirname)\b/g, (all, name: string) => expressions[name] ?? all)
 }
 
-/** Modules of Espalier keep their own paths. A package that needs its own must not be bundled. */
+/** Espalier's modules keep their own paths. A package that needs its own path must not be bundled. */
 const keepPaths = (root: string, directory: string): Plugin => ({
   name: 'keep-paths',
   transform(code, id) {
-    // Rolldown's own modules begin so.
+    // The ids of Rolldown's own modules begin with \0.
     if (id.startsWith('\0') || !findsByPath.test(code)) return null
     const path = relative(root, id)
     if (path.includes('node_modules/'))
@@ -55,8 +58,8 @@ const keepPaths = (root: string, directory: string): Plugin => ({
 })
 
 /**
- * Writes the bundle of a program to `to`; `root` is the checkout. The same sources give the same bytes.
- * @throws ImageError if a package would not work in it
+ * Writes the bundle of a program to `to`. `root` is the checkout. The same sources give the same bytes.
+ * @throws ImageError if a package would not work in a bundle
  */
 export async function writeBundle(program: Bundled, root: string, to: string): Promise<void> {
   const { rolldown } = await import('rolldown')

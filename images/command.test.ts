@@ -22,20 +22,20 @@ test('a successful program returns its output, and the log has everything', asyn
   expect(text()).toContain('chatter')
 })
 
-test('a failed one is reported with its last lines, and the path of the log', async () => {
+test('a failed program is reported with its last lines, and the path of the log', async () => {
   const { run } = inLog()
   const failure = run(process.execPath, ['-e', "console.log('why'); process.exit(3)"])
   await expect(failure).rejects.toThrow(ImageError)
-  await expect(failure).rejects.toThrow(/failed \(3\); .*log has it all:\nwhy$/)
+  await expect(failure).rejects.toThrow(/failed \(3\); .*full log: .*\nwhy$/)
 })
 
-test('a missing one is named', async () => {
+test('a missing program is named', async () => {
   await expect(inLog().run('espalier-no-such-program', [])).rejects.toThrow(
     /cannot run espalier-no-such-program.*ENOENT/,
   )
 })
 
-test('a hanging one is stopped, and the error states the limit', async () => {
+test('a hanging program is stopped, and the error states the limit', async () => {
   const { run } = inLog()
   const failure = run(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { timeoutMs: 200 })
   await expect(failure).rejects.toThrow(ImageError)

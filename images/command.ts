@@ -1,4 +1,4 @@
-/** Runs build programs: their output is written to a log, and its end is shown on failure. */
+/** Runs build programs. Their output is written to a log, and the end of the log is shown on failure. */
 import { spawn } from 'node:child_process'
 import { appendFileSync } from 'node:fs'
 import { ImageError } from './errors.ts'
@@ -17,7 +17,7 @@ const shownLines = 30
 
 /**
  * Resolves with the program's standard output.
- * @throws ImageError with the program and its last lines of output, if it fails or is missing
+ * @throws ImageError if the program fails or is missing; the message has its name and its last lines of output
  */
 export const logged =
   (log: string): Run =>
@@ -50,6 +50,6 @@ export const logged =
       child.on('close', (code, ended) => {
         if (code === 0) return resolve(output)
         const last = both.trimEnd().split('\n').slice(-shownLines).join('\n')
-        reject(new ImageError(`${program} ${args[0] ?? ''} failed (${ended ?? code}); ${log} has it all:\n${last}`))
+        reject(new ImageError(`${program} ${args[0] ?? ''} failed (${ended ?? code}); full log: ${log}\n${last}`))
       })
     })

@@ -93,7 +93,7 @@ describe('what an image is made of', () => {
     expect(await consoleEntries(directoryWith({}))).toEqual([])
   })
 
-  test('the instance folder imports nothing else', async () => {
+  test('the instance folder imports nothing outside itself', async () => {
     const entries = await instanceEntries(root)
     const names = new Set(entries.map(entry => entry.to))
     for (const { from, to } of entries.filter(entry => entry.to.endsWith('.ts'))) {
@@ -110,7 +110,7 @@ describe('a context', () => {
   const entriesOf = async (directory: string) =>
     (await filesUnder(directory)).map(name => ({ from: join(directory, name), to: name, executable: name === 'run' }))
 
-  test('has the same digest for the same files on any machine at any time, and another one for another name, mode or text', async () => {
+  test('has the same digest for the same files on any machine at any time, and another digest for another name, mode or text', async () => {
     const here = await entriesOf(directoryWith({ 'a/b': '1', run: '2' }))
     const there = await entriesOf(directoryWith({ run: '2', 'a/b': '1' }))
     const digest = await digestOf(here, 'x')

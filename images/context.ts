@@ -1,6 +1,7 @@
 /**
- * The build context of an image: which files of the checkout, under which names. Times and modes are the same
- * everywhere, so that equal files give equal layers. Types are removed from TypeScript; lines and columns stay.
+ * The build context of an image: files of the checkout, and their names in the context. Times and modes are the same
+ * everywhere, so that equal files give equal layers. Types are removed from TypeScript; lines and columns stay the
+ * same.
  */
 import { createHash } from 'node:crypto'
 import { chmod, copyFile, lutimes, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
@@ -11,7 +12,7 @@ import { directoriesOf, extensionsOf } from '../embedded/extensions/store.ts'
 import { type Bundled, bundleDirectories } from './bundle.ts'
 import { ImageError } from './errors.ts'
 
-/** A file or symlink: its source, and its path in the context. */
+/** A file or symlink: the path of its source, and its path in the context. */
 export type Entry = { from: string; to: string; executable: boolean }
 
 /** The source folders of `espalier`. */
@@ -41,12 +42,12 @@ const productFiles = ['LICENSE', 'package.json']
 export const isProduct = (name: string): boolean =>
   !/(^|\/)(\.|node_modules(\/|$)|testdata(\/|$)|testing)|\.(test|fixture)\.ts$|\.(log|md)$/.test(name)
 
-/** The tokenizer has its tables four times, 28 MiB; only one is loaded. */
+/** The tokenizer contains its tables four times, 28 MiB. Only one of them is loaded. */
 const otherTokens = /^gpt-tokenizer\/(cjs|data|src)\//
 
 /**
- * Files of a package that are never loaded: types, source maps, documentation, binaries for another runtime. Licences
- * stay.
+ * Whether a file of a package may be loaded. False for types, source maps, documentation and binaries for another
+ * runtime. Licences stay.
  */
 export const isLoaded = (name: string): boolean =>
   !otherTokens.test(name) &&
@@ -128,18 +129,18 @@ export async function extensionEntries(home: string, majors: readonly string[]):
   return entries.flat()
 }
 
-/** Runs beside Postgres: one folder that imports nothing else. */
+/** The files that run beside Postgres: one folder that imports nothing outside itself. */
 export async function instanceEntries(root: string): Promise<Entry[]> {
   const folder = 'instance'
   const entries = await tree(join(root, folder), join('source', folder), isProduct)
   return entries.map(entry => ({ ...entry, executable: entry.to.endsWith('/espalier.sh') }))
 }
 
-/** What `writeBundle` wrote to `directory`, where the image loads it. */
+/** The bundle that `writeBundle` wrote to `directory`, at the path where the image loads it. */
 export const bundleEntries = (program: Bundled, directory: string): Promise<Entry[]> =>
   tree(directory, join('source', bundleDirectories[program]), () => true)
 
-/** Version of the layout: a new one rebuilds the images. */
+/** Version of the layout. A new version makes all images be built again. */
 const layout = 'without types'
 
 /** SHA-256 of names, modes and contents: the same for the same tree, at any path. */
@@ -153,7 +154,10 @@ export async function digestOf(entries: readonly Entry[], ...more: string[]): Pr
   return hash.digest('hex')
 }
 
-/** Espalier's files without types. TypeScript in packages may have types that cannot be removed, and is not run. */
+/**
+ * Whether the types of a file are removed. TypeScript of packages keeps its types: some cannot be removed, and it is
+ * not run.
+ */
 const hasTypes = ({ to }: Entry): boolean => to.startsWith('source/') && to.endsWith('.ts')
 
 async function writeEntry(entry: Entry, path: string): Promise<void> {

@@ -6,7 +6,10 @@ export type Install = (packages: readonly string[]) => Promise<boolean>
 
 const aptGet = '/usr/bin/apt-get'
 
-/** Installs as root, on a system with apt; resolves with whether it did. @throws ImageError if apt fails */
+/**
+ * Installs packages, if this process is root on a system with apt. Resolves to whether it installed them. @throws
+ * ImageError if apt fails
+ */
 export const installer =
   (run: Run, say: (line: string) => void, user: number | undefined = process.getuid?.()): Install =>
   async packages => {

@@ -13,7 +13,7 @@ type BuildRequest = {
   context: string
   arguments: Record<string, string>
   labels: Record<string, string>
-  /** Files that build steps can read, by id; they are not stored in the image. */
+  /** Files for build steps, by id. They are not stored in the image. */
   secrets: Record<string, string>
   /** Whether layers of earlier builds may be used. */
   cache: boolean
@@ -24,7 +24,7 @@ export type Image = {
   id: string
   labels: Record<string, string>
   user: string
-  /** As `NAME=value`. */
+  /** Each as `NAME=value`. */
   environment: string[]
   entrypoint: string[]
   command: string[]
@@ -38,9 +38,9 @@ export type Engine = {
   pull(name: string): Promise<boolean>
   importTar(tar: string, name: string, labels: Record<string, string>): Promise<void>
   build(request: BuildRequest): Promise<void>
-  /** Removes an image without a name; one in use stays. */
+  /** Removes an image without a name. An image that is in use stays. */
   discard(id: string): Promise<void>
-  /** The image's files in a writable directory; `release` removes it. */
+  /** Unpacks the image's files into a writable directory. `release` removes the directory. */
   unpack(name: string): Promise<{ directory: string; release: () => Promise<void> }>
   /** Writes an archive for `docker load` and `kind load image-archive`, completely or not at all. */
   save(name: string, archive: string): Promise<void>
@@ -64,12 +64,12 @@ export const buildFlags = (request: BuildRequest): string[] => [
   request.context,
 ]
 
-/** Enough for installing packages, and below the default of every machine. */
+/** Enough for installing packages, and below the default limit of every machine. */
 const ulimit = 4096
 
 /**
- * Limits as flags of buildah, never above this process's own (the text of its /proc/self/limits): without flags, some
- * releases raise them, which root in a container may not do.
+ * Limits as flags of buildah, never above this process's own limits (`limits` is the text of its /proc/self/limits).
+ * Without flags, some releases raise them, which root in a container may not do.
  */
 export function ulimitFlags(limits: string): string[] {
   const flag = (name: string, title: string): string[] => {
@@ -139,7 +139,7 @@ const docker = (run: Run): Engine => ({
   },
   build: async request => {
     const env = { ...process.env, DOCKER_BUILDKIT: '1' }
-    // The machine's own network: its proxies and mirrors may be reachable only from there.
+    // The build uses the machine's own network, because its proxies and mirrors may be reachable only from there.
     const flags = ['--progress=plain', '--network=host']
     await run('docker', ['build', ...flags, ...buildFlags(request)], { env })
   },
@@ -147,7 +147,7 @@ const docker = (run: Run): Engine => ({
     const directory = await mkdtemp(join(tmpdir(), 'espalier-unpacked-'))
     const release = () => rm(directory, { recursive: true, force: true })
     try {
-      // It is the root file system of containers, whatever user they run as.
+      // The directory is the root file system of containers, which may run as any user.
       await chmod(directory, 0o755)
       const container = (await run('docker', ['create', name, 'nothing'])).trim()
       try {
@@ -187,7 +187,7 @@ const buildah = (run: Run): Engine => ({
     }
   },
   build: async request => {
-    // Isolation by chroot needs nothing that a container might lack; the steps are Espalier's own.
+    // Isolation by chroot works in any container. This is sufficient, because all build steps are Espalier's own.
     const limits = ulimitFlags(await readFile('/proc/self/limits', 'utf8'))
     const flags = ['--isolation', 'chroot', ...limits, '--layers', '--format', 'docker', '--pull-never']
     await run('buildah', ['build', ...flags, ...buildFlags(request)])
@@ -203,8 +203,8 @@ const buildah = (run: Run): Engine => ({
 })
 
 /**
- * Docker if an engine answers that can build with BuildKit, else buildah, which is installed if permitted.
- * @throws ImageError if there is neither, or not the requested one
+ * Returns Docker if an engine with BuildKit answers, otherwise buildah. Installs buildah if this is permitted.
+ * @throws ImageError if neither is available, or if the requested engine is not available
  */
 export async function findEngine(
   run: Run,

@@ -1,4 +1,4 @@
-/** Paths of files between builds. All can be created again. */
+/** Paths of files that are kept between builds. All of them can be created again. */
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 

@@ -13,7 +13,7 @@ const exists = (path: string): Promise<boolean> =>
     () => false,
   )
 
-/** A node_modules directory with the production packages; created once for each lock file. */
+/** A node_modules directory with the production packages. It is created once for each lock file. */
 export async function productionModules(
   root: string,
   cache: string,
@@ -33,7 +33,7 @@ export async function productionModules(
     for (const name of inputs) await copyFile(join(root, name), join(unfinished, name))
     const flags = ['--omit=dev', '--omit=optional', '--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund']
     await run('npm', ['ci', ...flags], { cwd: unfinished })
-    // Another build may have been first.
+    // Another build may have created the directory first.
     await rename(unfinished, directory).catch(async error => {
       if (!(await exists(modules))) throw error
     })

@@ -1,4 +1,4 @@
-/** Whether the PostgreSQL project's own package repository answers. */
+/** Checks whether the PostgreSQL project's own package repository answers. */
 import { Agent, get } from 'node:http'
 
 const address = 'http://apt.postgresql.org/pub/repos/apt/dists/trixie-pgdg/InRelease'

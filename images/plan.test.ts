@@ -15,7 +15,7 @@ describe('the source of Postgres', () => {
 })
 
 describe('plan', () => {
-  test('all images, and unavailable ones', () => {
+  test('all images, and unavailable images', () => {
     const { images, missing } = planImages({ tag: 'dev', only: [], pgdg: false })
     expect(images.map(image => [image.id, image.name, image.suite])).toEqual([
       ['espalier', 'localhost/espalier:dev', 'trixie'],
@@ -26,7 +26,7 @@ describe('plan', () => {
     expect(missing).toEqual(['16'])
   })
 
-  test('only the requested ones', () => {
+  test('only the requested images', () => {
     const { images, missing } = planImages({ tag: '1.2.3', only: ['postgres-16', 'espalier'], pgdg: true })
     expect(images.map(image => image.name)).toEqual(['localhost/espalier:1.2.3', 'localhost/espalier-postgres:16'])
     expect(images[1]?.arguments).toEqual({ PG_MAJOR: '16', PGDG: 'yes' })

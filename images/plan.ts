@@ -4,21 +4,21 @@ import { type PgVersion, pgVersions } from '../crds/index.ts'
 export type Suite = 'trixie' | 'sid'
 
 export type ImagePlan = {
-  /** Its name for `--only`, also the name of its archive. */
+  /** The image's name for `--only`, and the name of its archive. */
   id: string
   name: string
   dockerfile: 'espalier' | 'embedded' | 'postgres'
-  /** The Debian suite of its base. */
+  /** The Debian suite of the base image. */
   suite: Suite
   arguments: Record<string, string>
 }
 
 /** The Postgres version of Debian's stable release. */
 const stableMajor: PgVersion = '17'
-/** The Postgres version of Debian's unstable release: used if PGDG does not answer. */
+/** The Postgres version of Debian's unstable release. It is used if PGDG does not answer. */
 const unstableMajor: PgVersion = '18'
 
-/** The source of Postgres of a major version; undefined if no reachable one has it. */
+/** The source of a Postgres major version. Undefined if no reachable source has it. */
 export function postgresSource(major: PgVersion, pgdg: boolean): { suite: Suite; pgdg: boolean } | undefined {
   if (major === stableMajor) return { suite: 'trixie', pgdg: false }
   if (pgdg) return { suite: 'trixie', pgdg: true }
@@ -29,7 +29,7 @@ export const imageIds = ['espalier', 'embedded', ...pgVersions.map(major => `pos
 
 type Plan = { images: ImagePlan[] /** Major versions that are not available. */; missing: PgVersion[] }
 
-/** @param only ids; empty means all */
+/** @param only ids of images; empty means all */
 export function planImages(request: { tag: string; only: readonly string[]; pgdg: boolean }): Plan {
   const wanted = (id: string) => request.only.length === 0 || request.only.includes(id)
   const images: ImagePlan[] = []

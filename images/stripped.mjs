@@ -1,6 +1,6 @@
 /**
- * Next to `bin/espalier.mjs` in an image, whose files already have their types removed (images/context.ts): they run
- * without loading the compiler, which would use about 25 MiB per process.
+ * Placed next to `bin/espalier.mjs` in an image. The image's files already have their types removed
+ * (images/context.ts), so they run without loading the compiler, which would use about 25 MiB per process.
  */
 import { readFileSync } from 'node:fs'
 import { registerHooks } from 'node:module'

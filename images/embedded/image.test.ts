@@ -1,4 +1,4 @@
-/** The image of an embedded installation, run like `docker run`: one container with one volume. */
+/** The image of an embedded installation, run as `docker run` does: one container with one volume. */
 import { chownSync } from 'node:fs'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { createApiClient, query } from '../../e2e/client.ts'
@@ -43,7 +43,7 @@ function describeEmbedded(): void {
           mounts: [
             { path: '/var/lib/espalier', readOnly: false, directory: volume },
             { path: '/tmp', readOnly: false, memory: 64 * 1024 * 1024 },
-            // Docker's default size.
+            // The default size of Docker.
             { path: '/dev/shm', readOnly: false, memory: 64 * 1024 * 1024 },
           ],
         })

@@ -67,7 +67,7 @@ function describeEspalier(): void {
 
   test('the operator is process 1 itself, uses little memory, and stops at a signal', async () => {
     const directory = opened.directory('operator')
-    // A cluster that never answers: the most difficult moment to stop.
+    // The cluster never answers: this is the most difficult moment to stop.
     const silent = createServer(socket => socket.on('error', () => {}))
     await new Promise<void>(resolve => silent.listen(0, '127.0.0.1', resolve))
     const address = silent.address()

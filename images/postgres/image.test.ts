@@ -1,4 +1,4 @@
-/** The built images of Postgres, run like the pods of the operator. */
+/** The built images of Postgres, run as the pods of the operator. */
 import { randomInt, randomUUID } from 'node:crypto'
 import pg from 'pg'
 import { pino } from 'pino'
@@ -152,7 +152,7 @@ function describePostgres(major: PgVersion): void {
     const { rows: distance } = await admin.query("SELECT '[1,2,2]'::vector <-> '[0,0,0]' AS distance")
     expect(distance).toEqual([{ distance: 3 }])
 
-    // A sort that spills, and a parallel query, which uses shared memory.
+    // A sort that spills to disk, and a parallel query, which uses shared memory.
     await admin.query(
       "SET work_mem = '64kB'; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0",
     )
@@ -162,7 +162,7 @@ function describePostgres(major: PgVersion): void {
     )
     expect(sums).toEqual([{ sum: '20000100000' }])
 
-    // Each has a hash table in shared memory, of the maximum size by the size's settings.
+    // Each process has a hash table in shared memory, of the maximum size that the size's settings allow.
     await admin.query('CREATE TABLE words AS SELECT md5(n::text) AS word FROM generate_series(1, 500000) AS n')
     await admin.query('ANALYZE words')
     const join = 'SELECT count(*)::int AS count FROM words AS a JOIN words AS b USING (word)'

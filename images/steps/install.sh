@@ -1,5 +1,5 @@
-# Installs the packages named. Runs while an image is built. The secrets say how this machine reaches its mirrors: "apt"
-# is an apt.conf, "apt-sources" stands in for the base's own debian.sources. Both may be empty.
+# Installs the given packages. Runs during an image build. The secrets define how this machine reaches its mirrors:
+# "apt" is an apt.conf, and "apt-sources" replaces the base's own debian.sources. Both may be empty.
 set -eu
 export DEBIAN_FRONTEND=noninteractive
 if [ -s /run/secrets/apt ]; then export APT_CONFIG=/run/secrets/apt; fi

@@ -1,7 +1,7 @@
 /**
- * Runs a container of a pod by runc like a kubelet: the image's files read-only, the pod's user and group, no
- * capability, mounts with the owners and modes of a kubelet, its own process 1. The network is the machine's, so that a
- * test reaches an address in 127.0.0.0/8 that the container listens on.
+ * Runs a container of a pod with runc, as a kubelet does: the image's files are read-only, the user and group are the
+ * pod's, there are no capabilities, mounts have the owners and modes of a kubelet, and process 1 is its own. The
+ * network is the machine's, so that a test reaches an address in 127.0.0.0/8 on which the container listens.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -16,26 +16,26 @@ export type Mount = { path: string; readOnly: boolean } & (
 
 export type ContainerRequest = {
   image: Image
-  /** The image's files. */
+  /** The directory with the image's files. */
   root: string
   /** A directory of this container. */
   work: string
   user: { uid: number; gid: number; groups: number[] }
-  /** As in a pod: each replaces the image's entrypoint or command. */
+  /** As in a pod: they replace the image's entrypoint and command. */
   command?: string[] | undefined
   args?: string[] | undefined
   environment?: Record<string, string>
   mounts?: Mount[]
-  /** Limits of memory in bytes and of processors; default none. */
+  /** Limits of memory in bytes, and of processors. Default: no limits. */
   limits?: { memory: number; cpu: number }
 }
 
 export type Container = {
-  /** Process id of its process 1, on the machine. */
+  /** The process id of the container's process 1, on the machine. */
   pid(): number
   output(): string
   kill(signal: NodeJS.Signals): void
-  /** The exit code; 128 and the signal's number after a signal. */
+  /** The exit code. After a signal: 128 and the signal's number. */
   exited: Promise<number>
   remove(): void
 }

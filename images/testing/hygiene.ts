@@ -1,18 +1,18 @@
-/** Checks of every image: it contains nothing that an attacker could use, or that reveals the build machine. */
+/** Checks of every image: no file may help an attacker or reveal the build machine. */
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { Opened } from './images.ts'
 
-/** Output lines of `find`, below the image's files. */
+/** The output lines of `find` in the image's files. */
 const find = (root: string, ...expression: string[]): string[] =>
   execFileSync('find', [root, '-xdev', ...expression], { encoding: 'utf8', maxBuffer: 2 ** 26 })
     .split('\n')
     .filter(line => line !== '')
     .map(line => line.slice(root.length))
 
-/** `own`: directories that the image's user may change, such as a volume's mount point. */
+/** `own`: directories that the image's user may change, such as the mount point of a volume. */
 export function describeHygiene(opened: () => Opened, own: readonly string[] = []): void {
   test('runs as uid 10001, which has a passwd entry and no way to log in', () => {
     const { image, root } = opened()
