@@ -118,7 +118,7 @@ test('an address in a header is not trusted and not recorded', async () => {
   const audit = await readFile(join(home.path, 'audit.log'), 'utf8')
   expect(audit).toContain('127.0.0.1')
   expect(audit).not.toContain('198.51.100.7')
-  // Not authoritative: it only helps to fill in a rule.
+  // The response is not authoritative: it only helps to fill in a rule.
   expect((await owner.call('GET', '/client-ip', undefined, spoofed)).body).toEqual({ ip_address: '198.51.100.7' })
 })
 

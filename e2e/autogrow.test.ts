@@ -10,7 +10,7 @@ let api: ApiClient
 beforeAll(async () => {
   provider = await startProvider()
   api = await provider.client()
-  // A size that a test can fill.
+  // A small size, which a test can fill.
   const { apiVersion, kind, spec } = (await provider.cluster.get('Size', { name: 'nano-v1' })) ?? {}
   if (apiVersion === undefined || kind === undefined || spec === undefined) throw new Error('there is no size')
   const mini = { ...spec, id: crypto.randomUUID(), name: 'mini', shape: { ...spec.shape, storageSize: '320Mi' } }
@@ -21,7 +21,7 @@ afterAll(async () => {
   await provider?.stop()
 })
 
-/** A kubelet grows a file system after a delay. */
+/** A kubelet grows the file system only after a delay. */
 const growthMs = 120_000
 
 type Shown = Database & { storage?: { volume_size?: string; autogrow: object } }
@@ -30,7 +30,7 @@ test('grows up to its limit, while sessions continue', async () => {
   const { body } = await api.create({ name: 'filling', size: 'mini', ip_allowlist: openTo(provider.clientAddress) })
   const { id } = body
   const session = await connect(await api.connection(id))
-  // Unlogged: WAL as large as the table would fill so small a volume.
+  // Unlogged, because WAL as large as the table would fill such a small volume.
   await session.query(
     'CREATE UNLOGGED TABLE padding AS SELECT n, repeat(md5(n::text), 30) AS text FROM generate_series(1, 145000) AS n',
   )
@@ -59,7 +59,7 @@ test('grows up to its limit, while sessions continue', async () => {
   expect(await tasks()).toBe(count)
 
   await eventually(
-    'the most that it grows to is said',
+    'the limit of the growth is reported',
     async () => {
       const database = await provider.cluster.get('ManagedDatabase', {
         namespace: provider.namespace(),

@@ -1,4 +1,7 @@
-/** Hot backups of a real Postgres under writes: their status, their side effects, and that nothing remains of them. */
+/**
+ * Hot backups of a real Postgres under writes: their status, their side effects, and that their deletion leaves
+ * nothing.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { labels } from '../crds/index.ts'
 import { type ApiClient, type Database, eventually, openTo, query } from './client.ts'
@@ -54,11 +57,11 @@ const snapshotsOf = async (backupId: string) =>
   ).items
 const deleted = (backupId: string) =>
   eventually(
-    'the backup gone',
+    'the backup deleted',
     async () => (await read(backupId)).status === 404 && (await snapshotsOf(backupId)).length === 0,
   )
 
-test('is taken under writes, reports its content, affects no client, and leaves nothing when it is deleted', async () => {
+test('is taken under writes, reports its content, affects no client, and its deletion leaves no object', async () => {
   const { id } = await create('kept')
   const connection = await api.connection(id)
   const writer = await writeTo(connection)
@@ -110,7 +113,7 @@ test('is taken under writes, reports its content, affects no client, and leaves 
   await api.remove(id)
 })
 
-test('two at once are taken one after the other, and an allowlist changes meanwhile', async () => {
+test('two concurrent backups are taken one after the other, and an allowlist can change meanwhile', async () => {
   const { id } = await create('twice')
   const connection = await api.connection(id)
   const writer = await writeTo(connection)
@@ -136,7 +139,7 @@ test('waits for a Postgres that is killed during or just before it, and is compl
       const { body: backup } = await read(backupId)
       return (backup.status === 'completed' || backup.status === 'failed') && backup
     })
-  // The API and the pod's status may report it as running for a moment after the postmaster has ended.
+  // For a moment after the postmaster has ended, the API and the pod's status may still report it as running.
   const strike = () =>
     eventually('a postmaster to kill', async () => {
       const killed = provider.postmaster(provider.namespace(), id).then(postmaster => postmaster.kill())
@@ -159,7 +162,7 @@ test('waits for a Postgres that is killed during or just before it, and is compl
       createBackup(id, {}),
       api.call<Database>('POST', `/databases/${id}/branches`, {}),
     ])
-    // Once the API knows that Postgres does not serve, it refuses both.
+    // Once the API knows that Postgres does not serve, it refuses both requests.
     expect([202, 409]).toContain(backup.status)
     expect([201, 409]).toContain(branch.status)
     if (backup.status !== 409) taken.push(await completed(backup.body.id))
@@ -180,7 +183,7 @@ test('waits for a Postgres that is killed during or just before it, and is compl
   for (const backup of taken) await deleted(backup.id)
 })
 
-test('outlives its database if it is to be retained', async () => {
+test('stays after the deletion of its database if it must be retained', async () => {
   const { id, name } = await create('heirloom')
   const { body: backup } = await createBackup(id)
   const key = { namespace: provider.namespace(), name }
@@ -216,7 +219,7 @@ test('is verified on a temporary copy while databases serve', { timeout: 300_000
     verification: 'verified',
     faults: 0,
   })
-  // Its own, and the template of new ones.
+  // The database itself, and the template of new databases.
   expect(result?.databases).toBeGreaterThanOrEqual(2)
   expect(result?.indexes).toBeGreaterThan(300)
   expect(result?.pages).toBeGreaterThan(2_500)

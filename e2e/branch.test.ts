@@ -1,5 +1,6 @@
 /**
- * Branches of a real Postgres under writes: their content, their isolation from the source, and that nothing remains.
+ * Branches of a real Postgres under writes: their content, their isolation from the source, and that their deletion
+ * leaves nothing.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { labels } from '../crds/index.ts'
@@ -73,8 +74,8 @@ const accounts = 100
 const balance = 1_000
 
 /**
- * Transfers money between accounts until stopped; reports the number of transfers and the longest time between two
- * commits.
+ * Transfers money between accounts until it is stopped. Reports the number of transfers and the longest time between
+ * two commits.
  */
 async function transfers(connection: Connection, atOnce: number) {
   await query(
@@ -156,7 +157,7 @@ test('has the data of one instant and its own address and passwords, and is isol
   await api.remove(id)
 }, 240_000)
 
-test("has its own allowlist, whatever happens to its source's", async () => {
+test("has its own allowlist, which changes of the source's allowlist do not affect", async () => {
   const { id } = await create('rules')
   const [copied, closed] = await Promise.all([made(id), made(id, { ip_allowlist: { rules: [] } })])
   expect([copied, closed].map(({ ip_allowlist }) => ip_allowlist.state)).toEqual(['restricted', 'closed'])
@@ -168,7 +169,7 @@ test("has its own allowlist, whatever happens to its source's", async () => {
   for (const { id: branchId } of [copied, closed]) expect(await storageOf(branchId)).toEqual([])
 }, 240_000)
 
-test('branches of a database under writes, and of that branch, are consistent; a branch outlives its source', async () => {
+test('branches of a database under writes, and of that branch, are consistent; a branch stays after the deletion of its source', async () => {
   const { id } = await create('ledger')
   const source = await api.connection(id)
   const load = await transfers(source, 4)

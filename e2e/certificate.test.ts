@@ -1,4 +1,4 @@
-/** The gateway's own certificate in an embedded installation: it follows the authority without closing sessions. */
+/** The gateway's own certificate in an embedded installation. It follows the authority without closing sessions. */
 import { once } from 'node:events'
 import { connect as connectTls } from 'node:tls'
 import { pino } from 'pino'
@@ -31,7 +31,7 @@ afterAll(async () => {
   await home?.remove()
 })
 
-/** Whether a refused client that trusts only this authority verifies the gateway. */
+/** Whether a refused client that trusts only this authority can verify the gateway. */
 async function isTrusted({ cert }: Authority): Promise<boolean> {
   const { host, port } = connection
   const options = { host, port, localAddress: '127.0.0.2', ca: cert, servername: 'localhost' }
@@ -44,7 +44,7 @@ async function isTrusted({ cert }: Authority): Promise<boolean> {
   }
 }
 
-test('a database is verified by the name localhost and by its address', async () => {
+test('clients can verify a database by the name localhost and by its address', async () => {
   const authority = authorityOf(
     await installation.store.connect('test').get('Secret', { namespace: systemNamespace, name: authoritySecret }),
   )
@@ -55,7 +55,7 @@ test('a database is verified by the name localhost and by its address', async ()
   }
 })
 
-test('another authority signs: refused clients see its certificate at once, and open sessions continue', async () => {
+test('after a change of the authority, refused clients get its certificate at once, and open sessions continue', async () => {
   const cluster = installation.store.connect('test')
   const secret = (name: string) => cluster.get('Secret', { namespace: systemNamespace, name })
   const before = authorityOf(await secret(authoritySecret))

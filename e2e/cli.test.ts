@@ -9,7 +9,7 @@ import { checkout } from '../embedded/settings.ts'
 import { createHome, type Home } from './process.ts'
 
 let home: Home
-/** A folder with `bin`, as a checkout has it, and no `.espalier`. */
+/** A folder with `bin`, like a checkout, and without `.espalier`. */
 let folder: string
 beforeAll(async () => {
   home = await createHome()

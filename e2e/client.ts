@@ -1,7 +1,4 @@
-/**
- * The control-plane API and Postgres as a user's program sees them: by fetch and `pg`, without Espalier code in
- * between.
- */
+/** The control-plane API and Postgres as a user's program sees them: with fetch and `pg`, without Espalier's code. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 
@@ -38,7 +35,7 @@ export const createApiClient = (base: string, token: string) => {
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
     const text = await response.text()
-    // The shapes are what the tests assert; a wrong one fails there.
+    // The tests assert the shape of the body. A wrong shape fails there.
     return { status: response.status, headers: response.headers, body: (text === '' ? {} : JSON.parse(text)) as T }
   }
   const wait = { prefer: 'wait=60' }
@@ -88,7 +85,7 @@ export async function connect(connection: Connection, options: pg.ClientConfig =
   return client
 }
 
-/** One statement on a connection of its own. */
+/** Runs one statement on a separate connection. */
 export async function query<T extends pg.QueryResultRow = Json>(connection: Connection, text: string): Promise<T[]> {
   const client = await connect(connection)
   try {
@@ -108,7 +105,7 @@ export async function sqlState(attempt: () => Promise<unknown>): Promise<string>
   }
 }
 
-/** Polls until the check returns a value, or fails with what it was waiting for. */
+/** Polls until the check returns a value. At the deadline, fails with the name of what it waited for. */
 export async function eventually<T>(
   what: string,
   check: () => Promise<T | undefined | false>,

@@ -1,5 +1,5 @@
 /**
- * Clients that users generate from the API's description, in TypeScript and Python: each manages a database through its
+ * Clients that are generated from the API's description, in TypeScript and Python. Each manages a database through its
  * life cycle.
  */
 import { execFile } from 'node:child_process'
@@ -21,7 +21,7 @@ const execute = promisify(execFile)
 const besides = (name: string) => fileURLToPath(new URL(`clients/${name}`, import.meta.url))
 const bare = { PATH: process.env.PATH, HOME: process.env.HOME }
 
-/** The generator and the client library of e2e/clients/package.json; undefined if not available. */
+/** The generator and the client library of e2e/clients/package.json; undefined if they are not installed. */
 function typescriptPackages(): string | undefined {
   const lock = readFileSync(besides('package-lock.json'))
   const name = `generated-client-${createHash('sha256').update(lock).digest('hex').slice(0, 16)}`
@@ -61,7 +61,7 @@ const lifetime = {
   deleted: [204, 404],
 }
 
-/** What a user writes with the types. `@ts-expect-error` says where the compiler has to complain. */
+/** A user's program with the types. `@ts-expect-error` marks the lines where the compiler must report an error. */
 const program = `
 import createClient from 'openapi-fetch'
 import type { components, paths } from './schema.ts'
@@ -84,7 +84,7 @@ const params = { path: { id: made.id }, header }
 const { data: read } = await client.GET('/managed/v1/databases/{id}', { params: { ...params, query: { user_type: 'application' } } })
 if (read === undefined) throw new Error('nothing was read')
 
-// What was read is sent back, with one rule more.
+// Sends the allowlist back with one more rule.
 const ip_allowlist = { ...read.ip_allowlist, rules: [...read.ip_allowlist.rules, { cidr: '192.0.2.0/24' }] }
 const { data: changed } = await client.PATCH('/managed/v1/databases/{id}', { params, body: { display_name: 'From TypeScript', ip_allowlist } })
 const { error: refused } = await client.POST('/managed/v1/databases', { body: { name: 'other', region: 'nowhere', size: 'nano' } })
@@ -96,13 +96,13 @@ console.log(JSON.stringify({
   refused: [refused?.code, refused?.message], deleted: [deleted.response.status, gone.response.status],
 }))
 
-// A default can be left out, and a type of service has its own configuration.
+// A field with a default can be omitted, and each type of service has its own configuration.
 const rest: Schemas['ServiceConfigInput'] = { service_type: 'rest', rest_config: { db_schemas: 'public', db_anon_role: 'web' } }
 // @ts-expect-error
 const wrong: Schemas['ServiceConfigInput'] = { service_type: 'rest', mcp_config: {} }
 // @ts-expect-error
 const incomplete: Schemas['CreateManagedDatabaseInput'] = { name: 'other', region: 'local' }
-// A status of tomorrow is no error of today's client.
+// A status of a later version is not an error for today's client.
 const status: Schemas['ManagedDatabase']['status'] = 'a status of tomorrow'
 `
 

@@ -1,6 +1,6 @@
 /**
- * The commands of docs/tour.md, and those of other pages that an embedded installation can run, in order and with the
- * output that the pages show. `.ci/command-blocks.ts` lists them.
+ * The commands of docs/tour.md, and the commands of other pages that an embedded installation can run, in order and
+ * with the output that the pages show. `.ci/command-blocks.ts` lists them.
  */
 import { spawn } from 'node:child_process'
 import { mkdtemp, readFile, rm, symlink } from 'node:fs/promises'
@@ -12,7 +12,7 @@ import { findFreeRange } from '../embedded/ports.ts'
 import { checkout } from '../embedded/settings.ts'
 import { createHome, type Home } from './process.ts'
 
-/** Not run: the installation runs already, a package would come from the network, there is no cluster. */
+/** Commands that are not run: they start an installation, download a package, or need a cluster. */
 const elsewhere = /^(make run$|MCP=|NODE_EXTRA_CA_CERTS=\S+ npx|kubectl )/
 
 type Step = { command: string; shown: string }
@@ -36,7 +36,7 @@ function stepsOf({ lines }: CommandBlock): Step[] {
   return steps.filter(({ command }) => command.trim() !== '' && !elsewhere.test(command))
 }
 
-/** What a page shows, where ids, ports and `...` stand for other text. */
+/** A pattern for the output that a page shows. Ids, ports and `...` match any text. */
 function patternOf(shown: string): RegExp {
   const varying = /(\.\.\.|019c[0-9a-f-]+|shop-[0-9a-f-]{8,}|port \d+)/
   const parts = shown
@@ -63,7 +63,7 @@ function openShell(folder: string, environment: NodeJS.ProcessEnv) {
   const input = shell.stdio[3]
   return {
     async run(command: string): Promise<{ output: string; code: string }> {
-      // The output of a background process would be between those of later commands.
+      // The output of a background process would mix with the output of later commands.
       const text = command.replace(/ &$/, ' >/dev/null 2>&1 &')
       if (input !== null && input !== undefined && 'write' in input) input.write(`${text}\0`)
       for (;;) {
@@ -111,7 +111,7 @@ describe.skipIf(!soak)('commands of documents', () => {
       PATH: `${join(checkout, 'node_modules', '.bin')}:${process.env.PATH}`,
     })
     await shell.run('make() { echo "$TOKEN"; }; espalier() { bin/espalier "$@"; }')
-    // An error of the API is a failed command.
+    // Makes an error of the API a failed command.
     await shell.run(
       'curl() { local fail=--fail-with-body; [[ $1 = -sf ]] && fail=; command curl --no-progress-meter $fail "$@"; }',
     )
@@ -130,7 +130,7 @@ describe.skipIf(!soak)('commands of documents', () => {
     for (;;) {
       const { output, code } = await shell.run(here)
       const isAsShown = (code === '0') !== isRefused && (shown === '' || pattern.test(output))
-      // A service reads new tables, and a database ends its operation, after some seconds.
+      // A service needs some seconds to read new tables, and a database to end an operation.
       const isTransient = /^curl .*(\/rest\/|-X (POST|PATCH|DELETE)|"kind")/.test(command)
       if (isAsShown) return
       if (!isTransient || Date.now() > deadline)
@@ -140,7 +140,7 @@ describe.skipIf(!soak)('commands of documents', () => {
   }
   const expectSuccess = async (command: string) => expectStep({ command, shown: '' })
 
-  /** Variables that a page leaves to its reader, by the file. */
+  /** Commands for the variables that a page expects its reader to set, by file. */
   const before: Readonly<Record<string, readonly string[]>> = {
     'docs/api.md': [
       'command curl -s -X DELETE "$API/databases/$ID" -H "Authorization: Bearer $TOKEN" -H "Prefer: wait=60"',

@@ -1,6 +1,6 @@
 /**
- * Conversations of the service `mcp`, used through its API and the gateway: they outlive its pods, and are part of
- * backups.
+ * Conversations of the service `mcp`, used through its API and the gateway. They survive the replacement of its pods,
+ * and backups contain them.
  */
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -30,7 +30,7 @@ const uriOf = ({ services }: Served): string => {
   return found.uri
 }
 
-/** Logs in, as a user does after a server was replaced. */
+/** Logs in again, as a user does after a server was replaced. */
 async function logIn(uri: string): Promise<string> {
   const [service] = (await read(`/databases/${id}`)).services
   const headers = { authorization: `Bearer ${service?.mcp_config?.init_tokens}` }
@@ -49,7 +49,10 @@ async function logIn(uri: string): Promise<string> {
   }
 }
 
-/** A session is of one server: a login at a server that is being replaced is unknown to the next one. */
+/**
+ * Retries with a new login. A session belongs to one server: if that server is being replaced, the next server does not
+ * know the login.
+ */
 async function conversations(uri: string, method = 'GET', body?: object): Promise<Record<string, unknown>> {
   const send = async () =>
     fetching(`${uri}/api/conversations`, {
@@ -92,7 +95,7 @@ afterAll(async () => {
   await provider?.stop()
 })
 
-test('a change of the service, which replaces its pod, keeps them, and no role of the user can access them', async () => {
+test('a change of the service, which replaces its pod, keeps conversations, and no role of the user can access them', async () => {
   const uri = uriOf(await running(`/databases/${id}`))
   await write(uri, 'first words')
   const mcp = { service_type: 'mcp', mcp_config: { allow_writes: true } }
@@ -103,7 +106,7 @@ test('a change of the service, which replaces its pod, keeps them, and no role o
   await expect(query({ ...admin, database: 'espalier' }, 'SELECT 1')).rejects.toMatchObject({ code: '42501' })
 })
 
-test('a restore in place resets them to the backup, and a branch starts without them', async () => {
+test('a restore in place resets conversations to the backup, and a branch starts without conversations', async () => {
   const uri = uriOf(await read(`/databases/${id}`))
   const wait = { prefer: 'wait=60' }
   const { body: backup } = await api.call<Served>('POST', `/databases/${id}/backup`, { kind: 'hot' }, wait)
@@ -111,7 +114,7 @@ test('a restore in place resets them to the backup, and a branch starts without 
   const { body: branch } = await api.call<Served>('POST', `/databases/${id}/branches`, {}, wait)
   const path = `/databases/${id}/branches/${branch.id}`
   await running(path)
-  // A branch has no users of its source, so Postgres shows that its database is another one.
+  // A branch does not have the users of its source, which shows that its Postgres has another database.
   const { body: ofBranch } = await api.call<Served>('GET', `${path}?user_type=admin`)
   if (ofBranch.connection === undefined) throw new Error('the branch has no connection')
   const number = "SELECT oid::text FROM pg_database WHERE datname = 'espalier'"
@@ -125,6 +128,6 @@ test('a restore in place resets them to the backup, and a branch starts without 
   const restored = await eventually('conversations', () => contents(uri).catch(() => undefined))
   expect(restored).toContain('first words')
   expect(restored).not.toContain('later words')
-  // The tool server may start again after the restore, and its sessions with it: a client logs in again.
+  // After the restore, the tool server may start again without its sessions, so the client logs in again.
   await eventually('a conversation', () => write(uri, 'words after the restore').catch(() => undefined))
 }, 180_000)

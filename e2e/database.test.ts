@@ -47,14 +47,14 @@ describe.each(testedVersions)('Postgres %s', pg_version => {
     })
   })
 
-  test('is found by its name, and verified, by `espalier connect`', async () => {
+  test('`espalier connect` finds it by its name, and verifies it', async () => {
     const cache = await mkdtemp(join(tmpdir(), 'espalier-e2e-connect-'))
     const environment = {
       PATH: process.env.PATH,
       XDG_CACHE_HOME: cache,
       ESPALIER_API_URL: provider.api,
       ESPALIER_TOKEN: await provider.token(),
-      // If the API runs on a cluster, its authority is in this process's environment.
+      // If the API runs on a cluster, this process's environment names its authority.
       ESPALIER_API_CA: process.env.NODE_EXTRA_CA_CERTS,
     }
     try {
@@ -123,7 +123,7 @@ describe.each(testedVersions)('Postgres %s', pg_version => {
 })
 
 describe('allowlist', () => {
-  test('a new database is closed, and refuses in the words of Postgres', async () => {
+  test('a new database is closed, and refuses clients with a Postgres error', async () => {
     const { body } = await api.create({ name: 'closed' })
     expect(body.ip_allowlist).toEqual({ rules: [], state: 'closed' })
     const connection = await api.connection(body.id)
@@ -143,7 +143,7 @@ describe('allowlist', () => {
     await api.remove(body.id)
   })
 
-  test('no client is admitted by the old rules once the change has been acknowledged', async () => {
+  test('the old rules admit no client once the change has been acknowledged', async () => {
     const { body } = await api.create({ name: 'flapping', ip_allowlist: openToThisMachine })
     const connection = await api.connection(body.id)
     for (let round = 0; round < 10; round++) {
@@ -191,14 +191,14 @@ describe('changes', () => {
     expect((await api.remove(body.id)).status).toBe(204)
   })
 
-  test('of two concurrent creates of one name, one wins', async () => {
+  test('of two concurrent creates of one name, exactly one succeeds', async () => {
     const answers = await Promise.all([api.create({ name: 'twin' }, {}), api.create({ name: 'twin' }, {})])
     expect(answers.map(answer => answer.status).sort()).toEqual([200, 400])
     const winner = answers.find(answer => answer.status === 200)
     await api.remove(winner?.body.id ?? '')
   })
 
-  test('deleting leaves nothing: no object, no process, no directory', async () => {
+  test('a deletion leaves no object, no process and no directory', async () => {
     const { body } = await api.create({ name: 'leftover', ip_allowlist: openToThisMachine })
     expect((await api.remove(body.id)).status).toBe(204)
     expect((await api.read(body.id)).status).toBe(404)

@@ -8,19 +8,20 @@ export const canMount = process.getuid?.() === 0
 /** Whether an installation can create its own pool for copies. */
 export const canMakePool = canMount && existsSync('/dev/loop-control') && spawnSync('mkfs.xfs', ['-V']).status === 0
 
-/**
- * Unmounts the pool that a killed installation left mounted, if any: otherwise its home directory cannot be deleted.
- */
+/** Unmounts the pool that a killed installation left mounted. Otherwise its home directory cannot be deleted. */
 export const unmountPool = (home: string): void => void spawnSync('umount', ['--lazy', join(home, 'runtime', 'pool')])
 
-/** @returns a function to call before the installation is stopped, whose directories cannot be removed under a mount */
+/**
+ * @returns a function that must be called before the installation is stopped, because directories under a mount cannot
+ * be removed
+ */
 export function mountDisk(megabytes: number, directory: string): () => void {
   execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m`, 'tmpfs', directory])
   return () => execFileSync('umount', ['-l', directory])
 }
 
 /**
- * Mounts an ext4 image without blocks reserved for root: unlike a tmpfs it is a real file system on a block device.
+ * Mounts an ext4 image without blocks reserved for root. Unlike a tmpfs, it is a real file system on a block device.
  * @returns a function that unmounts it and deletes the image
  */
 export function mountImage(megabytes: number, directory: string): () => void {
@@ -42,9 +43,9 @@ export async function fillDisk(directory: string, freeBytes = 0): Promise<() => 
     return bavail * bsize <= freeBytes
   }
   await mkdir(ballast)
-  // Written, not allocated: other processes that write meanwhile change the free space.
+  // Written instead of allocated, because other processes that write meanwhile change the free space.
   await writeUntilRefused(join(ballast, 'large'), freeBytes === 0 ? async () => false : isFull)
-  // Blocks that the file system reserved for a large file's metadata are free for small files.
+  // Small files can use blocks that the file system reserved for a large file's metadata.
   for (let index = 0; freeBytes === 0 && (await canWrite(join(ballast, `small-${index}`))); index++);
   return () => rm(ballast, { recursive: true, force: true })
 }

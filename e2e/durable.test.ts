@@ -1,5 +1,5 @@
 /**
- * The durable tier of an embedded installation, with operator, agents and archive: WAL and base backups arrive, are
+ * The durable tier of an embedded installation, with operator, agents and archive. WAL and base backups arrive, are
  * proved complete, and allow recovery to any moment.
  */
 import { globSync } from 'node:fs'
@@ -67,7 +67,7 @@ const restore = async (id: string, target: object): Promise<void> => {
 const numbersOf = async (connection: Connection): Promise<number[]> =>
   (await query<{ n: number }>(connection, 'SELECT n FROM entry ORDER BY n')).map(({ n }) => n)
 const numbers = async (id: string): Promise<number[]> => numbersOf(await api.connection(id))
-/** Writes a number. @returns a moment after it and before the next write */
+/** Writes a number. @returns a moment after this write and before the next */
 async function written(id: string, n: number): Promise<{ time: string; lsn: string }> {
   const connection = await api.connection(id, 'admin')
   await query(connection, `INSERT INTO entry VALUES (${n})`)
@@ -80,7 +80,7 @@ async function written(id: string, n: number): Promise<{ time: string; lsn: stri
   return { time: new Date(row.time.getTime() + 1).toISOString(), lsn: row.lsn }
 }
 
-test('a database archives its writes, has a durable backup, and loses its archive with its object', async () => {
+test('a database archives its writes, has a durable backup, and its archive is deleted with its object', async () => {
   const { body: created } = await api.create({ name: 'kept', ...durable })
   const { id } = created
   expect(created).toMatchObject({ status: 'available', backup: { durable: true } })
@@ -93,13 +93,13 @@ test('a database archives its writes, has a durable backup, and loses its archiv
   await eventually('a whole WAL file', async () => objects(id, 'wal').length > 0)
 
   const listed = async () => (await api.call<Backup[]>('GET', `/backups?kind=durable`)).body
-  // The recovery window begins with a backup that is taken automatically.
+  // The recovery window begins with an automatic backup.
   await eventually('the first backup', async () => (await listed()).some(({ status }) => status === 'completed'))
   const backup = await backUp(id)
   expect(backup.metadata.size_bytes).toBeGreaterThan(1_000_000)
   expect((await listed()).map(({ purpose }) => purpose).sort()).toEqual(['scheduled', 'user'])
   expect(objects(id, `backups/${backup.id}`).length).toBeGreaterThan(2)
-  // The first durable backup of a tenant is the proof of the day.
+  // The first durable backup of a tenant on a day is verified, as the proof of that day.
   const proof = await eventually(
     'the proof',
     async () => (await listed()).find(({ metadata }) => ['verified', 'failed'].includes(metadata.verification ?? '')),
@@ -119,7 +119,7 @@ test('a database archives its writes, has a durable backup, and loses its archiv
   await api.remove(id)
   if (!isSoak) return
 
-  // With the name of the deleted one, whose WAL and state belong to another database.
+  // The new database has the name of the deleted one, whose WAL and state belong to another database.
   const began = Date.now()
   const { body: another } = await api.create({ name: 'kept', ...durable })
   await eventually(

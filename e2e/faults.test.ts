@@ -23,7 +23,7 @@ import { canMount, fillDisk, mountDisk } from './disk.ts'
 import { createHome, type Home } from './process.ts'
 import { startEmbedded } from './providers/embedded.ts'
 
-/** Installations wait a lot, so several tests run at once: each has its own installation, and stops it. */
+/** These tests wait a lot, so several run at once. Each has its own installation, and stops it. */
 type OnFinished = TestContext['onTestFinished']
 
 async function start(onFinished: OnFinished, options: Parameters<typeof startEmbedded>[0] = {}) {
@@ -64,7 +64,7 @@ describe.runIf(canMount)('a full disk', { concurrent: true, timeout: 240_000 }, 
     return { ...installation, runtime }
   }
 
-  // Two consecutive probes report a full disk, and one reports that it is not: that alone takes a minute.
+  // A full disk is reported after two consecutive probes, and its end after one. This alone takes a minute.
   test('of the volumes: the database reports it, and serves again with all acknowledged writes', async ({
     onTestFinished,
   }) => {
@@ -100,7 +100,7 @@ describe.runIf(canMount)('a full disk', { concurrent: true, timeout: 240_000 }, 
   })
 
   const padding = 'INSERT INTO written SELECT n, repeat(md5(n::text), 100) FROM generate_series(1, 20000) AS n'
-  /** @returns when it accepts no more writes */
+  /** @returns when the database accepts no more writes */
   async function writeUntilFull(connection: Connection): Promise<void> {
     const writing = async () => {
       for (;;) await query(connection, padding)
@@ -108,7 +108,7 @@ describe.runIf(canMount)('a full disk', { concurrent: true, timeout: 240_000 }, 
     await expect(writing()).rejects.toThrow()
   }
 
-  test('which is enlarged: a database recovers without action after a resize, and also if its volume grows automatically', async ({
+  test("which is enlarged: a database recovers without a user's action after a resize, and also if its volume grows automatically", async ({
     onTestFinished,
   }) => {
     const { api, condition, create, resource, runtime, statusOf } = await startOnDisk(onTestFinished, 500)
@@ -129,7 +129,7 @@ describe.runIf(canMount)('a full disk', { concurrent: true, timeout: 240_000 }, 
 
     expect((await api.call('POST', `/databases/${resized.id}/size`, { size: 'small' })).status).toBe(204)
     await eventually('the growth', async () => (await resource('growing'))?.status?.storage?.capacity === '1500Mi')
-    // Like a volume on a cluster, where the disk grows.
+    // Like a volume on a cluster whose disk grows.
     execFileSync('mount', ['-o', 'remount,size=900m', runtime])
     for (const database of databases) {
       const { id, name } = database
@@ -173,7 +173,9 @@ describe.runIf(canMount)('a full disk', { concurrent: true, timeout: 240_000 }, 
 })
 
 describe.concurrent('resources taken away from an installation', { timeout: 240_000 }, () => {
-  test('no port is free: reported, and healed by a port that becomes free', async ({ onTestFinished }) => {
+  test('no port is free: the database reports it, and recovers when a port becomes free', async ({
+    onTestFinished,
+  }) => {
     const { api, condition, create, statusOf } = await start(onTestFinished, { ports: 2 })
     const [first] = await Promise.all([create('first'), create('second')])
     const { body: third } = await api.create({ name: 'third' }, {})
@@ -185,7 +187,7 @@ describe.concurrent('resources taken away from an installation', { timeout: 240_
     await eventually('available', async () => (await statusOf(third)) === 'available')
   })
 
-  test('the sealing key is missing, and then the authority: reported, never created again, and healed when it is restored', async ({
+  test('the sealing key, and then the authority, is missing: this is reported, it is never created again, and the installation recovers when it is restored', async ({
     onTestFinished,
   }) => {
     const { api, cluster, condition, create } = await start(onTestFinished)
@@ -255,7 +257,7 @@ describe.concurrent('manual changes to the files of a stopped installation', { t
     expect(await sqlState(async () => connect(await client.connection(id)))).not.toBe('none')
   }
 
-  test("two volumes swapped: neither serves the other's data, and both serve when they are swapped back", async ({
+  test("two volumes are swapped: neither database serves the other's data, and both serve when the volumes are swapped back", async ({
     onTestFinished,
   }) => {
     const home = await createHome()
@@ -295,7 +297,7 @@ describe.concurrent('manual changes to the files of a stopped installation', { t
     'postmaster.pid': `${process.pid}\n/elsewhere\n`,
   }
 
-  describe.concurrent('each to the volume of another database', () => {
+  describe.concurrent('each change to the volume of another database', () => {
     const hands: Record<string, (volume: string) => Promise<void>> = {
       ...damages,
       ...Object.fromEntries(
@@ -314,7 +316,7 @@ describe.concurrent('manual changes to the files of a stopped installation', { t
         home,
         Object.keys(hands).map((_, index) => `hurt${index}`),
       )
-      hurt = new Map(Object.keys(hands).map((what, index) => [what, databases[index] as Stopped])) // one for each
+      hurt = new Map(Object.keys(hands).map((what, index) => [what, databases[index] as Stopped])) // one database for each change
       for (const [what, { volume }] of hurt) await hands[what]?.(volume)
       client = await clientOf(home)
     }, 240_000)
@@ -325,7 +327,7 @@ describe.concurrent('manual changes to the files of a stopped installation', { t
       return found
     }
 
-    test.each(Object.keys(damages))('%s: failed, and nothing is initialised instead', async what => {
+    test.each(Object.keys(damages))('%s: the database fails, and no new data are initialised', async what => {
       const { database, volume } = hurtBy(what)
       await failed(client, database)
       expect(await readdir(volume)).not.toContainEqual(expect.stringMatching(/^pgdata\.new-/))

@@ -1,6 +1,6 @@
 /**
- * Copies on a disk without space for them that cannot share blocks: they wait and report why, while their source is
- * written, and succeed once there is space.
+ * Copies on a disk that cannot share blocks and has no space for them. They wait and report why, while their source is
+ * written, and succeed once the disk has space.
  */
 import { execFileSync } from 'node:child_process'
 import { mkdir, readdir } from 'node:fs/promises'
@@ -13,11 +13,11 @@ import { startEmbedded } from './providers/embedded.ts'
 import { writeTo } from './writer.ts'
 
 const mebibyte = 1024 * 1024
-/** Space that a copy keeps free, and what Postgres writes meanwhile. */
+/** The space that a copy keeps free, and the space that Postgres needs meanwhile. */
 const spare = 100 * mebibyte
 
 describe.runIf(canMount)('a disk without space for a copy', { timeout: 240_000 }, () => {
-  test('a backup and a database created from it wait with the reason, and a branch needs one copy; no attempt leaves files', async ({
+  test('a backup and a database created from it wait and report the reason, and a branch needs one copy; no attempt leaves files', async ({
     onTestFinished,
   }) => {
     let runtime = ''
@@ -47,10 +47,10 @@ describe.runIf(canMount)('a disk without space for a copy', { timeout: 240_000 }
       const since = writer.count()
       await eventually('further writes', async () => writer.count() > since + 20)
     }
-    /** In addition to files by which the runtime tests the file system. */
+    /** Ignores files with which the runtime tests the file system. */
     const staged = async () => (await readdir(join(runtime, 'staging'))).filter(name => name !== 'espalier-probe')
 
-    // Not even a snapshot.
+    // The disk has no space, not even for a snapshot.
     const empty = await fillDisk(runtime, bytes)
     const backup = await api.call<{ id: string; status: string }>('POST', `/databases/${database.id}/backup`, {
       kind: 'hot',
@@ -67,7 +67,7 @@ describe.runIf(canMount)('a disk without space for a copy', { timeout: 240_000 }
       return (await api.call<{ status: string }>('GET', `/backups/${backup.body.id}`)).body.status === 'completed'
     })
 
-    // A branch needs one copy: its snapshot becomes its volume.
+    // A branch needs only one copy, because its snapshot becomes its volume.
     const freeDisk = await fillDisk(runtime, bytes + spare)
     const path = `/databases/${database.id}/branches`
     const { body: branch } = await api.call<{ id: string; name: string }>('POST', path)
@@ -79,7 +79,7 @@ describe.runIf(canMount)('a disk without space for a copy', { timeout: 240_000 }
     expect(row?.n).toBe(Number(row?.last) + 1)
     await goesOn()
 
-    // A snapshot that remains, and no space for a volume created from it.
+    // The snapshot stays, and there is no space for a volume created from it.
     const { body: copied } = await api.create({ name: 'copied', source_backup_id: backup.body.id }, {})
     const claim = { namespace, name: childNames.claim(copied.id, 1) }
     await eventually('the reason', async () => {

@@ -1,4 +1,6 @@
-/** An installation with a completely full disk: it reports this, deletes databases, and starts again after a kill. */
+/**
+ * An installation with a completely full disk: it reports this, can delete databases, and starts again after a kill.
+ */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -68,12 +70,12 @@ describe.each(disks)('with $copies, a completely full disk', { timeout: 240_000 
     empty = await fillDisk(home.path)
     await home.stop()
     expect(running.process.exitCode).toBe(0)
-    // Postgres frees some disk space when it stops, sometimes more than the threshold for full.
+    // Postgres frees some disk space when it stops, sometimes more than the threshold for a full disk.
     await empty()
     empty = await fillDisk(home.path)
     running = await home.run()
     api = createApiClient(running.api, running.token)
-    // A start can free some, too.
+    // A start can also free some space.
     await empty()
     empty = await fillDisk(home.path)
     await eventually('not ready', async () => (await readiness()).status === 503, 5_000)

@@ -1,4 +1,4 @@
-/** The gateway's thread in an embedded installation: what it does not wait for, and how it ends. */
+/** The gateway's thread in an embedded installation: it does not wait for other threads, and its end is reported. */
 import { Worker } from 'node:worker_threads'
 import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -40,14 +40,14 @@ test('logins begin and end while the event loop of API and operator is blocked',
   }
 })
 
-test('clients get the reason for the end of their session when the installation stops', async () => {
+test('when the installation stops, clients get the reason for the end of their session', async () => {
   const client = await connect(connection)
   const received = new Promise<unknown>(resolve => client.once('error', resolve))
   await installation.stop()
   expect(await received).toMatchObject({ severity: 'FATAL', code: '57P01' })
 })
 
-test('if the thread ends by itself, the installation reports it and exits with code 1', async () => {
+test('if the thread ends unexpectedly, the installation reports it and exits with code 1', async () => {
   const preload = `process.on('worker', worker => {
     worker.on('message', ({ type }) => type === 'started' && setTimeout(() => worker.terminate(), 500))
   })`

@@ -19,7 +19,7 @@ beforeAll(async () => {
 afterAll(() => provider?.stop())
 beforeEach(async () => {
   const created = await api.create({ name: 'healing', ip_allowlist: openTo(provider.clientAddress) })
-  // The body first: it has the reason of a refusal.
+  // The body is checked first, because it contains the reason of a refusal.
   expect(created.body).toMatchObject({ status: 'available' })
   expect(created.status).toBe(200)
   database = created.body
@@ -35,7 +35,7 @@ const resource = async (): Promise<ManagedDatabase | undefined> =>
 
 const condition = async (type: string) => (await resource())?.status?.conditions?.find(each => each.type === type)
 
-/** The data are read through the gateway, with the password that the API returns now. */
+/** Reads the data through the gateway, with the password that the API returns now. */
 const answers = () =>
   eventually('the data is served again', async () => {
     const rows = await query(await api.connection(database.id), 'SELECT n FROM kept')
@@ -45,14 +45,14 @@ const answers = () =>
 const postmaster = () => provider.postmaster(namespace, database.id)
 
 describe('self-healing', () => {
-  test('Postgres killed', async () => {
+  test('Postgres is killed', async () => {
     const killed = await postmaster()
     await killed.kill()
     await eventually('another postmaster', async () => (await postmaster()).id !== killed.id)
     await answers()
   })
 
-  test('the StatefulSet, the Service, the configuration and the route deleted', async () => {
+  test('the StatefulSet, the Service, the configuration and the route are deleted', async () => {
     const routes = await provider.cluster.list('ConfigMap', {
       namespace: systemNamespace,
       labels: { [labels.database]: database.id },
@@ -75,7 +75,7 @@ describe('self-healing', () => {
     }
   })
 
-  test('the credentials deleted by force: clients are served, and new passwords are created only on request', async () => {
+  test('the credentials are deleted by force: clients are served, and new passwords are created only on request', async () => {
     const old = await api.connection(database.id)
     const key = { namespace, name: childNames.credentials(database.id) }
     await expect(provider.cluster.delete('Secret', key)).rejects.toThrow(/force=true/)
@@ -97,7 +97,7 @@ describe('self-healing', () => {
     await answers()
   })
 
-  test('the certificate deleted', async () => {
+  test('the certificate is deleted', async () => {
     await provider.cluster.delete('Secret', { namespace, name: childNames.tls(database.id) })
     await eventually('another certificate', () =>
       provider.cluster.get('Secret', { namespace, name: childNames.tls(database.id) }),
@@ -105,7 +105,7 @@ describe('self-healing', () => {
     await answers()
   })
 
-  test('the pod deleted', async () => {
+  test('the pod is deleted', async () => {
     const key = { namespace, name: childNames.pod(database.id, 1) }
     const before = await provider.cluster.get('Pod', key)
     await provider.cluster.delete('Pod', key)
@@ -120,19 +120,19 @@ describe('self-healing', () => {
     const admin = await api.connection(database.id, 'admin')
     const app = await api.connection(database.id)
     await query(app, "ALTER ROLE app PASSWORD 'my own'")
-    // A change inside Postgres is detected within six minutes; a restarted Postgres is checked at once.
+    // A change inside Postgres is detected within six minutes. A restarted Postgres is checked at once.
     await (await postmaster()).kill()
     await eventually(
       'the condition',
       async () => (await condition('CredentialsReady'))?.reason === 'PasswordChangedByUser',
     )
-    // A check just before the kill can have set the condition while Postgres still starts.
+    // A check just before the kill can set the condition while Postgres still starts.
     const own = await eventually('an answer', () => query({ ...app, password: 'my own' }, 'SELECT 1 AS one'))
     expect(own).toEqual([{ one: 1 }])
     expect(admin.username).toBe('admin')
   })
 
-  test('the claim deleted: at the next stop its volume is bound to a new one, and nothing is lost', {
+  test('the claim is deleted: at the next stop its volume is bound to a new claim, and no data are lost', {
     timeout: 240_000,
   }, async () => {
     const key = { namespace, name: childNames.claim(database.id, 1) }

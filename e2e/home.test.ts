@@ -1,6 +1,6 @@
 /**
- * The home directory of a running installation is deleted: it never appears to serve, and everything ends with a clear
- * message.
+ * The home directory of a running installation is deleted. The installation never reports that it serves, and all its
+ * processes end with a clear message.
  */
 import { readFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
@@ -14,7 +14,7 @@ beforeEach(async () => {
 })
 afterEach(() => home.remove())
 
-test('a home that is deleted under a running installation ends it, and no database is reported as available', async () => {
+test('deleting the home of a running installation ends the installation, and no database is reported as available', async () => {
   const running = await home.run()
   const api = createApiClient(running.api, running.token)
   const created = await api.create({ name: 'rootless', ip_allowlist: openToThisMachine })
@@ -27,7 +27,7 @@ test('a home that is deleted under a running installation ends it, and no databa
   const tree = await processTree(running.process.pid ?? 0)
   await rm(home.path, { recursive: true, force: true, maxRetries: 5 })
 
-  // Once it reports that it is not ready, it never reports ready again.
+  // Once the API reports that it is not ready, it never reports ready again.
   const answers: number[] = []
   let isOver = false
   void ended.then(() => {
@@ -51,10 +51,7 @@ test('a home that is deleted under a running installation ends it, and no databa
   expect(remaining).not.toContain(true)
 }, 240_000)
 
-/**
- * An ended process that has not been reaped yet does not count: the last ones are reaped by the machine's first
- * process.
- */
+/** A process that has ended but was not reaped yet does not count: the machine's first process reaps the last ones. */
 function isRunning(pid: number): boolean {
   try {
     return !/^\d+ \(.*\) Z /s.test(readFileSync(`/proc/${pid}/stat`, 'latin1'))

@@ -1,6 +1,6 @@
 /**
- * `fetch` for services behind the gateway: it trusts the installation's authority, and connects to one address whatever
- * the host name, since names in a test's domain do not resolve.
+ * `fetch` for services behind the gateway. It trusts the installation's authority. It connects to one address for every
+ * host name, since names in a test's domain do not resolve.
  */
 import { request } from 'node:https'
 import { Readable } from 'node:stream'
@@ -18,8 +18,8 @@ export function httpsFetch({ authority, address }: { authority: string; address:
           ...{ host: address, port, path: `${pathname}${search}`, method: fetched.method, ca: authority },
           servername: /^[0-9.]+$/.test(hostname) ? '' : hostname,
           headers: { ...Object.fromEntries(fetched.headers), host: new URL(fetched.url).host },
-          // A Request no longer follows the caller's signal after it is garbage-collected, which may be before a stream
-          // ends.
+          // After a Request is garbage-collected, it no longer follows the caller's signal. This can happen before a
+          // stream ends.
           signal: init?.signal ?? fetched.signal,
         },
         answer => {

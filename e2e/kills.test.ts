@@ -1,5 +1,5 @@
 /**
- * Rounds of kills on an embedded installation. `make soak` runs 40, or as many as ESPALIER_KILL_ROUNDS sets;
+ * Rounds of kills on an embedded installation. `make soak` runs 40, or the number in ESPALIER_KILL_ROUNDS.
  * ESPALIER_SOAK_SEED repeats the random choices.
  */
 import { expect, test } from 'vitest'

@@ -60,7 +60,7 @@ test('returns what Postgres has logged, newest first, without passwords', async 
   expect((await logs(id, `?start_time=${later}`)).every(({ timestamp }) => timestamp > at)).toBe(true)
   expect(newest?.timestamp.length).toBe(24)
 
-  // It survives when the pod is replaced, and is unavailable while none runs.
+  // The log survives when the pod is replaced. It is unavailable while no pod runs.
   await api.call('POST', `/databases/${id}/suspend`, undefined, { prefer: 'wait=60' })
   expect(await logs(id)).toEqual([])
   await api.call('POST', `/databases/${id}/resume`, undefined, { prefer: 'wait=60' })

@@ -1,5 +1,5 @@
 /**
- * The store of an installation is lost: no empty installation replaces it, and the databases are restored from their
+ * The store of an installation is lost. No empty installation replaces it, and the databases are restored from their
  * volumes.
  */
 import { readdir, rm } from 'node:fs/promises'
@@ -19,7 +19,7 @@ afterEach(async () => {
   await home.remove()
 })
 
-test('a lost store is refused, and rescued with the data, names, sizes and allowlists of its databases', async () => {
+test('an installation refuses to start without its store, and a rescue restores the data, names, sizes and allowlists of its databases', async () => {
   let running = await home.run()
   let api = createApiClient(running.api, running.token)
   const available = (id: string) =>
@@ -29,7 +29,7 @@ test('a lost store is refused, and rescued with the data, names, sizes and allow
   const before = await api.connection(made.id)
   await query(before, 'CREATE TABLE kept AS SELECT 7 AS n')
   if (canMakePool) {
-    // The database's volume stays outside the pool, and its branch's is in it.
+    // The database's volume stays outside the pool. The volume of its branch is in the pool.
     await home.stop()
     home.environment.ESPALIER_POOL = 'auto'
     running = await home.run()

@@ -1,6 +1,6 @@
 /**
- * An installation as its user runs it: `espalier run` as a process with its own home directory and ports, that can be
- * stopped, killed with all its processes, and started again.
+ * An installation as its user runs it: `espalier run` as a process, with its own home directory and ports. A test can
+ * stop it, kill it with all its processes, and start it again.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -15,7 +15,7 @@ import { compiledCommands } from '../operator/postgres/testing/install.ts'
 export type Running = { api: string; token: string; docs: string; process: ChildProcess; readyAfterMs: number }
 export type Exit = { code: number | null; stdout: string; stderr: string }
 
-/** Every process below `pid`, itself first, children before grandchildren. */
+/** Every process below `pid`: first the process itself, then children before grandchildren. */
 export async function processTree(pid: number): Promise<number[]> {
   const parents = new Map<number, number[]>()
   for (const entry of await readdir('/proc')) {
@@ -84,7 +84,7 @@ export async function createHome(ports = 20) {
       })
     },
 
-    /** Kills the complete process tree at once, like a power failure. */
+    /** Kills the complete process tree at once, as a power failure would. */
     async kill(): Promise<void> {
       const child = current
       if (child?.pid === undefined || child.exitCode !== null) return
@@ -93,7 +93,7 @@ export async function createHome(ports = 20) {
         try {
           process.kill(pid, 'SIGKILL')
         } catch {
-          // It has already ended with its parent.
+          // The process has already ended with its parent.
         }
       }
       await closed

@@ -12,7 +12,7 @@ type Served = Database & { services: Service[] }
 
 const key = 'sk-of-this-test'
 const words = ['harbour', 'orchard', 'glacier']
-/** A vector with one component per word: whether the text contains it. */
+/** A vector with one component per word, which states whether the text contains the word. */
 const embed = (text: string): number[] => words.map(word => (text.toLowerCase().includes(word) ? 1 : 0.01))
 
 const models = await startProviderDouble({
@@ -91,7 +91,7 @@ function described(provider: EmbeddedProvider, { seen }: ProviderDouble): void {
       )
     })
 
-    test('answers from the rows that the filter accepts, only with its own token', async () => {
+    test('uses the rows that the filter accepts for its answer, and requires its own token', async () => {
       expect(await answerOf(database, 'harbour')).toBe('told: Fact of the harbour')
       expect(await answerOf(database, 'glacier')).not.toContain('glacier')
       expect(seen.every(({ headers }) => headers.authorization === `Bearer ${key}`)).toBe(true)
@@ -122,7 +122,7 @@ function described(provider: EmbeddedProvider, { seen }: ProviderDouble): void {
       await api.call('DELETE', `${path}/${body.id}`, undefined, { prefer: 'wait=60' })
     })
 
-    test('answers from the restored rows', async () => {
+    test('uses the restored rows for its answer', async () => {
       const path = `/databases/${database.id}`
       const { body: backup } = await api.call<{ id: string }>(
         'POST',

@@ -35,7 +35,7 @@ test('kill -9 of all processes during writes loses no acknowledged write', async
         acknowledged.add(n)
       }
     })().catch(() => undefined)
-    // The API writes at the same time, so that the store is also hit during a write.
+    // The API writes at the same time, so that some kills happen during a write of the store.
     const churn = api.create({ name: `churn${round}` }, {}).catch(() => undefined)
     await sleep(randomInt(20, 700))
     await home.kill()

@@ -1,5 +1,6 @@
 /**
- * A database that is restored in place from a backup, with a real Postgres: a mistake is undone, and so is the restore.
+ * A database that is restored in place from a backup, with a real Postgres. A restore undoes a mistake, and another
+ * restore undoes the first.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -56,7 +57,7 @@ async function writeUntilDisconnected(connection: Connection): Promise<number> {
   }
 }
 
-/** Connects repeatedly until it is stopped; returns the errors. */
+/** Connects repeatedly until it is stopped. Returns the errors. */
 function connectRepeatedly(connection: Connection): { stop(): Promise<string[]> } {
   const refusals = new Set<string>()
   let isStopped = false
@@ -91,7 +92,7 @@ test('undoes a mistake, with the same id, address and password; and its retained
   expect((await api.read(id)).body.status).toBe('restoring')
   expect((await restore(id, backup.id)).status).toBe(409)
   const acknowledged = await writing
-  // It was in the list before the old Postgres was stopped.
+  // The backup was in the list before the old Postgres was stopped.
   const [prerestore] = await listed(id, 'prerestore')
   expect(prerestore).toBeDefined()
   await available(id)
@@ -113,12 +114,12 @@ test('undoes a mistake, with the same id, address and password; and its retained
   )
   expect(last.status).toBe('completed')
 
-  // Nothing acknowledged before the data were replaced is lost.
+  // No row is lost that was acknowledged before the data were replaced.
   const [retained] = await listed(id, 'prerestore')
   expect(retained?.status, retained?.metadata.error).toBe('completed')
   const connecting = connectRepeatedly(connection)
   expect((await restore(id, retained?.id ?? '')).body.status).toBe('available')
-  // Clients that connect meanwhile are disconnected or must retry (class 57); they are not refused by the allowlist.
+  // Clients that connect meanwhile are disconnected or must retry (class 57). The allowlist does not refuse them.
   const sqlStates = (await connecting.stop()).filter(state => /^[0-9A-Z]{5}$/.test(state))
   expect(sqlStates.filter(state => !state.startsWith('57'))).toEqual([])
   expect(sqlStates).not.toEqual([])
@@ -127,7 +128,7 @@ test('undoes a mistake, with the same id, address and password; and its retained
   expect(acknowledged).toBeGreaterThan(0)
   expect(await query(connection, "SELECT to_regclass('fruit') AS fruit")).toEqual([{ fruit: null }])
 
-  // The previous volumes are retained, and counted, until they are deleted by request.
+  // The previous volumes are retained and counted until a user requests their deletion.
   const previous = async () => (await api.call<Previous[]>('GET', `/databases/${id}/previous`)).body
   const isRetained = ({ reason, kept_until }: Previous) => reason === 'KeptForADay' && kept_until !== undefined
   const volumes = await eventually('both volumes kept', async () => {
@@ -144,7 +145,7 @@ test('undoes a mistake, with the same id, address and password; and its retained
   await api.remove(id)
 }, 240_000)
 
-test('works for a suspended database, and is refused with the reason if impossible', async () => {
+test('works for a suspended database, and is refused with the reason if it is impossible', async () => {
   const { id } = await create('resting')
   const other = await create('another')
   const connection = await api.connection(id)

@@ -1,4 +1,4 @@
-/** Passwords that are replaced on request of the API, with a real Postgres. */
+/** Passwords that the API replaces on request, with a real Postgres. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
   type ApiClient,
@@ -33,7 +33,7 @@ test('one role gets a new password, while its sessions continue and other roles 
   )
   if (app === undefined || admin === undefined || reader === undefined) throw new Error('three roles')
   const session = await connect(app)
-  // A user's changes to another role are kept.
+  // A user's changes of another role are kept.
   await query(admin, "ALTER ROLE admin PASSWORD 'of my own'")
 
   const requested = await rotate(id, 'app')
@@ -50,7 +50,7 @@ test('one role gets a new password, while its sessions continue and other roles 
   await reach(reader)
   expect(await api.connection(id, 'application_read_only')).toEqual(reader)
 
-  // The rotation of that role reverts it.
+  // The rotation of that role overwrites the user's change.
   expect((await rotate(id, 'admin')).status).toBe(204)
   const mended = await api.connection(id, 'admin')
   expect([mended.password === admin.password, await sqlState(() => reach(mended))]).toEqual([false, 'none'])

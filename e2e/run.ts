@@ -1,6 +1,6 @@
 /**
- * `make e2e PROVIDER=embedded|kind`: the end-to-end suite on this machine, or on a kind cluster that is created and
- * gets Espalier first. Further arguments are passed to Vitest.
+ * `make e2e PROVIDER=embedded|kind`: runs the end-to-end suite on this machine, or on a kind cluster that is first
+ * created and gets Espalier. Further arguments are passed to Vitest.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -24,7 +24,7 @@ async function run(args: string[], env: NodeJS.ProcessEnv = {}): Promise<number>
 const vitest = (args: string[], env: NodeJS.ProcessEnv) =>
   run([join(root, 'node_modules/vitest/vitest.mjs'), 'run', ...args], env)
 
-/** Allows claims to request more storage; no driver provisions its volumes. */
+/** Lets claims request more storage; no driver provisions its volumes. */
 const growingClass = {
   apiVersion: 'storage.k8s.io/v1',
   kind: 'StorageClass',
@@ -35,8 +35,8 @@ const growingClass = {
 }
 
 /**
- * Conformance of the cluster port, with this cluster's API server. Only before Espalier is installed: its operator
- * would reconcile the databases that this suite creates.
+ * The conformance suite of the cluster port, with this cluster's API server. It runs before Espalier is installed,
+ * because the operator would reconcile the databases that this suite creates.
  */
 async function conformance(settings: Settings, cluster: ClusterFile): Promise<number> {
   const tool = logged(pathsOf(settings).log)

@@ -1,4 +1,4 @@
-/** A database with all three services, and clients that send it requests during a test's action. */
+/** A database with all three services, and clients that send requests to it during a test's action. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { type ApiClient, type Database, eventually, openTo, query } from './client.ts'
@@ -19,9 +19,9 @@ type Service = {
 export type Served = Database & { services: Service[] }
 export type Reached = Service & { uri: string }
 
-/** Verified by the installation's authority, to the gateway's port of this machine. */
+/** A `fetch` that verifies the installation's authority and connects to the gateway's port on this machine. */
 export async function fetchingFrom({ api }: Pick<Provider, 'api'>): Promise<Fetch> {
-  // An installation that has just started may not have it yet.
+  // An installation that has just started may not have its authority yet.
   const authority = await eventually('the authority', async () => {
     const answer = await fetch(`${api}/managed/v1/ca.pem`)
     const text = await answer.text()
@@ -76,9 +76,9 @@ const addServices = (api: ApiClient, id: string, clientAddress: string) =>
     services: [mcp, rest(10), rag].map(service => ({ ...service, ip_allowlist: openTo(clientAddress) })),
   })
 
-/** @returns a database with that table whose services run */
+/** @returns a database with that table, once its services run */
 export async function createServed(api: ApiClient, name: string, clientAddress: string): Promise<Served> {
-  // 503 while the operator has not set up a tenant yet.
+  // The API answers 503 while the operator has not set up the tenant yet.
   const body = await eventually('the database', async () => {
     const created = await api.create({ name, ip_allowlist: openTo(clientAddress) })
     if (created.status >= 300) throw new Error(`${created.status} ${JSON.stringify(created.body)}`)
@@ -111,7 +111,10 @@ class Refused extends Error {
 /** The tool server reports an unavailable database as the result of a tool. */
 export class ToolError extends Error {}
 
-/** The allowed response of a service while its Postgres is unavailable: 503 with the time of the next attempt. */
+/**
+ * Whether this is the allowed response of a service while its Postgres is unavailable: 503 with the time of the next
+ * attempt.
+ */
 export const isAway = (error: unknown): boolean =>
   error instanceof Refused ? error.status === 503 && error.retryAfter !== null : error instanceof ToolError
 
@@ -121,7 +124,7 @@ async function textOf(answer: Response): Promise<string> {
   return text
 }
 
-/** One request to each service. None of them keeps state at the server between two requests. */
+/** One request to each service. The servers keep no state between two requests. */
 export function requestsTo(database: Served, fetching: Fetch) {
   const bearer = (token: string | undefined) => ({ headers: { authorization: `Bearer ${token}` } })
   const found = (type: string) => database.services.some(({ service_type }) => service_type === type)
@@ -151,7 +154,7 @@ export function requestsTo(database: Served, fetching: Fetch) {
   }
 }
 
-/** A client of the newer revision, by the official SDK. The caller closes it. */
+/** A client of the newer revision, with the official SDK. The caller must close it. */
 export async function connectTools(database: Served, fetching: Fetch, path = '/v1'): Promise<Client> {
   const tools = serviceOf(database, 'mcp')
   const client = new Client({ name: 'e2e', version: '1' })
@@ -169,8 +172,8 @@ type Load = {
 }
 
 /**
- * Sends one request after another; every failure is recorded with the time of its request. `accepts`: a failure that is
- * allowed. `pauseMs`: between two requests.
+ * Sends one request after another. Every failure is recorded with the time of its request. `accepts`: whether a failure
+ * is allowed. `pauseMs`: the pause between two requests.
  */
 export function load(
   name: string,

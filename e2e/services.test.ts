@@ -1,4 +1,4 @@
-/** A database with services, used by the usual clients, through the gateway. */
+/** A database with services, used by the usual clients through the gateway. */
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { PostgrestClient } from '@supabase/postgrest-js'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -23,7 +23,7 @@ import {
 let provider: Provider
 let api: ApiClient
 let fetching: Fetch
-/** Its state once its services run. */
+/** The database once its services run. */
 let database: Served
 const restConfig = { db_schemas: 'public', db_anon_role: 'web_anonymous' }
 
@@ -68,7 +68,7 @@ async function callTool(service: Reached, sql: string): Promise<string> {
   }
 }
 
-test('MCP and REST clients are served through the gateway', async () => {
+test('MCP and REST clients can use the services through the gateway', async () => {
   await query(await api.connection(database.id, 'admin'), 'CREATE ROLE web_anonymous NOLOGIN')
   await query(
     await api.connection(database.id),
@@ -85,7 +85,7 @@ test('MCP and REST clients are served through the gateway', async () => {
 
 type Metrics = { series: { name: string; columns: string[]; values: (string | number | null)[][] }[] }
 
-/** The newest row of a series that has one, by its columns. */
+/** The newest row of a series that has values, by its columns. */
 async function newestOf(service: string, name: string): Promise<Record<string, string | number | null> | undefined> {
   const query = `service=${service}&interval=1 second`
   const { status, body } = await api.call<Metrics>('GET', `/databases/${database.id}/metrics?${query}`)
@@ -213,7 +213,7 @@ test('no request fails while a change replaces a service, or while passwords are
   await servesAgain()
 }, 120_000)
 
-test('an omitted service is removed, and its allowlist closes the other', async () => {
+test('a service that a change omits is removed, and an empty allowlist closes the other service', async () => {
   const rest = { service_type: 'rest', ip_allowlist: { rules: [] }, rest_config: restConfig }
   const { status, body } = await api.change(database.id, { services: [rest] })
   expect(status, JSON.stringify(body)).toBe(200)

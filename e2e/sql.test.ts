@@ -1,4 +1,4 @@
-/** SQL by the API: it needs no entry in the allowlist, and each database and branch has its own Postgres. */
+/** SQL by the API: it needs no entry in the allowlist, and each database and branch uses its own Postgres. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type ApiClient, eventually } from './client.ts'
 import { startProvider } from './provider.ts'
@@ -12,7 +12,7 @@ beforeAll(async () => {
 })
 afterAll(() => provider?.stop())
 
-test('runs on a database and on its branch, and on nothing that is suspended', async () => {
+test('runs on a database and on its branch, but not on a suspended database', async () => {
   const { status: created, body: database } = await api.create({ name: 'spoken', ip_allowlist: { rules: [] } })
   expect(created).toBe(200)
   const path = `/databases/${database.id}`
@@ -36,7 +36,7 @@ test('runs on a database and on its branch, and on nothing that is suspended', a
   expect(await rowsOf(path, { text: 'SELECT count(*) FROM words' })).toEqual([['1']])
   await api.call('DELETE', branchPath, undefined, { prefer: 'wait=60' })
 
-  // The password is replaced: the endpoint uses the new one.
+  // After the password is replaced, the endpoint uses the new password.
   await api.call('POST', `${path}/roles/app_read_only/rotate-password`, undefined, { prefer: 'wait=60' })
   await eventually('the new password', async () => (await api.sql(path, { text: 'SELECT 1' })).status === 200)
 

@@ -1,4 +1,4 @@
-/** User errors before anything runs: one clear line, exit code 1 (2 for wrong usage), no stack. */
+/** User errors before anything runs: one clear line, exit code 1 (2 for wrong usage), and no stack. */
 
 import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
@@ -13,7 +13,7 @@ import { readSettings } from '../embedded/settings.ts'
 import { createApiClient, openToThisMachine } from './client.ts'
 import { createHome, type Exit, type Home, type Running } from './process.ts'
 
-/** A running one, for tests that only query it or fail next to it. */
+/** A running installation, for tests that only query it or that fail next to it. */
 let home: Home
 let running: Running
 beforeAll(async () => {
@@ -102,7 +102,7 @@ describe('espalier run', () => {
     expectOneLine(await home.command(['fly']), 2, 'fly')
   })
 
-  test('SIGTERM stops it with exit code 0', async () => {
+  test('SIGTERM stops the installation with exit code 0', async () => {
     const { process: child } = await (await newHome()).run()
     const exited = new Promise<number | null>(resolve => child.once('exit', resolve))
     child.kill('SIGTERM')
@@ -111,13 +111,13 @@ describe('espalier run', () => {
 })
 
 describe('espalier token', () => {
-  test('opens a running installation for its tenant', async () => {
+  test('prints a token that a running installation accepts for its tenant', async () => {
     const { stdout } = await home.command(['token', '--tenant', 'acme', '--expires', '1h', '--claim', 'team="blue"'])
     const client = createApiClient(running.api, stdout.trim())
     expect((await client.call('GET', '/databases')).status).toBe(200)
   })
 
-  test('without an installation it prints that', async () => {
+  test('without an installation, it reports this', async () => {
     expectOneLine(await (await newHome()).command(['token']), 1, 'make run')
   })
 
@@ -139,7 +139,7 @@ describe('espalier connect', () => {
     const environment = { XDG_CACHE_HOME: home.path }
     const whoever = async (role: string) => {
       const { stdout } = await home.command(['connect', 'shop', '--role', role, '--print'], environment)
-      // `pg` verifies the server by the file in the connection string.
+      // `pg` verifies the server with the file in the connection string.
       const postgres = new pg.Client(stdout.trim())
       await postgres.connect()
       return postgres.query('SELECT current_user AS role').finally(() => postgres.end())

@@ -1,7 +1,7 @@
 import { defineConfig } from 'vitest/config'
 
 const report = process.env.ESPALIER_TEST_REPORT
-/** Takes many minutes, because of a kubelet's timing or the number of rounds: `make soak` runs it too. */
+/** Tests that take many minutes, because of a kubelet's timing or the number of rounds. `make soak` runs them too. */
 const long = [
   ...['archive', 'authority', 'copies', 'import', 'killed-operator', 'kills', 'room'],
   ...['services-evicted', 'services-killed', 'services-lifecycle'],

@@ -1,10 +1,10 @@
-/** Commits one row after another, to test writes during other actions. */
+/** Commits one row after another, so that tests have writes during other actions. */
 import { type Connection, connect } from './client.ts'
 
 type Writer = {
   /** The number of committed rows. */
   count(): number
-  /** @returns the number, and the longest time between two. @throws a writer's error */
+  /** @returns the number of rows, and the longest time between two commits. @throws a writer's error */
   stop(): Promise<{ count: number; longestMs: number }>
 }
 
@@ -23,7 +23,7 @@ export async function writeTo(connection: Connection): Promise<Writer> {
       last = now
     }
   })()
-  writing.catch(() => {}) // reported to the caller that stops it
+  writing.catch(() => {}) // the caller that stops it gets the error
   return {
     count: () => count,
     stop: async () => {

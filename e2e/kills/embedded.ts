@@ -24,7 +24,7 @@ const kinds = [
 
 type Postmaster = { pid: number; databaseId: string }
 
-/** Postmasters below a process; the identity file of their volume names the database. */
+/** The postmasters below a process. The identity file of their volume names the database. */
 async function postmastersBelow(pid: number): Promise<Postmaster[]> {
   const found: Postmaster[] = []
   for (const member of await processTree(pid)) {
@@ -87,7 +87,7 @@ export async function startEmbeddedTarget(): Promise<Target> {
       try {
         return process.kill(chance.of([first, ...others]).pid, 'SIGKILL')
       } catch {
-        // It has just ended by itself.
+        // The process has just ended by itself.
         return false
       }
     },

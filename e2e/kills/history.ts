@@ -1,19 +1,19 @@
 /**
- * Records the writes to a database and their acknowledgements, over kills and restores in place, to compare with a
- * copy. Step numbers are unique. A restore begins a new period of the database, which a writer detects by missing rows.
- * Pure.
+ * Records the writes to a database and their acknowledgements, over kills and restores in place, to compare them with a
+ * copy. Step numbers are unique. A restore begins a new period of the database. A writer detects the new period by
+ * missing rows. Pure.
  */
 
 /**
- * One writer in one period. `initial`: the rows at the beginning of that period; `acknowledged`: later rows in the order of
- * writing.
+ * One writer in one period. `initial`: the rows at the beginning of the period; `acknowledged`: later rows, in the
+ * order of writing.
  */
 type Period = { initial: ReadonlySet<number>; acknowledged: number[] }
 export type History = { periods: [Period, ...Period[]]; attempted: number }
 type Point = { period: number; acknowledged: number; attempted: number }
-/** One position for each writer. */
+/** One position of each writer. */
 export type Moment = readonly Point[]
-/** `from`: before the copy was requested; `to`: after it existed. */
+/** `from`: before the copy was requested. `to`: after the copy existed. */
 export type Window = { from: Moment; to: Moment }
 
 export const newHistory = (): History => ({ periods: [{ initial: new Set(), acknowledged: [] }], attempted: 0 })
@@ -30,17 +30,19 @@ export const pointOf = (history: History): Point => ({
 export const acknowledgedIn = ({ periods }: History): number =>
   periods.reduce((sum, { acknowledged }) => sum + acknowledged.length, 0)
 
-/** Acknowledged rows of the present period that are missing. */
+/** The acknowledged rows of the current period that are missing. */
 export function missingOf(history: History, present: ReadonlySet<number>): number[] {
   const { initial, acknowledged } = lastOf(history)
   return [...initial, ...acknowledged].filter(n => !present.has(n))
 }
 
-/** Whether a copy is of one instant between the two positions. It may or may not contain unacknowledged rows. */
+/**
+ * Whether a copy is the state of one instant between the two positions. It may or may not contain unacknowledged rows.
+ */
 export function isOfWindow(history: History, present: ReadonlySet<number>, from: Point, to: Point): boolean {
   const everAcknowledged = new Set(history.periods.flatMap(({ acknowledged }) => acknowledged))
   return history.periods.some(({ initial, acknowledged }, period) => {
-    // A writer may detect a new period only after the copy existed.
+    // A writer may detect a new period only after the copy exists.
     if (period < from.period) return false
     const first = acknowledged.findIndex(n => !present.has(n))
     const count = first === -1 ? acknowledged.length : first
@@ -53,7 +55,7 @@ export function isOfWindow(history: History, present: ReadonlySet<number>, from:
   })
 }
 
-/** Rows acknowledged after a backup existed and before its restore was requested, and present all the same. */
+/** Rows that were acknowledged after a backup existed and before its restore was requested, but still exist. */
 export function notUndone(history: History, present: ReadonlySet<number>, backup: Point, restore: Point): number[] {
   const { acknowledged } = history.periods[restore.period] ?? history.periods[0]
   return acknowledged.slice(0, restore.acknowledged).filter(n => n > backup.attempted && present.has(n))

@@ -9,8 +9,7 @@ import type { Kill, Target } from './target.ts'
 type Pod = Kinds['Pod']
 const tenant = 'kills'
 /**
- * The kubelet waits longer and longer before it restarts a container: after this many starts the pod is deleted
- * instead.
+ * The kubelet waits longer after each restart of a container. After this number of starts, the pod is deleted instead.
  */
 const mostRestarts = 2
 
@@ -40,7 +39,7 @@ export async function startKindTarget(): Promise<Target> {
     const grace = ['--grace-period=0', '--force', '--ignore-not-found', '--wait=false']
     await kubectl(['delete', 'pod', '-n', metadata.namespace ?? '', metadata.name, ...grace])
   }
-  /** The container's first process, in a pod that stays. */
+  /** Kills the container's first process. The pod stays. */
   async function killProcess(pod: Pod, container: string): Promise<void> {
     const status = statusOf(pod, container)
     const id = status?.containerID?.replace(/^containerd:\/\//, '')

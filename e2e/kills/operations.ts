@@ -1,4 +1,7 @@
-/** The operations that rounds of kills request. Each waits for its Task, and can check and delete what it created. */
+/**
+ * The operations that rounds of kills request. Each operation waits for its Task, and can check and delete the objects
+ * that it created.
+ */
 import type { Connection } from '../client.ts'
 import { openTo } from '../client.ts'
 import type { Window } from './history.ts'
@@ -7,7 +10,7 @@ import type { Target } from './target.ts'
 import type { Writers } from './writers.ts'
 
 const minutes = (count: number): number => count * 60_000
-/** The product's deadlines (operator/configuration.ts); a copy may first wait for a database that does not serve. */
+/** The product's deadlines (operator/configuration.ts). A copy may first wait for a database that does not serve. */
 const deadlines = {
   serve: minutes(10),
   change: minutes(10),
@@ -16,7 +19,7 @@ const deadlines = {
   restore: minutes(60),
 }
 
-/** A database with writers. `backup`: its newest, for restores. */
+/** A database with writers. `backup`: its newest backup, for restores. */
 export type Written = {
   id: string
   name: string
@@ -24,7 +27,7 @@ export type Written = {
   backup: { id: string; window: Window } | undefined
   isLarge: boolean
 }
-/** `check` and `remove` are called once everything of the round has ended and the writers pause. */
+/** `check` and `remove` are called once all operations of the round have ended and the writers pause. */
 export type Outcome = {
   operation: string
   ends: TaskEnd[]
@@ -55,7 +58,7 @@ export function createOperations(target: Target, requests: Requests) {
     const answer = await request('DELETE', path)
     if (answer.taskId !== undefined) await follow(answer, deadlines.delete)
   }
-  /** Sends the request, waits for the Task, and measures. */
+  /** Sends the request, waits for the Task, and measures the time. */
   async function run<T>(operation: string, method: string, path: string, body: unknown, withinMs: number) {
     const began = performance.now()
     const answer = await request<T>(method, path, body)
@@ -131,7 +134,7 @@ export function createOperations(target: Target, requests: Requests) {
       return async () => {
         const made = await create('database of a backup', name, {
           source_backup_id: backup.id,
-          // Its volume is as large as the backed up one.
+          // The new volume is as large as the volume of the backup.
           ...(written.isLarge ? { size: 'small' } : {}),
         })
         const path = `/databases/${made.body.id}`

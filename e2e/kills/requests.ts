@@ -1,6 +1,6 @@
 /**
- * A careful API client that survives kills: it repeats a request with the same Idempotency-Key until it is answered,
- * retries when a database is busy, and waits for the Task.
+ * A careful API client that survives kills. It repeats a request with the same Idempotency-Key until the request is
+ * answered, retries when a database is busy, and waits for the Task.
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -12,7 +12,7 @@ type Task = { id: string; name: string; subject_kind: string; status: string; er
 type Accepted<T> = { body: T; taskId: string | undefined }
 
 const pauseMs = 300
-/** How long a request may be refused or unanswered. */
+/** How long a request may be refused or stay unanswered. */
 const acceptedWithinMs = 10 * 60_000
 
 export function createRequests(target: Target) {

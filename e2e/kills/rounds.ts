@@ -1,7 +1,8 @@
 /**
- * Rounds of kills: while writers write, several operations are requested at once, and processes are killed at random
- * moments. At the end every operation has succeeded, every acknowledged row exists, and every copy is of one instant. A
- * failed operation is a fault whatever its reason, since no round deletes what an operation needs.
+ * Rounds of kills. While writers write, several operations are requested at once, and processes are killed at random
+ * moments. At the end, every operation must have succeeded, every acknowledged row must exist, and every copy must be
+ * the state of one instant. A failed operation is a fault, whatever its reason, since no round deletes an object that
+ * an operation needs.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { eventually } from '../client.ts'
@@ -11,14 +12,14 @@ import { createRequests, type Requests } from './requests.ts'
 import type { Target } from './target.ts'
 import { startWriters } from './writers.ts'
 
-/** After this many rounds the databases are deleted, and others are created. */
+/** After this many rounds, the databases are deleted and other databases are created. */
 const roundsOfDatabases = 5
-/** Between two kills of a round, in ms. */
+/** The time between two kills of a round, in ms. */
 const betweenKillsMs: [number, number] = [100, 3_000]
 const mostKills = 3
 /** Time limit until the installation is idle after the last operation. */
 const restWithinMs = 10 * 60_000
-/** Backups that a restore takes automatically. */
+/** The purposes of backups that a restore takes automatically. */
 const ofRestores = ['prerestore', 'postrestore']
 
 type Report = {
@@ -26,14 +27,14 @@ type Report = {
   rounds: number
   seconds: number
   kills: Record<string, number>
-  /** By operation and outcome. */
+  /** Counts by operation and outcome. */
   operations: Record<string, number>
   acknowledged: number
   repeatedRequests: Record<string, number>
   faults: string[]
 }
 
-/** `reported`: the ids of Tasks whose failure was reported. */
+/** `reported`: the ids of the Tasks whose failure was already reported. */
 type Run = { target: Target; requests: Requests; operations: Operations; report: Report; reported: Set<string> }
 type Listed = {
   id: string
@@ -94,7 +95,7 @@ async function replace({ operations, report }: Run, written: readonly Written[])
   }
 }
 
-/** One operation on a whole database, and copies, of two databases at once. */
+/** Chooses one operation on a whole database, and copies, for two databases at once. */
 function choose({ operations }: Run, round: number, [first, second]: readonly Written[], chance: Chance): Operation[] {
   if (first === undefined || second === undefined) return []
   const [changed, copied] = chance.between(0, 2) < 1 ? [first, second] : [second, first]
@@ -162,8 +163,8 @@ async function playRound(run: Run, round: number, written: readonly Written[]): 
 }
 
 /**
- * Waits until no Task runs, and databases and branches are available. @returns the failed Tasks, also those started
- * automatically
+ * Waits until no Task runs, and databases and branches are available. @returns the failed Tasks, also those that were
+ * started automatically
  */
 async function atRest({ requests: { read }, reported }: Run): Promise<string[]> {
   const tasks = (status: string) => read<Listed[]>(`/tasks?status=${status}&limit=100`)
@@ -188,7 +189,7 @@ async function atRest({ requests: { read }, reported }: Run): Promise<string[]> 
   return failed.map(({ id, name, error }) => `the task ${id} ${name} failed: ${error}`)
 }
 
-/** Deletes what restores retain, so that the disk does not fill up. */
+/** Deletes objects that restores retain, so that the disk does not become full. */
 async function clear({ requests: { read, request } }: Run, written: readonly Written[]): Promise<void> {
   for (const { id } of written) {
     for (const { incarnation } of await read<{ incarnation: number }[]>(`/databases/${id}/previous`))

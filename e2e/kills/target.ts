@@ -5,21 +5,22 @@ import type { Chance } from '../kubernetes/chance.ts'
 export type Kill = {
   name: string
   /**
-   * Kills without a warning, and restarts what is not restarted automatically. @returns whether a process was killed
+   * Kills without a warning, and restarts processes that are not restarted automatically. @returns whether a process
+   * was killed
    */
   strike(chance: Chance): Promise<boolean>
 }
 
 export type Target = {
-  /** The API's current client: its address and token may change with a kill. */
+  /** Returns the API's current client, because its address and token may change with a kill. */
   api(): Promise<ApiClient>
   /** The source address of this process's connections, as databases see it. */
   clientAddress: string
-  /** `databaseIds`: the databases with writers. One of the returned kills is chosen. */
+  /** `databaseIds`: the databases with writers. The caller chooses one of the returned kills. */
   kills(databaseIds: readonly string[]): readonly [Kill, ...Kill[]]
-  /** How long after the requests a kill may occur, in ms. */
+  /** How long after the requests a kill may happen, in ms. */
   killsWithinMs: number
-  /** What remains after every database was deleted. May stop the installation. */
+  /** Returns what remains after every database was deleted. May stop the installation. */
   leftover(): Promise<string[]>
   stop(): Promise<void>
 }

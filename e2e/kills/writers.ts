@@ -1,6 +1,6 @@
 /**
- * Writers that continue over kills: each reconnects until it is stopped, and detects rows that were lost or undone by a
- * restore.
+ * Writers that continue over kills. Each writer reconnects until it is stopped, and detects rows that were lost or that
+ * a restore undid.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
@@ -21,10 +21,10 @@ import {
 
 const pauseMs = 15
 const reconnectMs = 150
-/** Of a step's log. */
+/** Extra characters in the log row of each step. */
 const padding = 5
 const servesWithinMs = 10 * 60_000
-/** A session whose peer has disappeared silently still ends. */
+/** Timeouts that also end a session whose peer has disappeared silently. */
 const longTimeouts = { query_timeout: 30_000, connectionTimeoutMillis: 15_000 }
 
 /** A restore in place from a copy of `backup`, requested at `requested`. */
@@ -46,7 +46,7 @@ async function rowsOf(client: pg.Client): Promise<Rows> {
   )
 }
 
-/** The sum of money is unchanged, and amcheck finds nothing. `client`: the role admin's. */
+/** Returns damage: a changed sum of money, or findings of amcheck. `client`: a session of the role admin. */
 async function damageOf(client: pg.Client): Promise<string[]> {
   const { rows: sums } = await client.query('SELECT sum(balance)::int AS sum, count(*)::int AS count FROM account')
   const isRight = sums[0]?.sum === accounts * balance && sums[0]?.count === accounts
@@ -59,7 +59,7 @@ async function damageOf(client: pg.Client): Promise<string[]> {
   return [...(isRight ? [] : [`the accounts hold ${JSON.stringify(sums)}`]), ...rows.map(row => JSON.stringify(row))]
 }
 
-/** `connection`: reads it from the API each time, since passwords are rotated. */
+/** `connection`: reads the connection from the API each time, since passwords are rotated. */
 export async function startWriters(connection: (userType: 'application' | 'admin') => Promise<Connection>) {
   await eventually('the schema', async () => {
     const client = await connect(await connection('application'), longTimeouts)
@@ -78,7 +78,7 @@ export async function startWriters(connection: (userType: 'application' | 'admin
   let stop = new AbortController()
   let writing: Promise<unknown> = Promise.resolve()
 
-  /** Compares the rows with the acknowledged ones. Missing rows must be explained by a restore. */
+  /** Compares the rows with the acknowledged rows. A restore must explain missing rows. */
   function compare(writer: number, present: ReadonlySet<number>): void {
     const history = histories[writer]
     if (history === undefined) return
@@ -105,12 +105,12 @@ export async function startWriters(connection: (userType: 'application' | 'admin
         await sleep(pauseMs)
       }
     } finally {
-      await client.end().catch(() => {}) // the session has ended either way
+      await client.end().catch(() => {}) // the session has ended in any case
     }
   }
   async function write(writer: number, history: ReturnType<typeof newHistory>): Promise<void> {
     while (!stop.signal.aborted) {
-      // Kills end sessions, and refuse new ones for a while: that is what is tested here.
+      // Kills end sessions, and new sessions are refused for a while. This is part of the test.
       await session(writer, history).catch(() => sleep(reconnectMs))
     }
   }
@@ -145,7 +145,7 @@ export async function startWriters(connection: (userType: 'application' | 'admin
     acknowledged: () => histories.reduce((sum, history) => sum + acknowledgedIn(history), 0),
     restoring: (restore: Restore): void => void restores.push(restore),
 
-    /** Call it while the writers pause. @returns problems of the database itself */
+    /** Call this while the writers pause. @returns problems of the database itself */
     async settle(undone: readonly Restore[]): Promise<string[]> {
       const found = await withClient(
         () => connection('admin'),
@@ -170,7 +170,7 @@ export async function startWriters(connection: (userType: 'application' | 'admin
       return [...faults.splice(0), ...found.damage]
     },
 
-    /** Call it after `settle`. @returns problems of a copy of the database */
+    /** Call this after `settle`. @returns problems of a copy of the database */
     async faultsOf(copy: () => Promise<Connection>, { from, to }: Window): Promise<string[]> {
       const found = await withClient(copy, async client => ({
         rows: await rowsOf(client),

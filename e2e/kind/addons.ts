@@ -1,4 +1,4 @@
-/** Installed in every cluster before Espalier: snapshots (CRDs and controller), and the namespace of the tests. */
+/** Add-ons that every cluster gets before Espalier: snapshots (CRDs and controller), and the namespace of the tests. */
 import { readdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -113,7 +113,7 @@ async function snapshotDefinitions(run: Run): Promise<string[]> {
   return names.map(name => join(directory, name))
 }
 
-/** Applies all; idempotent. */
+/** Applies all add-ons; idempotent. */
 export async function installAddons(run: Run, cluster: ClusterFile): Promise<void> {
   const kubectl = kubectlOf(run, cluster)
   const apply = (input: string) => kubectl(['apply', '--server-side', '--filename', '-'], input)

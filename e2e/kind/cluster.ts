@@ -1,4 +1,4 @@
-/** Written by `make kind-up`: how to reach the cluster. */
+/** How to reach the cluster. `make kind-up` writes this file. */
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import { z } from 'zod'
 import { KindError } from './errors.ts'
@@ -6,17 +6,17 @@ import { clusterPorts } from './ports.ts'
 import { pathsOf, type Settings } from './settings.ts'
 
 const clusterFile = z.strictObject({
-  /** `stock`: kind's own node image; `self-made`: built here without a registry. */
+  /** `stock`: kind's own node image; `self-made`: an image built here without a registry. */
   flavour: z.enum(['stock', 'self-made']),
   name: z.string(),
   kubeconfig: z.string(),
-  /** The node's container, and its name in the cluster. */
+  /** The node's container, whose name is also the node's name in the cluster. */
   node: z.string(),
   /** The node's address on the engine's network. */
   nodeAddress: z.string(),
-  /** The source address of this machine's connections, as seen inside. */
+  /** The source address of this machine's connections, as the cluster sees it. */
   clientAddress: z.string(),
-  /** As DOCKER_HOST. */
+  /** The value for DOCKER_HOST. */
   dockerHost: z.string(),
   ports: clusterPorts,
   programs: z.strictObject({ kubectl: z.string(), helm: z.string(), kind: z.string() }),

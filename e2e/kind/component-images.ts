@@ -1,6 +1,6 @@
 /**
- * The images of a self-made cluster, under the names that kubeadm and the charts expect, so that neither needs a
- * change. All except kube-proxy are one static binary and nothing else.
+ * The images of a self-made cluster, under the names that kubeadm and the charts expect, so that neither must be
+ * changed. All except kube-proxy contain one static binary and nothing else.
  */
 import type { ProgramName } from './versions.ts'
 import { kubernetesVersion, provisionerVersion, resizerVersion, snapshotterVersion } from './versions.ts'

@@ -1,6 +1,6 @@
 /**
- * `make kind-install`, also run by `make e2e PROVIDER=kind` before its tests: builds and loads images, and installs
- * both charts on the running cluster. If it is run again, it upgrades what has changed.
+ * `make kind-install`, also run by `make e2e PROVIDER=kind` before its tests. Builds and loads images, and installs
+ * both charts on the running cluster. When it is run again, it upgrades the parts that have changed.
  */
 import { randomBytes } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
@@ -16,8 +16,9 @@ import { pathsOf, readSettings, root, type Settings } from './settings.ts'
 import { tokenSecret } from './tokens.ts'
 
 /**
- * The chart's values that depend on this cluster's ports and addresses. This machine reaches the first node, and traffic from outside stays on
- * the node that it reaches: API and gateway are there. Databases may be imported from others here, at that node.
+ * The chart's values that depend on this cluster's ports and addresses. This machine reaches the first node, and
+ * traffic from outside stays on that node, so API and gateway run there. Databases may be imported from other databases
+ * of this cluster, at that node's address.
  */
 function valuesOf({ ports, node, nodeAddress }: ClusterFile, { workers }: Settings): string {
   const here = workers === 0 ? {} : { nodeSelector: { 'kubernetes.io/hostname': node } }
@@ -28,7 +29,7 @@ function valuesOf({ ports, node, nodeAddress }: ClusterFile, { workers }: Settin
   })
 }
 
-/** Loads the archives whose image the node lacks. @returns whether there was one */
+/** Loads the archives whose image the node lacks. @returns whether it loaded one */
 async function loadImages(run: Run, cluster: ClusterFile, archives: string): Promise<boolean> {
   const env = { ...process.env, DOCKER_HOST: cluster.dockerHost }
   let isAnyNew = false
@@ -54,7 +55,7 @@ async function ensureNamespace(kubectl: Kubectl): Promise<void> {
   await kubectl(['apply', '--server-side', '--filename', '-'], stringify(namespace))
 }
 
-/** The secret that signs tokens; created once. */
+/** Creates the secret that signs tokens, if it does not exist yet. */
 async function ensureTokenSecret(kubectl: Kubectl): Promise<void> {
   const found = await kubectl(['get', 'secret', tokenSecret, '--namespace', systemNamespace, '--ignore-not-found'])
   if (found !== '') return
@@ -90,7 +91,7 @@ async function main(): Promise<void> {
   const chart = ['espalier', join(root, 'charts/espalier'), '--namespace', systemNamespace]
   await helm('upgrade', '--install', ...chart, ...files, '--wait', '--timeout', '300s')
 
-  // An unchanged tag does not cause a rollout: pods of a new image are replaced by hand.
+  // An unchanged tag causes no rollout, so pods with a new image are replaced explicitly.
   if (isAnyNew) {
     const deployments = ['operator', 'api', 'gateway'].map(name => `deployment/espalier-${name}`)
     await kubectl(['rollout', 'restart', ...deployments, '--namespace', systemNamespace])

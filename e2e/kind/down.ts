@@ -14,7 +14,7 @@ const scratch = await mkdtemp(join(tmpdir(), 'espalier-kind-down-'))
 const run = logged(join(scratch, 'log'))
 const { engine, kubeconfig, cluster: file, log } = pathsOf(settings)
 
-/** Loop devices of files that were deleted with the node: their driver could not detach them any more. */
+/** Detaches loop devices of files that were deleted with the node: their driver can no longer detach them. */
 async function detachLoopDevices(): Promise<void> {
   for (const name of await readdir('/sys/block')) {
     const backing = await readFile(`/sys/block/${name}/loop/backing_file`, 'utf8').catch(() => '')

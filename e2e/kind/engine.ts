@@ -1,6 +1,6 @@
 /**
- * The container engine of the node: an existing one, or a dockerd started here, with its data, socket and network under
- * the cluster's home directory, so that stopping it leaves nothing.
+ * The container engine of the node: an existing engine, or a dockerd that is started here. Its data, socket and network
+ * are under the cluster's home directory, so that stopping it leaves nothing.
  */
 import { spawn } from 'node:child_process'
 import { openSync } from 'node:fs'
@@ -15,7 +15,7 @@ export type KindEngine = { host: string; isOwn: boolean }
 
 const socketOf = (settings: Settings) => join(pathsOf(settings).engine, 'docker.sock')
 const pidFileOf = (settings: Settings) => join(pathsOf(settings).engine, 'docker.pid')
-/** The socket of the own engine, if it runs. */
+/** The socket of this cluster's own engine, if it runs. */
 export const ownHost = (settings: Settings): string => `unix://${socketOf(settings)}`
 const startTimeoutMs = 60_000
 
@@ -40,7 +40,7 @@ export async function findForeignEngine(run: Run, environment: NodeJS.ProcessEnv
 async function pidOf(settings: Settings): Promise<number | undefined> {
   const pid = Number(await readFile(pidFileOf(settings), 'utf8').catch(() => ''))
   if (!Number.isSafeInteger(pid) || pid < 2) return undefined
-  // A pid may be reused: the own engine's command line names its pid file.
+  // A pid may be reused, so check the command line: that of this cluster's own engine names its pid file.
   const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')
   return command.includes(pidFileOf(settings)) ? pid : undefined
 }
@@ -66,7 +66,7 @@ export async function startEngine(settings: Settings, run: Run, runc: string): P
     ['--host', host],
     ['--add-runtime', `espalier=${runc}`],
     ['--default-runtime', 'espalier'],
-    // The node has its own network; the default one would be shared with any other engine on this machine.
+    // The node has its own network. The default network would be shared with all other engines on this machine.
     ['--bridge', 'none'],
   ].flat()
   const child = spawn('dockerd', args, { detached: true, stdio: ['ignore', output, output] })
@@ -88,7 +88,7 @@ export async function startEngine(settings: Settings, run: Run, runc: string): P
   return { host, isOwn: true }
 }
 
-/** Stops the own engine with everything that it runs, and removes its files. */
+/** Stops the own engine and all its containers, and removes its files. */
 export async function stopEngine(settings: Settings, run: Run): Promise<void> {
   const directory = pathsOf(settings).engine
   const pid = await pidOf(settings)

@@ -1,13 +1,13 @@
-/** The firewall rules that the own dockerd adds to the machine's network, and their removal. */
+/** The firewall rules that this cluster's own dockerd adds to the machine's network, and their removal. */
 import { readdir, readFile } from 'node:fs/promises'
 import type { Run } from '../../images/command.ts'
 
-/** dockerd's chains, and the rules that jump to them, have these names; all dockerds share them. */
+/** dockerd's chains, and the rules that jump to them, have these names. All dockerds share them. */
 const dockerChain = /\bDOCKER/
 
 /**
- * The commands that remove the rules of a dockerd with these networks, as `iptables --list-rules` of a table shows
- * them. If it was the only dockerd, they remove the shared chains too. Pure.
+ * Returns the commands that remove the rules of a dockerd with these networks. `rules` is the output of `iptables
+ * --list-rules` for a table. If it was the only dockerd, the commands also remove the shared chains. Pure.
  */
 export function undoing(rules: string, subnets: readonly string[], wasOnlyOne: boolean): string[][] {
   const lines = rules.split('\n').map(line => line.trim().split(' '))
@@ -25,12 +25,12 @@ export function undoing(rules: string, subnets: readonly string[], wasOnlyOne: b
 /** Whether any dockerd runs on this machine. */
 async function isAnyRunning(): Promise<boolean> {
   const pids = (await readdir('/proc')).filter(name => /^[0-9]+$/.test(name))
-  // An ended process that has not been reaped has no command line.
+  // A process that has ended but was not reaped has no command line.
   const commands = await Promise.all(pids.map(pid => readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')))
   return commands.some(command => command.split('\0')[0]?.split('/').at(-1) === 'dockerd')
 }
 
-/** Called when the own dockerd has ended. */
+/** Call this when the own dockerd has ended. */
 export async function removeRules(run: Run, subnets: readonly string[]): Promise<void> {
   const wasOnlyOne = !(await isAnyRunning())
   for (const command of ['iptables', 'ip6tables']) {

@@ -1,6 +1,6 @@
 /**
- * The node image of a self-made cluster, as an archive in the cache: built once for each version of its inputs. It
- * contains every image of the cluster, so that a cluster starts without a registry.
+ * The node image of a self-made cluster, as an archive in the cache. It is built once for each version of its inputs.
+ * It contains every image of the cluster, so that a cluster starts without a registry.
  */
 import { createHash } from 'node:crypto'
 import { copyFile, cp, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
@@ -32,7 +32,7 @@ async function digestOf(programs: Programs): Promise<string> {
   return hash.digest('hex').slice(0, 16)
 }
 
-/** An image with a single file. */
+/** Builds an image with a single file. */
 async function wrap(run: Run, binary: string, path: string, name: string, entrypoint: boolean): Promise<void> {
   const container = (await run('buildah', ['from', 'scratch'])).trim()
   try {
@@ -45,7 +45,7 @@ async function wrap(run: Run, binary: string, path: string, name: string, entryp
   }
 }
 
-/** Files that define, during an image build, how this machine reaches Debian's packages. */
+/** Writes files that define, during an image build, how this machine reaches Debian's packages. */
 async function writeSecrets(access: AptAccess, directory: string): Promise<Record<string, string>> {
   const secrets = { apt: join(directory, 'apt'), 'apt-sources': join(directory, 'apt-sources') }
   const isPublic = JSON.stringify(access.mirrors) === JSON.stringify(publicMirrors)
@@ -62,7 +62,7 @@ async function build({ engine, base, secrets }: Kitchen, name: string, dockerfil
   await engine.build({ ...request, secrets, cache: true })
 }
 
-/** Every image of the cluster as an archive in this directory. */
+/** Writes every image of the cluster as an archive to this directory. */
 async function saveComponents(kitchen: Kitchen, scratch: string, directory: string): Promise<void> {
   const { run, engine, programs } = kitchen
   const listed = await run(programs.path('kubeadm'), [

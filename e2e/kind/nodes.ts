@@ -1,4 +1,4 @@
-/** Setup for several nodes, so that their pods reach each other. A single node does not need it. */
+/** Setup for several nodes, so that their pods reach each other. A cluster with a single node does not need it. */
 import { z } from 'zod'
 import type { Run } from '../../images/command.ts'
 import { kubectlOf } from './addons.ts'
@@ -17,7 +17,10 @@ const nodeList = z.object({
 
 const controlPlaneTaint = 'node-role.kubernetes.io/control-plane'
 
-/** The control-plane node runs pods as well. Self-made nodes get their own address ranges and routes to the others. */
+/**
+ * Makes the control-plane node run pods as well. Self-made nodes get their own address ranges, and routes to the other
+ * nodes.
+ */
 export async function joinNodes(run: Run, cluster: ClusterFile): Promise<void> {
   const kubectl = kubectlOf(run, cluster)
   // A node that has just joined has no address range yet.
@@ -41,7 +44,8 @@ export async function joinNodes(run: Run, cluster: ClusterFile): Promise<void> {
         await onNode(metadata.name, `ip route replace ${other.spec.podCIDR} via ${address}`)
     }
     if (metadata.name === cluster.node) continue
-    // Pods on the node's network have its /etc/hosts, and no resolver: kube-proxy would not find the API server.
+    // Pods on the node's network have its /etc/hosts, but no resolver. Without this line, kube-proxy would not find the
+    // API server.
     const line = `${controlPlane} ${cluster.node}`
     await onNode(metadata.name, `grep -qxF '${line}' /etc/hosts || echo '${line}' >>/etc/hosts`)
     const proxy = ['--selector', 'k8s-app=kube-proxy', '--field-selector', `spec.nodeName=${metadata.name}`]

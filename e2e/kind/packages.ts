@@ -1,4 +1,4 @@
-/** Debian packages for running a self-made cluster; images/ installs those for building its images. */
+/** Debian packages for running a self-made cluster. images/ installs the packages for building its images. */
 import type { Run } from '../../images/command.ts'
 import { installer } from '../../images/debian.ts'
 import { KindError } from './errors.ts'

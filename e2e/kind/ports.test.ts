@@ -11,7 +11,7 @@ describe('ports of a cluster', () => {
     expect(Math.max(...all) - Math.min(...all)).toBe(all.length - 1)
   })
 
-  test('without a free range an error says so', async () => {
+  test('an error reports that no range is free', async () => {
     await expect(findPorts(async () => false)).rejects.toThrow(/no run of 23 free ports/)
   })
 })

@@ -1,6 +1,6 @@
 /**
- * The ports of this machine that map into the cluster, each the same number outside and inside: HAProxy identifies a
- * database by the dialled port, so it must not be translated. NodePorts are 30000 to 32767 (Kubernetes' default range).
+ * The ports of this machine that map into the cluster. Each port has the same number outside and inside, because
+ * HAProxy identifies a database by the dialled port. NodePorts are 30000 to 32767 (Kubernetes' default range).
  */
 import { createServer } from 'node:net'
 import { z } from 'zod'
@@ -43,7 +43,7 @@ const isPortFree = (number: number): Promise<boolean> =>
     server.listen({ host: '127.0.0.1', port: number, exclusive: true }, () => server.close(() => resolve(true)))
   })
 
-/** Consecutive free ports. @throws KindError if there are none */
+/** Finds consecutive free ports. @throws KindError if there are none */
 export async function findPorts(isFree: (port: number) => Promise<boolean> = isPortFree): Promise<ClusterPorts> {
   for (let start = first; start + length - 1 <= last; start += length) {
     const ports = portsFrom(start)

@@ -1,6 +1,6 @@
 /**
- * The programs of a self-made cluster, built from Go modules and cached by their inputs. Go's build cache makes a
- * second build take seconds, even if this cache is empty.
+ * The programs of a self-made cluster, built from Go modules and cached by their inputs. With Go's build cache, a
+ * second build takes seconds, even if this cache is empty.
  */
 import { createHash } from 'node:crypto'
 import { cp, mkdir, mkdtemp, readFile, rename, rm, stat } from 'node:fs/promises'
@@ -30,7 +30,7 @@ const exists = (path: string): Promise<boolean> =>
     () => false,
   )
 
-/** Static binaries that contain no paths of this machine. */
+/** Flags for static binaries that contain no paths of this machine. */
 const flags = ['-trimpath', '-ldflags', `-s -w ${linkerFlags}`]
 const goEnvironment = (extra: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv => ({
   ...process.env,
@@ -42,7 +42,7 @@ const goEnvironment = (extra: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv => ({
 
 const downloaded = z.object({ Dir: z.string() })
 
-/** A module's source in a writable directory. */
+/** Copies a module's source into a writable directory. */
 async function copyOfModule(run: Run, module: string, directory: string): Promise<string> {
   const text = await run('go', ['mod', 'download', '-json', module], { cwd: tmpdir(), env: goEnvironment() })
   const copy = join(directory, 'module')
@@ -57,12 +57,12 @@ const outputOf = (target: string): string => basename(target.replace(/\/v[0-9]+$
 /** Interval between two progress lines. */
 const progressMs = 30_000
 
-/** On a shared machine a build has taken more than an hour. */
+/** A limit of hours: on a shared machine, a build has taken more than an hour. */
 const buildMs = 4 * 60 * 60_000
 
 /**
- * All in one call, so that one is linked while the next is compiled. Go's cached packages are not counted, so the
- * remaining time is an upper bound.
+ * Builds all programs in one call, so that Go links one program while it compiles the next. Go's cached packages are
+ * not counted, so the remaining time is an upper bound.
  */
 async function buildShared(
   run: Run,
@@ -100,7 +100,7 @@ const tools = new Set<string>(['kind', 'kubectl', 'helm'])
 
 /**
  * Builds missing programs: all, or only the tools.
- * @throws KindError without Go; ImageError with the end of Go's output
+ * @throws KindError if Go is missing; ImageError with the end of Go's output
  */
 export async function buildPrograms(
   cache: string,

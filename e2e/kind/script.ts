@@ -1,4 +1,4 @@
-/** Runs a script's main function; a failure prints one line and exits with 1. */
+/** Runs a script's main function. On failure, prints one line and exits with 1. */
 import { ImageError } from '../../images/errors.ts'
 import { KindError } from './errors.ts'
 

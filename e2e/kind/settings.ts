@@ -1,5 +1,6 @@
 /**
- * The name and directories of the cluster, from the environment. Clusters of different names can run at the same time.
+ * The name and directories of the cluster, from the environment. Clusters with different names can run at the same
+ * time.
  */
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -8,17 +9,17 @@ import { KindError } from './errors.ts'
 export const root = resolve(import.meta.dirname, '../..')
 
 export type Settings = {
-  /** The cluster's name: of its containers, its network and its context. */
+  /** The cluster's name, also used for its containers, its network and its context. */
   name: string
-  /** The cluster's files; `make kind-down` deletes them all. */
+  /** The cluster's files. `make kind-down` deletes all of them. */
   home: string
-  /** Built programs and images, for any cluster; not deleted. */
+  /** Built programs and images for any cluster. They are not deleted. */
   cache: string
   /** Nodes in addition to the control-plane node. */
   workers: number
 }
 
-/** @throws KindError with the variable and the rule */
+/** @throws KindError that names the variable and the rule */
 export function readSettings(environment: NodeJS.ProcessEnv): Settings {
   const name = environment.ESPALIER_KIND_NAME || 'espalier'
   if (!/^[a-z][a-z0-9-]{0,29}$/.test(name)) {

@@ -1,4 +1,4 @@
-/** Access tokens for the API on the kind cluster, signed with the secret by which the API verifies them. */
+/** Access tokens for the API on the kind cluster. They are signed with the secret with which the API verifies them. */
 import { SignJWT } from 'jose'
 
 /** The Secret in the system namespace; the chart's values.yaml names it. */

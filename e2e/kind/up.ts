@@ -1,6 +1,6 @@
 /**
- * `make kind-up`: a kind cluster on this machine, with or without Docker and a registry. If it is run again, it repairs
- * an incomplete cluster and does not change a complete one.
+ * `make kind-up`: a kind cluster on this machine, with or without Docker and a registry. When it is run again, it
+ * repairs an incomplete cluster and does not change a complete cluster.
  */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -19,11 +19,11 @@ import { say, script } from './script.ts'
 import { pathsOf, readSettings, type Settings } from './settings.ts'
 
 const started = Date.now()
-/** Newer than the default of kind's release, so it is set explicitly. */
+/** Newer than the default image of kind's release, so it is set explicitly. */
 const stockImage = 'docker.io/kindest/node:v1.36.1'
 const pullTimeoutMs = 300_000
 
-/** Whether the result of an earlier run still serves. */
+/** Returns the cluster of an earlier run if it still serves. */
 async function isUp(settings: Settings, run: Run): Promise<ClusterFile | undefined> {
   const cluster = await readCluster(settings).catch(() => undefined)
   if (cluster === undefined || !(await answers(run, cluster.dockerHost))) return undefined

@@ -1,14 +1,14 @@
 /**
- * Versions for a self-made cluster. They were tested together; csi-provisioner 6.4 needs a module that is on no proxy.
- * build/go.mod pins the others, such as CoreDNS, kind and Helm, at versions that use Kubernetes' libraries of the
- * release above.
+ * Versions for a self-made cluster. They were tested together. csi-provisioner 6.4 is not possible: it needs a module
+ * that no proxy has. build/go.mod pins the other programs, such as CoreDNS, kind and Helm, at versions that use
+ * Kubernetes' libraries of the release above.
  */
 export const kubernetesVersion = 'v1.36.3'
 export const snapshotterVersion = 'v8.6.0'
 export const provisionerVersion = 'v6.3.0'
 export const resizerVersion = 'v2.2.0'
 
-/** By the module in build/, so that shared packages of Kubernetes are compiled once for all of them. */
+/** Programs by their module in build/, so that shared packages of Kubernetes are compiled once for all of them. */
 export const sharedPrograms = {
   'kube-apiserver': 'k8s.io/kubernetes/cmd/kube-apiserver',
   'kube-controller-manager': 'k8s.io/kubernetes/cmd/kube-controller-manager',
@@ -31,7 +31,7 @@ export const sharedPrograms = {
 
 const [major = '', minor = ''] = kubernetesVersion.slice(1).split('.')
 const versionPackage = 'k8s.io/component-base/version'
-/** kubeadm compares these with what it installs; the commit and the date must only exist. */
+/** kubeadm compares these versions with those that it installs. The commit and the date must only exist. */
 export const linkerFlags = [
   `${versionPackage}.gitVersion=${kubernetesVersion}`,
   `${versionPackage}.gitMajor=${major}`,
@@ -43,7 +43,10 @@ export const linkerFlags = [
   .map(assignment => `-X ${assignment}`)
   .join(' ')
 
-/** Built inside a copy of their module: its go.mod excludes versions, which applies only to a main module. */
+/**
+ * These programs are built inside a copy of their module: its go.mod excludes versions, which applies only to a main
+ * module.
+ */
 export const containerd = {
   module: 'github.com/containerd/containerd/v2@v2.1.5',
   programs: ['containerd', 'containerd-shim-runc-v2', 'ctr'],

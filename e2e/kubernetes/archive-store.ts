@@ -1,4 +1,4 @@
-/** The archive of the installation, enabled while tests run, on an S3 server of this machine. */
+/** The archive of the installation, enabled while tests run, on an S3 server on this machine. */
 import { randomBytes } from 'node:crypto'
 import { stringify } from 'yaml'
 import { gofakes3, startS3Server } from '../../archive/testing/s3-servers.ts'
@@ -47,7 +47,7 @@ export async function startArchive({ kubectl, clientAddress }: Cluster): Promise
   return { stop }
 }
 
-/** Whether a database archives what it writes. @throws with its condition, if it does not */
+/** Whether a database archives its writes. @throws with the database's condition if it does not */
 export async function isArchiving({ cluster }: Pick<KindProvider, 'cluster'>, id: string): Promise<true> {
   const { items } = await cluster.list('ManagedDatabase', { labels: { [labels.id]: id } })
   const condition = items[0]?.status?.conditions?.find(({ type }) => type === 'Archiving')

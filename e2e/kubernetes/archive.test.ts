@@ -38,7 +38,7 @@ const reaches = (id: string, time: string) =>
     minutes(4),
   )
 
-/** Writes a number. @returns a moment after it and before the next write */
+/** Writes a number. @returns a moment after this write and before the next */
 async function written(id: string, n: number): Promise<string> {
   const connection = await api.connection(id)
   await query(connection, `INSERT INTO entry VALUES (${n})`)
@@ -76,7 +76,8 @@ test(
     const atSecond = await connectionOf(api, id, branch.body.id)
     expect(await numbers(atSecond)).toEqual([1, 2])
 
-    // It moves back with its address and password, and the database returns to its moment.
+    // The branch is moved to an earlier moment, and keeps its address and password. Then the database is restored to the
+    // moment of the branch.
     const path = `/databases/${id}/branches/${branch.body.id}`
     await succeeded(api, await api.call('PATCH', path, { target_time: first }))
     expect(await connectionOf(api, id, branch.body.id)).toEqual(atSecond)
@@ -87,7 +88,7 @@ test(
     const before = await api.connection(id)
     expect(await numbers(before)).toEqual([1])
 
-    // The new volume's recovery window begins with its first durable backup.
+    // The recovery window of the new volume begins with its first durable backup.
     await eventually('archiving', () => archiving(id), minutes(3))
     await succeeded(api, await createBackup(api, id, 'durable'))
     await written(id, 4)

@@ -1,6 +1,6 @@
 /**
- * Runs around the complete suite: objects that exist at its end but not at its beginning are leftovers and fail it.
- * After a failed test, all objects and logs are written to files first.
+ * Runs around the complete suite. Objects that exist at its end but not at its beginning are leftovers and fail it.
+ * After a failed test, all objects and logs are first written to files.
  */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -8,10 +8,7 @@ import { eventually } from '../client.ts'
 import { readSettings } from '../kind/settings.ts'
 import { startKind } from '../providers/kind.ts'
 
-/**
- * The objects of a database. Tasks and tenants outlive it by design: the former for 30 days, the latter until it is
- * removed.
- */
+/** The objects of a database. Tasks and tenants stay by design: a Task for 30 days, a tenant until it is removed. */
 const kinds = [
   'manageddatabases.espalier.dev',
   'backups.espalier.dev',
@@ -36,7 +33,7 @@ export default async function setup(): Promise<() => Promise<void>> {
           .map(line => `${kind} ${line}`)
       }),
     )
-    // Pods of Deployments get new names when they are replaced; the chart's tests check those.
+    // Pods of Deployments get new names when they are replaced. The chart's tests check these pods.
     return lines.flat().filter(line => !line.startsWith('pods ') || line.includes('/db-'))
   }
   const before = new Set(await everything())

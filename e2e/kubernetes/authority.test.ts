@@ -1,7 +1,7 @@
 /**
- * The authority is replaced under a serving database: sessions continue, a client that verifies everything and trusts
- * both can always connect, and Postgres is not restarted. It is slow: kubelets update Secrets within a minute, and each
- * step waits three.
+ * The authority is replaced under a serving database. Sessions continue, a client that verifies everything and trusts
+ * both authorities can always connect, and Postgres is not restarted. The test is slow: kubelets update Secrets within
+ * a minute, and each step waits three.
  */
 import { writeFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -21,7 +21,7 @@ beforeAll(async () => {
   it = await startServing('authority', 'trusted')
 }, minutes(4))
 afterAll(async () => {
-  // The API has another certificate by now than the one this process trusts.
+  // The API now has another certificate than the one that this process trusts.
   await it?.provider.kubectl(['delete', 'mdb', 'trusted', '-n', it.namespace, '--wait=false'])
   await it?.provider.stop()
 }, minutes(3))
@@ -68,7 +68,7 @@ test(
       await sleep(1_000)
     }
 
-    // Later files verify the API by it.
+    // Later test files verify the API with this file.
     const { NODE_EXTRA_CA_CERTS: trusted } = process.env
     if (trusted !== undefined) await writeFile(trusted, await published())
     expect(await servedCertificate()).toBe(cert)

@@ -1,6 +1,6 @@
 /**
- * Reproducible random numbers, derived from a seed that is logged and can be set (`ESPALIER_SOAK_SEED`). Each name has
- * the same sequence every time; effects of the machine's speed are not reproduced.
+ * Reproducible random numbers, derived from a seed that is logged and can be set (`ESPALIER_SOAK_SEED`). Each name
+ * always has the same sequence. Effects of the machine's speed are not reproduced.
  */
 import { createHash, randomInt } from 'node:crypto'
 import { z } from 'zod'
@@ -13,7 +13,7 @@ const seedVariable = z.coerce
 export const seed = seedVariable ?? randomInt(2 ** 31)
 
 export type Chance = {
-  /** Uniformly distributed between the two. */
+  /** A number between both values, uniformly distributed. */
   between(from: number, to: number): number
   of<T>(choices: readonly [T, ...T[]]): T
 }

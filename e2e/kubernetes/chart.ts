@@ -9,8 +9,8 @@ import { readSettings, root } from '../kind/settings.ts'
 const run = promisify(execFile)
 
 /**
- * Upgrades the release to the chart of the working tree, with its current values except these. @throws with helm's
- * output
+ * Upgrades the release to the chart of the working tree. Keeps its current values except the given values. @throws with
+ * helm's output
  */
 export async function upgradeChart(values: Record<string, string>): Promise<void> {
   const { programs, kubeconfig } = await readCluster(readSettings(process.env))

@@ -1,7 +1,7 @@
 /**
- * Copies under load and kills: concurrent backups and branches of a database under writes, while operator and CSI
- * driver are killed at random moments. Every copy reported as ready is inspected, and at the end none may leave
- * anything. ESPALIER_SOAK_COPIES sets their number; ESPALIER_SOAK_SEED repeats the random choices.
+ * Copies under load and kills. Concurrent backups and branches of a database under writes are taken while operator and
+ * CSI driver are killed at random moments. Every copy that is reported as ready is inspected, and at the end no copy
+ * may leave objects. ESPALIER_SOAK_COPIES sets their number; ESPALIER_SOAK_SEED repeats the random choices.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Connection, eventually, openTo } from '../client.ts'
@@ -16,9 +16,12 @@ import { asSuperuser } from './superuser.ts'
 
 const wanted = soakCount('ESPALIER_SOAK_COPIES', 200)
 const atOnce = 5
-/** Between two kills, in ms. A killed operator is restarted and leads again after about 20 s. */
+/** The time between two kills, in ms. A killed operator is restarted and leads again after about 20 s. */
 const killsEveryMs: [number, number] = [10_000, 40_000]
-/** Of the requested copies: if the storage is unavailable for too long, some fail with that reason. */
+/**
+ * The allowed part of the requested copies. If the storage is unavailable for too long, some copies fail with this
+ * reason.
+ */
 const mostFailed = 0.2
 
 let it: Serving
@@ -31,7 +34,7 @@ beforeAll(async () => {
   ledger = await startLedger(await it.api.connection(it.database.id))
 }, minutes(4))
 afterAll(async () => {
-  await ledger?.stop().catch(() => {}) // the test has reported it
+  await ledger?.stop().catch(() => {}) // the test has reported the error
   await it?.api.remove(it.database.id, '?force=true')
   await it?.provider.stop()
 }, minutes(3))
@@ -41,7 +44,7 @@ type Outcome = { what: string; faults?: string[]; failed?: string }
 const pathOf = (branchId: string) => `/databases/${it.database.id}/branches/${branchId}`
 const rules = () => openTo(it.provider.clientAddress)
 
-/** Problems of a serving copy. */
+/** The problems of a serving copy. */
 const checkRows = (connection: Connection, between: { from: Position; to: Position }): Promise<string[]> =>
   asSuperuser(it.provider, connection, async client => {
     const { rows } = await client.query('SELECT slot_name FROM pg_replication_slots')
@@ -65,7 +68,7 @@ async function branch(): Promise<Outcome> {
   return made ? { what: 'branch', ...made } : { what: 'branch', failed: task.error ?? status }
 }
 
-/** Some are inspected: by a database created from it, or by the product's own check. */
+/** Takes a backup. Some backups are inspected: with a database created from it, or with the product's own check. */
 async function backup(kind: Exclude<Kind, 'branch'>, name: string): Promise<Outcome> {
   const what = `backup, ${kind}`
   const from = ledger.position()
@@ -136,7 +139,7 @@ test(
     const kills = await stopKills()
     for (const slot of slots) if (slot.status === 'rejected') throw slot.reason
 
-    // No writer had an error: the source served all the time.
+    // No writer had an error, so the source served all the time.
     await ledger.stop()
     const to = ledger.position()
     const checked = outcomes.filter(({ faults }) => faults !== undefined)
@@ -162,7 +165,7 @@ test(
       return true
     })
     await ended(it.api, await it.api.call('DELETE', `/databases/${it.database.id}?force=true`))
-    // Everything that existed before, except the images of the database itself.
+    // Everything that existed before the test, except the images of the database itself.
     const isDeleted = async () => {
       const remaining = (await everyImage(it.provider)).filter(line => !before.includes(line))
       if (remaining.length > 0) throw new Error(remaining.join('\n'))

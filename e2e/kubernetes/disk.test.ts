@@ -1,5 +1,5 @@
 /**
- * A hanging disk, which only a kubelet's probe and a separate file system can show: it is reported within a minute,
+ * A hanging disk: only a kubelet's probe and a separate file system can simulate it. It is reported within a minute and
  * causes no restart, and running operations continue when the disk does.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -25,7 +25,7 @@ const volumeReason = async () => {
 }
 
 test(
-  'a hanging disk is reported within a minute, and ends nothing',
+  'a hanging disk is reported within a minute, and ends no session',
   async () => {
     const connection = await it.api.connection(it.database.id)
     await query(connection, 'CREATE TABLE kept AS SELECT 42 AS n')

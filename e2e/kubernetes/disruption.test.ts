@@ -1,6 +1,6 @@
 /**
- * Disruptions by a cluster: processes are killed, moved, and cut off from the API server. Each operation still ends as
- * requested, once, and no Postgres is restarted because of it.
+ * Disruptions by a cluster: processes are killed, moved, and disconnected from the API server. Each operation still
+ * ends as requested, exactly once, and no Postgres is restarted because of it.
  */
 import { randomInt } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -36,10 +36,10 @@ const operators = async () => {
 }
 const leader = async (): Promise<string> => {
   const lease = await it.provider.cluster.get('Lease', { namespace: systemNamespace, name: 'espalier-operator' })
-  // The holder is a pod and one of its runs.
+  // The holder's identity consists of the pod and one of its runs.
   return lease?.spec?.holderIdentity?.split('_')[0] ?? ''
 }
-/** At once and silently, like a failing machine. */
+/** Kills at once and silently, as a failing machine would. */
 const kill = (pods: string[]) =>
   it.provider.kubectl(['delete', 'pod', '-n', systemNamespace, '--grace-period=0', '--force', ...pods])
 
@@ -111,13 +111,13 @@ describe('the operator is killed', () => {
   )
 
   test(
-    'the leader: the other takes over, and nothing restarts',
+    'the leader is killed: the other replica takes over, and no Postgres restarts',
     async () => {
       const before = await postmaster()
       const led = await leader()
       expect(await operators()).toContain(led)
       await kill([led])
-      const changed = await it.api.change(it.database.id, { display_name: 'led anew' }, {})
+      const changed = await it.api.change(it.database.id, { display_name: 'led again' }, {})
       expect(changed.status).toBe(200)
       await eventually('another leader', async () => ![led, ''].includes(await leader()), minutes(1))
       await it.api.change(it.database.id, { ip_allowlist: { rules: [] } })
@@ -152,7 +152,7 @@ test(
     const { body } = await eventually(
       'the API again',
       async () => {
-        // A kept-alive connection may be closed now: like a client should, repeat the request with the same key.
+        // A kept-alive connection may be closed now. Repeats the request with the same key, as a client should.
         const headers = { prefer: 'wait=60', 'idempotency-key': 'afterwards' }
         const answer = await it.api.create({ name: 'afterwards', pg_version: '17' }, headers).catch(() => undefined)
         return answer?.status === 200 && answer
@@ -168,7 +168,7 @@ test(
 )
 
 test(
-  'the node is drained and comes back: the data is served again',
+  'the node is drained and uncordoned: the data are served again',
   async () => {
     const selector = `${labels.database}=${it.database.id}`
     await it.provider.kubectl(['cordon', it.provider.nodeName])
@@ -182,8 +182,8 @@ test(
         '--timeout=150s',
       ])
       await eventually('not available', async () => (await it.api.read(it.database.id)).body.status !== 'available')
-      // The scheduler's reason appears once the pod that replaces the evicted one has been created and refused by every
-      // node.
+      // The scheduler's reason appears once the replacement of the evicted pod has been created and every node has
+      // refused it.
       await eventually('the reason', async () => {
         const ready = (await resource())?.status?.conditions?.find(each => each.type === 'Ready')
         if (ready?.status === 'False' && /unschedulable|cordon|node/i.test(ready.message)) return true
@@ -199,7 +199,7 @@ test(
 )
 
 test(
-  'a silent node: the status says what to do, nothing is started as a replacement, and it serves again when it is back',
+  'if a node is silent, the status says what to do, no replacement is started, and the database serves again when the node reports again',
   async () => {
     const before = await postmaster()
     const selector = { namespace: it.namespace, labels: { [labels.database]: it.database.id } }
@@ -220,8 +220,8 @@ test(
     }
     await eventually('available', async () => (await resource())?.status?.phase === 'available', minutes(3))
     await reconciled(it.database.id)
-    // The node updates its routes to Services shortly after it reports again: until then they do not work.
-    await eventually('the way in is there', () => serves().then(() => true))
+    // The node updates its routes to Services shortly after it reports again. Until then, the routes do not work.
+    await eventually('the database is reachable', () => serves().then(() => true))
     expect(await postmaster()).toBe(before)
     expect(await pods()).toEqual(uids)
   },

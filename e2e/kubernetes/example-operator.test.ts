@@ -1,4 +1,6 @@
-/** The example of controller/README.md, on a real cluster: two instances run, one works, and the other takes over. */
+/**
+ * The example of controller/README.md on a real cluster: two instances run, one is active, and the other takes over.
+ */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'

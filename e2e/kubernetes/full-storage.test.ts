@@ -1,6 +1,7 @@
 /**
- * No space for a copy: the driver's pool is full, or a quota refuses. The backup or branch fails with the reason, or
- * waits with it and succeeds later; the source serves all the time without an error; and failed copies leave nothing.
+ * There is no space for a copy: the driver's pool is full, or a quota refuses the copy. The backup or branch fails with
+ * the reason, or waits and reports it, and succeeds later. The source serves all the time without an error. Failed
+ * copies leave no objects.
  */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { childNames } from '../../crds/index.ts'
@@ -11,7 +12,7 @@ import { minutes, type Serving, startServing } from './serving.ts'
 import { everyImage, fillPool, limit, poolBytes } from './storage.ts'
 import { asSuperuser } from './superuser.ts'
 
-/** Of the pool: with less than a twentieth free the driver creates nothing new. */
+/** The part of the pool that is left free. With less than a twentieth free, the driver creates nothing new. */
 const hardlyAny = 0.04
 
 let it: Serving
@@ -40,7 +41,7 @@ const allDeleted = () =>
     },
     minutes(3),
   )
-/** Steps since then: the source serves. */
+/** Checks that the source serves: the writers have made steps since then. */
 const goesOn = async (since: Position) =>
   eventually('further transactions', async () => ledger.position().every((n, writer) => n > (since[writer] ?? 0) + 5))
 const branchNamed = (name: string) => it.provider.cluster.get('Branch', { namespace: it.namespace, name })
@@ -55,7 +56,7 @@ async function expectComplete(branchId: string, from: Position): Promise<void> {
   expect(await faults).toEqual([])
 }
 
-/** Both kinds of copies fail for this reason, while the source serves. */
+/** Requests both kinds of copies. Both fail for this reason, while the source serves. */
 async function bothFail(reason: RegExp): Promise<void> {
   const since = ledger.position()
   const backup = await createBackup(it.api, it.database.id)
@@ -74,7 +75,7 @@ async function bothFail(reason: RegExp): Promise<void> {
   await removeBranch(branch.body.id)
 }
 
-/** The failed copies now succeed. */
+/** Requests both kinds of copies again. Both succeed now. */
 async function bothSucceed(): Promise<void> {
   const from = ledger.position()
   const backup = await createBackup(it.api, it.database.id)
@@ -88,7 +89,7 @@ async function bothSucceed(): Promise<void> {
 }
 
 test(
-  'a full pool: backup and branch fail with the reason; once there is space both are created',
+  'with a full pool, backup and branch fail with the reason; once the pool has space, both are created',
   async () => {
     const empty = await fill()
     try {
@@ -102,7 +103,7 @@ test(
 )
 
 test(
-  'a pool that has space again while a backup waits for it: the backup is completed',
+  'if a pool has space again while a backup waits for it, the backup is completed',
   async () => {
     const empty = await fill()
     const backup = await createBackup(it.api, it.database.id)
@@ -121,7 +122,7 @@ test(
 )
 
 test(
-  'a branch with a snapshot but no volume, because of a quota and then a full pool: it reports the reason, and is created once there is space',
+  'a branch without space for its volume, because of a quota and then a full pool, reports the reason, and is created once there is space',
   async () => {
     const from = ledger.position()
     const lift = await limit(it.provider, it.namespace, { persistentvolumeclaims: '1' })
@@ -135,7 +136,7 @@ test(
       await lift()
       const claim = { namespace: it.namespace, name: childNames.claim(branch.body.id, 1) }
       await eventually('the claim', () => it.provider.cluster.get('PersistentVolumeClaim', claim), minutes(3))
-      await eventually('the full pool is told', async () => /storage|pool/.test(await messagesOf(name)), minutes(3))
+      await eventually('the full pool is reported', async () => /storage|pool/.test(await messagesOf(name)), minutes(3))
       expect((await readBranch(it.api, it.database.id, branch.body.id)).status).toBe('creating')
       await goesOn(ledger.position())
     } finally {
@@ -151,7 +152,7 @@ test(
 )
 
 test(
-  'a quota of snapshots: backup and branch are refused with the reason; without it both are created',
+  'with a quota of snapshots, backup and branch are refused with the reason; without it, both are created',
   async () => {
     const lift = await limit(it.provider, it.namespace, { 'count/volumesnapshots.snapshot.storage.k8s.io': '0' })
     try {

@@ -1,6 +1,6 @@
 /**
- * Resizes on a real cluster: the volume grows before Postgres is restarted, once. If a quota or a class refuses,
- * nothing stops, the reason is reported, and the current size can be requested again.
+ * Resizes on a real cluster. The volume grows before Postgres is restarted, once. If a quota or a class refuses the
+ * growth, nothing stops, the reason is reported, and the current size can be requested again.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { stringify } from 'yaml'
@@ -83,7 +83,7 @@ const resize = async (id: string, size: string): Promise<Task> => {
 }
 
 test(
-  'refused by a quota: Postgres continues unchanged, and has the size soon after the quota is lifted',
+  'a resize that a quota refuses: Postgres continues unchanged, and gets the size soon after the quota is removed',
   async () => {
     const { id, connection } = await made('limited')
     const before = await postmaster(id)
@@ -118,7 +118,7 @@ test(
 )
 
 test(
-  'refused by a class that cannot expand: the current size can be requested again, without a restart',
+  'a resize that a class without expansion refuses: the current size can be requested again, without a restart',
   async () => {
     const text = await kubectl(['get', 'storageclass/espalier-local', '-o', 'json'])
     const { provisioner, parameters, volumeBindingMode } = JSON.parse(text)

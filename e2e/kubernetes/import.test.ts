@@ -1,4 +1,7 @@
-/** An import from one database of the cluster into another, through the gateway: its pod, its fence, its roles and its end. */
+/**
+ * An import from one database of the cluster into another, through the gateway: its pod, its NetworkPolicy, its roles
+ * and its end.
+ */
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { childNames, importSourceName } from '../../crds/index.ts'
 import { type Connection, type Database, eventually, openTo, query } from '../client.ts'
@@ -6,7 +9,7 @@ import { minutes, type Serving, startServing } from './serving.ts'
 
 type Imported = Database & { import?: { status: string; tables?: number; rows?: number; error?: string } }
 
-/** The addresses that kind gives pods: the gateway sees the pod of an import by one of them. */
+/** The addresses of pods in kind. The gateway sees the pod of an import with one of them. */
 const pods = '10.244.0.0/16'
 
 let serving: Serving
@@ -16,7 +19,7 @@ beforeAll(async () => {
   const { api, database, provider } = serving
   const rules = [...openTo(provider.clientAddress).rules, { cidr: pods, label: 'pods' }]
   expect((await api.change(database.id, { ip_allowlist: { rules } })).status).toBe(200)
-  // The connection that the API shows leads to this machine; a pod reaches the same gateway at the node's address.
+  // The connection that the API returns leads to this machine. A pod reaches the same gateway at the node's address.
   source = { ...(await api.connection(database.id)), host: provider.nodeAddress }
   await query(
     await api.connection(database.id),
@@ -27,7 +30,7 @@ beforeAll(async () => {
 }, minutes(4))
 afterAll(() => serving?.stop())
 
-/** @returns the database once it is in this state */
+/** @returns the database once it has this status */
 async function importFrom({ username, password, host, port, database }: Connection, name: string, status: string) {
   const { api, provider } = serving
   const uri = `postgresql://${username}:${encodeURIComponent(password)}@${host}:${port}/${database}?sslmode=require`
@@ -47,7 +50,7 @@ async function importFrom({ username, password, host, port, database }: Connecti
   )
 }
 
-/** The objects of an import, which have an end as it has. */
+/** The objects of an import. They must be deleted when the import ends. */
 async function remainingOf(id: string): Promise<string[]> {
   const { cluster } = serving.provider
   const { namespace } = serving
@@ -62,7 +65,7 @@ async function remainingOf(id: string): Promise<string[]> {
 }
 
 test(
-  'a database has the data of another one of the cluster, and nothing of its import is left',
+  'a database gets the data of another database of the cluster, and no object of its import remains',
   async () => {
     const imported = await importFrom(source, 'new', 'available')
     expect(imported.import).toMatchObject({ status: 'completed', tables: 1, rows: 1000 })

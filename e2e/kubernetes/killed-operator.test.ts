@@ -1,7 +1,7 @@
 /**
- * Both operator pods are killed at random moments of every operation: each operation ends as without kills, and leaves
- * nothing. Several databases run operations at the same time, each at another stage, so that a kill tests several.
- * ESPALIER_SOAK_MOMENTS sets their number; ESPALIER_SOAK_SEED repeats the random choices.
+ * Both operator pods are killed at random moments of every operation. Each operation ends as without kills, and leaves
+ * no objects. Several databases run operations at the same time, each at another stage, so that one kill tests several
+ * operations. ESPALIER_SOAK_MOMENTS sets the number of kills; ESPALIER_SOAK_SEED repeats the random choices.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -71,8 +71,8 @@ const operations: Record<string, (subject: Subject) => Promise<void>> = {
     await succeeded(api, requested)
     subject.branchId = requested.body.id
     expect(await tableOf(await connectionOf(api, subject.id, subject.branchId))).toEqual([1])
-    // Its source is deleted once it is independent.
-    await eventually('no prebranch left', async () => (await listed(subject.id, 'prebranch')).length === 0)
+    // The source of the branch is deleted once the branch is independent.
+    await eventually('no prebranch backup left', async () => (await listed(subject.id, 'prebranch')).length === 0)
   },
   'delete of a branch': async subject => {
     await succeeded(api, await api.call('DELETE', `/databases/${subject.id}/branches/${subject.branchId}`))
@@ -133,7 +133,7 @@ const newSubject = (name: string): Subject => ({
   connection: { username: '', password: '', host: '', port: 0, database: '' },
 })
 
-/** Duration of each without kills, in ms. */
+/** The duration of each operation without kills, in ms. */
 async function usual(): Promise<Record<string, number>> {
   const subject = newSubject('spared')
   const took: Record<string, number> = {}

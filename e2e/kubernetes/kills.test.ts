@@ -1,5 +1,5 @@
 /**
- * Rounds of kills on kind. `make soak` runs 20, or as many as ESPALIER_KILL_ROUNDS sets; ESPALIER_SOAK_SEED repeats the
+ * Rounds of kills on kind. `make soak` runs 20, or the number in ESPALIER_KILL_ROUNDS. ESPALIER_SOAK_SEED repeats the
  * random choices.
  */
 import { expect, test } from 'vitest'

@@ -1,4 +1,4 @@
-/** Kills Espalier's processes on the cluster at once and silently, like a failing machine. */
+/** Kills Espalier's processes on the cluster at once and silently, as a failing machine would. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { systemNamespace } from '../../crds/index.ts'
 import type { KindProvider } from '../providers/kind.ts'
@@ -13,7 +13,7 @@ const drivers = ({ cluster }: KindProvider) =>
 
 type Pods = Awaited<ReturnType<typeof operators>>
 
-/** A pod that is not ready yet is spared: on a slow machine it would never be. */
+/** Whether a pod is ready. A pod that is not ready is not killed: on a slow machine, it would never become ready. */
 const isUp = ({ metadata, status }: Pods['items'][number]): boolean =>
   metadata.deletionTimestamp === undefined && status?.containerStatuses?.every(({ ready }) => ready) === true
 
@@ -26,7 +26,7 @@ async function remove({ kubectl }: KindProvider, namespace: string, { items }: P
 export const killOperators = async (provider: KindProvider): Promise<void> =>
   remove(provider, systemNamespace, await operators(provider))
 
-/** The leader, or the first of them if there is none. */
+/** The leader; the first operator pod if there is no leader. */
 async function killLeader(provider: KindProvider): Promise<void> {
   const lease = await provider.cluster.get('Lease', { namespace: systemNamespace, name: 'espalier-operator' })
   const leader = lease?.spec?.holderIdentity?.split('_')[0]
@@ -39,7 +39,7 @@ const killDriver = async (provider: KindProvider): Promise<void> =>
   remove(provider, driverNamespace, await drivers(provider))
 
 /**
- * The process, in a pod that stays. If its container was restarted before, the next restart is delayed, so the pod is
+ * Kills the process; the pod stays. If its container was restarted before, its next restart is delayed, so the pod is
  * deleted instead.
  */
 async function killDriverProcess(provider: KindProvider): Promise<void> {
@@ -59,7 +59,7 @@ const victims = {
 }
 type Victim = keyof typeof victims
 
-/** Kills one process after another until it is stopped. @returns the number of kills of each */
+/** Kills one process after another until it is stopped. @returns the number of kills of each process */
 export function startKills(provider: KindProvider, chance: Chance, pauseMs: [number, number]) {
   const names = Object.keys(victims) as [Victim, ...Victim[]]
   const counts: Partial<Record<Victim, number>> = {}
@@ -75,7 +75,7 @@ export function startKills(provider: KindProvider, chance: Chance, pauseMs: [num
   const stopped = killing.catch(error => {
     if (!stop.signal.aborted) throw error
   })
-  stopped.catch(() => {}) // reported to the caller that stops it
+  stopped.catch(() => {}) // the caller of the returned function gets the error
   return async (): Promise<typeof counts> => {
     stop.abort()
     await stopped

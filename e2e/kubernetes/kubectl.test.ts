@@ -1,6 +1,4 @@
-/**
- * A database managed by `kubectl` alone: applying a resource gives the same result and the same messages as the API.
- */
+/** A database that only `kubectl` manages: applying a resource has the same result and the same messages as the API. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { apiVersion } from '../../crds/index.ts'
@@ -16,7 +14,7 @@ beforeAll(async () => {
   provider = await startKind()
   api = await provider.client(tenant)
   namespace = provider.namespace(tenant)
-  // A tenant's first write creates its namespace; a database that is deleted again costs least.
+  // A tenant's first write creates its namespace. A database that is deleted again costs least.
   const { body } = await api.create({ name: 'first' })
   await api.remove(body.id)
 })
@@ -45,7 +43,7 @@ test('apply, wait, connect, edit and delete', async () => {
 
   // The API's own watch sees a change shortly before or after kubectl.
   const database = await eventually(
-    'the API tells the same',
+    'the API reports the same',
     async () => {
       const { body } = await api.call<Database[]>('GET', '/databases')
       return body.find(({ name, status }) => name === 'applied' && status === 'available')
@@ -69,7 +67,7 @@ test('apply, wait, connect, edit and delete', async () => {
   expect(await kubectl(['get', 'statefulsets,pvc,secrets', '-n', namespace, '-o', 'name'])).toBe('')
 }, 240_000)
 
-test('a second apply of the same changes nothing', async () => {
+test('a second apply of the same resource changes nothing', async () => {
   await kubectl(['apply', '-f', '-'], manifest('twice'))
   await kubectl(['wait', '--for=condition=Ready', 'mdb/twice', '-n', namespace, '--timeout=120s'])
   const generation = () => kubectl(['get', 'mdb', 'twice', '-n', namespace, '-o', 'jsonpath={.metadata.generation}'])
@@ -101,7 +99,7 @@ test('bad input is refused with the field and the rule', async () => {
   expect(await refusal(manifest('wrong', { surprise: 1 }))).toContain('surprise')
 })
 
-test('what cannot change is refused, and what is protected is not deleted', async () => {
+test('changes of immutable fields are refused, and a protected database is not deleted', async () => {
   await kubectl(['apply', '-f', '-'], manifest('kept', { deletionProtection: true }))
   expect(await refusal(manifest('kept', { deletionProtection: true, pgVersion: '18' }))).toContain('immutable')
   const deleted = kubectl(['delete', 'mdb', 'kept', '-n', namespace, '--timeout=5s'])

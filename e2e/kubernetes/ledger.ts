@@ -1,17 +1,17 @@
 /**
  * The load of operator/postgres/testing/ledger.ts on a database of the cluster. A copy is consistent if the sum of
- * money is unchanged, every step has its log row, and it has everything acknowledged before its request and nothing
- * written after it existed.
+ * money is unchanged and every step has its log row. It must contain everything that was acknowledged before its
+ * request, and nothing that was written after it existed.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { accounts, balance, ledgerSchema, transfer, writerCount } from '../../operator/postgres/testing/ledger.ts'
 import { type Connection, connect, query } from '../client.ts'
 
-/** Between two steps of a writer: the machine has other work too. */
+/** The pause between two steps of a writer, because the machine has other work too. */
 const pauseMs = 20
 
-/** Of a step's log. */
+/** Extra characters in the log row of each step. */
 const padding = 5
 
 /** The last acknowledged step of each writer. */
@@ -21,7 +21,7 @@ export type Ledger = {
   position(): Position
   /** The longest time without an acknowledgement, in ms. */
   longestGapMs(): number
-  /** @throws a writer's error: writers never retry */
+  /** @throws a writer's error, because writers never retry */
   stop(): Promise<void>
 }
 
@@ -51,7 +51,7 @@ export async function startLedger(connection: Connection): Promise<Ledger> {
     }
   }
   const writing = Promise.all(acknowledged.map((_, writer) => write(writer)))
-  writing.catch(() => {}) // reported to the caller that stops it
+  writing.catch(() => {}) // the caller that stops it gets the error
   return {
     position: () => [...acknowledged],
     longestGapMs: () => longestGapMs,
@@ -72,8 +72,8 @@ const heaps = `
   WHERE c.relkind = 'r' AND c.relpersistence = 'p'`
 
 /**
- * Inconsistencies of a copy. `client`: the superuser's, in the copy; `between`: when it was requested, and when it
- * existed.
+ * The inconsistencies of a copy. `client`: the superuser's session in the copy. `between`: when the copy was requested,
+ * and when it existed.
  */
 export async function faultsOf(client: pg.Client, between: { from: Position; to: Position }): Promise<string[]> {
   const faults: string[] = []
@@ -87,13 +87,13 @@ export async function faultsOf(client: pg.Client, between: { from: Position; to:
   for (const { writer, n, traces, last } of rows) {
     const [from = 0, to = 0] = [between.from[writer], between.to[writer]]
     if (traces !== n || last !== n) faults.push(`writer ${writer}: step ${n}, ${traces} traces, the last ${last}`)
-    // The running transaction may be included, acknowledged or not.
+    // The copy may contain the transaction that was running, acknowledged or not.
     if (n < from || n > to + 1) faults.push(`writer ${writer}: step ${n}, which is not from ${from} to ${to}`)
   }
   return [...faults, ...(await damageOf(client))]
 }
 
-/** amcheck's results for tables and indexes. */
+/** The findings of amcheck for tables and indexes. */
 async function damageOf(client: pg.Client): Promise<string[]> {
   try {
     await client.query('CREATE EXTENSION IF NOT EXISTS amcheck')

@@ -9,17 +9,20 @@ const authorized = (database: Served) => ({
   authorization: `Bearer ${serviceOf(database, 'mcp').mcp_config?.init_tokens}`,
 })
 
-/** The response to a request of an unknown session: the client begins another one. */
+/** Whether this is the response to a request of an unknown session. The client then begins another session. */
 export const isSessionLost = (error: unknown): boolean => error instanceof StreamableHTTPError && error.code === 404
 
-/** Calls a tool in a session of the bridge. A call with a deleted session fails, and the next begins another one. */
+/**
+ * Calls a tool in a session of the bridge. A call with a deleted session fails, and the next call begins another
+ * session.
+ */
 export async function olderClient(database: Served, fetching: Fetch) {
   const open = async () => {
     const client = new Client({ name: 'e2e', version: '1' })
     const requestInit = { headers: authorized(database) }
     const url = new URL(serviceOf(database, 'mcp').uri)
     const transport = new StreamableHTTPClientTransport(url, { fetch: fetching, requestInit })
-    // The SDK's own transport does not match its type with exact optional properties.
+    // With exactOptionalPropertyTypes, the SDK's own transport does not match its type.
     await client.connect(transport as Transport)
     return client
   }
@@ -45,7 +48,7 @@ export async function olderClient(database: Served, fetching: Fetch) {
   }
 }
 
-/** An event stream by GET, in a session of its own. `ended`: how it has ended; undefined while it is open. */
+/** An event stream by GET, in a separate session. `ended`: how the stream has ended; undefined while it is open. */
 export async function openStream(database: Served, fetching: Fetch) {
   const { uri } = serviceOf(database, 'mcp')
   const params = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'e2e', version: '1' } }

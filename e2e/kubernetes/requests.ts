@@ -1,4 +1,4 @@
-/** API operations that end by themselves: waits for them without sending repeated requests. */
+/** Waits for API operations, without repeating their requests. */
 import { expect } from 'vitest'
 import type { ApiClient, Connection } from '../client.ts'
 import { minutes } from './serving.ts'
@@ -26,7 +26,7 @@ export async function ended(api: ApiClient, { headers }: { headers: Headers }): 
   }
 }
 
-/** The same, if it must not fail. */
+/** Waits in the same way, and fails if the operation fails. */
 export async function succeeded(api: ApiClient, answer: { status: number; headers: Headers; body: unknown }) {
   expect(answer.status, JSON.stringify(answer.body)).toBeLessThan(300)
   const task = await ended(api, answer)
@@ -37,7 +37,7 @@ export const createBackup = (api: ApiClient, id: string, kind: 'hot' | 'durable'
   api.call<Backup>('POST', `/databases/${id}/backup`, { kind })
 export const createBranch = (api: ApiClient, id: string) => api.call<Branch>('POST', `/databases/${id}/branches`)
 
-/** Including its connection, if it has one. */
+/** Reads a branch with its connection, if it has one. */
 export const readBranch = async (api: ApiClient, id: string, branchId: string): Promise<Branch> =>
   (await api.call<Branch>('GET', `/databases/${id}/branches/${branchId}`)).body
 export const readBackup = async (api: ApiClient, id: string): Promise<Backup> =>

@@ -1,4 +1,4 @@
-/** Permissions of operator and API, as the API server reports them: no less than they need, and no more. */
+/** Permissions of operator and API, as the API server reports them: no fewer than they need, and no more. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { ofOthers, ofSystem, ofTenant, rights } from '../../charts/testing/rights.ts'
@@ -23,7 +23,7 @@ afterAll(() => provider?.stop())
 
 const kubectl = (args: string[], input?: string) => provider.kubectl(args, input)
 
-test('operator and API have the permissions in the table, and none that it denies', async () => {
+test('operator and API have the permissions that the table allows, and none that it denies', async () => {
   const namespaces = { [ofTenant]: namespace, [ofOthers]: 'kube-system', [ofSystem]: systemNamespace }
   const reviews = rights.map(({ account, verb, group, resource: path, name, namespace: namespaceKey }) => {
     const [resource, subresource] = path.split('/')
@@ -58,7 +58,7 @@ const bind = (account: string, where: string, role: string) => {
   return kubectl(args).then(() => 'created', String)
 }
 
-test('the operator binds itself and the API to their roles, in namespaces of databases and nowhere else', async () => {
+test('the operator binds itself and the API to their roles, only in namespaces of databases', async () => {
   expect(await bind('espalier-operator', 'kube-system', 'espalier-operator-tenant')).toContain(
     'binds roles only in namespaces that may hold databases',
   )

@@ -1,6 +1,6 @@
 /**
  * An upgrade does not affect serving databases. Its changes wait until the region's window, or until the owner of a
- * database restarts it; never more at once than the region allows, and each once.
+ * database restarts it. The region limits how many restart at once, and each database restarts once.
  */
 import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -33,7 +33,7 @@ beforeAll(async () => {
   databases = await Promise.all(
     names.map(async name => (await api.create({ name, pg_version: '17', ip_allowlist: rules })).body),
   )
-  // The API waits at most a minute, which is too short for ten on a busy machine.
+  // The API waits at most a minute, which is too short for ten databases on a busy machine.
   for (const { id, name } of databases)
     await eventually(`${name} is available`, async () => (await api.read(id)).body.status === 'available', minutes(5))
 }, minutes(10))
@@ -47,7 +47,7 @@ afterAll(async () => {
   await provider.stop()
 }, minutes(15))
 
-/** The installed chart, with one changed value of the databases' pods. */
+/** Upgrades the installed chart with one changed value for the databases' pods. */
 const upgrade = (seconds: number) => upgradeChart({ 'postgres.terminationGracePeriodSeconds': String(seconds) })
 
 async function setWindow(maintenance: object | undefined): Promise<void> {
@@ -55,7 +55,7 @@ async function setWindow(maintenance: object | undefined): Promise<void> {
   await provider.kubectl(['patch', 'region', region, '--type', 'merge', '-p', patch])
 }
 
-/** Opened a minute ago. */
+/** A window that opened a minute ago. */
 function openNow() {
   const since = new Date(Date.now() - 60_000)
   return { schedule: `${since.getUTCMinutes()} ${since.getUTCHours()} * * *`, duration: '4h', maxConcurrent }
@@ -76,7 +76,7 @@ const restarts = async () =>
   (await provider.cluster.list('Task', { namespace })).items.filter(({ spec }) => spec.name === 'restart-managed')
 
 test(
-  'an upgrade of the chart restarts no database, and the window then restarts each once',
+  'an upgrade of the chart restarts no database, and the window then restarts each database once',
   async () => {
     const before = await runs()
     expect(before.size).toBe(count)
@@ -132,7 +132,7 @@ test(
     )
     const recorded = await restarts()
     expect(recorded.map(({ spec }) => spec.subject.name).sort()).toEqual(databases.map(({ name }) => name).sort())
-    // A Task follows its database's status.
+    // A Task ends shortly after the status of its database changes.
     await eventually('each Task ended', async () => (await restarts()).every(({ status }) => status?.finishedAt))
     expect((await restarts()).map(({ status }) => status?.phase)).toEqual(databases.map(() => 'succeeded'))
     for (const { id } of databases)
@@ -142,7 +142,7 @@ test(
 )
 
 test(
-  'a restart requested by kubectl happens, and ends as a task',
+  'a restart that kubectl requests is executed, and its Task ends',
   async () => {
     await setWindow(undefined)
     const [{ id, name }] = databases as [Database]

@@ -1,15 +1,15 @@
-/** The usual clients of services, one of each kind, each sending a request repeatedly. */
+/** The usual clients of services, one of each kind. Each client repeatedly sends a request. */
 import { PostgrestClient } from '@supabase/postgrest-js'
 import type { Fetch } from '../https-fetch.ts'
 import { connectTools, isAway, load, requestsTo, type Served, serviceOf, ToolError } from '../service-load.ts'
 import { isSessionLost, olderClient } from './mcp-sessions.ts'
 
-/** The service answered 503 with Retry-After, whatever the client made of it. */
+/** The service answered 503 with Retry-After, however the client reported this. */
 class Away extends Error {}
 
 /**
- * Errors of a `send` call are an Away if a response of that call was 503 with Retry-After. `method`: of the requests
- * that are calls. The older SDK also opens its event stream by GET at the same time.
+ * An error of a `send` call becomes an Away if a response to that call was 503 with Retry-After. `method`: the method
+ * of requests that are calls. The older SDK also opens its event stream by GET at the same time.
  */
 function watched(fetching: Fetch, method?: 'POST') {
   let away = 0
@@ -33,14 +33,14 @@ function watched(fetching: Fetch, method?: 'POST') {
   }
 }
 
-/** Allowed results of a service's client while its Postgres is unavailable. */
+/** The allowed results of a service's client while its Postgres is unavailable. */
 const isUnavailable = (error: unknown): boolean => error instanceof Away || isAway(error)
 
 const sql = 'SELECT count(*) FROM fruit'
 
 export type Clients = Awaited<ReturnType<typeof clientsOf>>
 
-/** The caller closes them. */
+/** The caller must close these clients. */
 export async function clientsOf(database: Served, fetching: Fetch) {
   const newer = watched(fetching)
   const older = watched(fetching, 'POST')
@@ -81,8 +81,8 @@ export async function clientsOf(database: Served, fetching: Fetch) {
 const pauseMs = 100
 
 /**
- * All of them at once. `mayBeAway`: Postgres becomes unavailable meanwhile. `mayEnd`: so do the pods, and the bridge's
- * sessions.
+ * Loads all services at once. `mayBeAway`: Postgres becomes unavailable meanwhile. `mayEnd`: the pods and the bridge's
+ * sessions may end, too.
  */
 export const loadAll = ({ calls }: Clients, { mayBeAway = false, mayEnd = false } = {}) =>
   Object.entries(calls).map(([name, send]) =>

@@ -1,5 +1,5 @@
 /**
- * A node is drained while services have a pod on each of two nodes. Needs a cluster of two nodes:
+ * A node is drained while each service has one pod on each of two nodes. This test needs a cluster with two nodes:
  * `ESPALIER_KIND_WORKERS=1 make kind-up`.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -68,11 +68,11 @@ test(
     )
     const clients = await clientsOf(database, fetching)
     onTestFinished(() => clients.close())
-    // A session of mcp ends with its pod, and the client begins another one.
+    // A session of mcp ends with its pod. Then the client begins another session.
     const loads = loadAll(clients, { mayEnd: true })
     await sleep(2_000)
     onTestFinished(async () => void (await provider.kubectl(['uncordon', node])))
-    // All except Postgres, which may be there: it has no second pod.
+    // Evicts all pods except Postgres, which may be on this node and has no second pod.
     const flags = ['--ignore-daemonsets', '--delete-emptydir-data', `--pod-selector=${labels.component}!=postgres`]
     await provider.kubectl(['drain', node, ...flags, '--timeout=240s'])
     await eventually(

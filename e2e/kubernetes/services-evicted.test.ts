@@ -1,4 +1,4 @@
-/** Two replicas of each service: its pods are evicted one after another, like by a drain, and no request fails. */
+/** Two replicas of each service: their pods are evicted one after another, as in a drain, and no request fails. */
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { labels, systemNamespace } from '../../crds/index.ts'
 import { type ApiClient, eventually } from '../client.ts'
@@ -28,7 +28,10 @@ async function configureOperator(data: Record<string, string>): Promise<void> {
   await provider.kubectl(['rollout', 'status', ...operator, '--timeout=120s'])
 }
 
-/** Like the chart's value `services.replicas`. `auto` results in one: the cluster has one node. */
+/**
+ * Has the effect of the chart's value `services.replicas`. `auto` would result in one replica, because the cluster has
+ * one node.
+ */
 async function useTwoReplicas(): Promise<void> {
   const { data = {} } = (await provider.cluster.get('ConfigMap', configuration)) ?? {}
   const changed = data['operator.yaml']?.replaceAll(/^( +(?:mcp|rest|rag)): auto$/gm, '$1: 2')
@@ -64,7 +67,7 @@ test(
     const evicted = await twoOfEach()
     const loads = Object.entries(requestsTo(database, fetching)).map(([name, one]) => load(name, one))
     for (const { metadata } of evicted) {
-      // A disruption budget refuses it until the previous pod's replacement is ready.
+      // A disruption budget refuses the eviction until the replacement of the previous pod is ready.
       await eventually('the eviction', () => evict(metadata.name).then(() => true), minutes(2))
       expect(loads.flatMap(({ failures }) => failures)).toEqual([])
     }

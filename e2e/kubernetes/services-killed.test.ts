@@ -1,5 +1,5 @@
 /**
- * Both operator pods are killed at moments of a change of one service, under load: every change is applied, and no
+ * Both operator pods are killed at moments during a change of one service, under load. Every change is applied, and no
  * request of any service fails. The moments continue until the replaced workload is deleted. ESPALIER_SOAK_MOMENTS sets
  * their number; ESPALIER_SOAK_SEED repeats the random choices.
  */
@@ -18,7 +18,7 @@ import { soakCount } from './soak-count.ts'
 
 const moments = soakCount('ESPALIER_SOAK_MOMENTS', 20)
 
-/** How long a replaced workload is retained (`services.settleMs`), and a pass. */
+/** How long a replaced workload is retained (`services.settleMs`), plus the time of one pass. */
 const deletedMs = 12_000
 
 let provider: KindProvider
@@ -38,7 +38,7 @@ test(
     const { id } = database
     onTestFinished(async () => void (await api.remove(id)))
     const send = requestsTo(database, fetching)
-    /** @returns its duration, in ms */
+    /** @returns the duration of the change, in ms */
     const change = async (rows: number, meanwhile: () => Promise<void>): Promise<number> => {
       const from = performance.now()
       const changed = await api.change(id, { services: [mcp, rest(rows), rag] }, {})

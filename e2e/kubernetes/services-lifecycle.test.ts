@@ -57,12 +57,12 @@ const initialize = (token: string | undefined) => ({
   },
   body: '{"jsonrpc":"2.0","id":1,"method":"tools/list"}',
 })
-/** The services' response for a token: to a real request that needs no session. */
+/** The status of the services' responses for a token. The request is a real request that needs no session. */
 const statusBy = async (served: Served, tokens: ReturnType<typeof tokensOf>) => ({
   mcp: (await fetching(`${serviceOf(served, 'mcp').uri}/v1`, initialize(tokens.mcp))).status,
   rag: (await fetching(`${serviceOf(served, 'rag').uri}/v1/pipelines`, bearer(tokens.rag))).status,
 })
-/** A report of hundreds of problems shows only the first ones. */
+/** A report with hundreds of problems shows only the first of them. */
 const firstFailures = async (loads: ReturnType<typeof loadAll>) => (await stopAll(loads)).slice(0, 20)
 const servesAgain = async () => {
   expect(await failuresOfNow(clients.calls)).toEqual([])
@@ -72,11 +72,11 @@ const idsOf = ({ services }: Served) =>
     ...{ service_id, state, uri, bearer_token },
     token: mcp_config?.init_tokens,
   }))
-/** Its services are unchanged: same ids, addresses and tokens, all running. */
+/** Checks that the services of the database are unchanged: same ids, addresses and tokens, and all run. */
 const servicesStay = async () => expect(idsOf(await untilRunning(api, database.id))).toEqual(idsOf(database))
 
 test(
-  'a branch has services at addresses of its own, which refuse the tokens of the source',
+  'a branch has services at separate addresses, which refuse the tokens of the source',
   async () => {
     const loads = loadAll(clients)
     const stream = await openStream(database, fetching)
@@ -116,7 +116,7 @@ test(
 )
 
 test(
-  // Before the restore, which creates a pod with another name.
+  // This runs before the restore, because the restore creates a pod with another name.
   'a killed Postgres or a deleted pod causes at most 503 with Retry-After',
   async () => {
     const namespace = provider.namespace(tenant)
@@ -201,7 +201,7 @@ test(
 )
 
 test(
-  'after a deletion nothing remains, and its addresses answer that they do not exist',
+  'after the deletion no object remains, and requests to its addresses get the response that they do not exist',
   async () => {
     await succeeded(api, await api.remove(database.id))
     for (const { uri } of database.services) expect([404, 421]).toContain((await fetching(`${uri}/`)).status)

@@ -29,7 +29,7 @@ beforeAll(async () => {
 })
 afterAll(() => provider?.stop())
 
-test('a change of one service and a new password fail no request of any', async () => {
+test('no request of any service fails during a change of one service or a new password', async () => {
   const database = await createServed(api, 'loaded', provider.clientAddress)
   const { id } = database
   onTestFinished(async () => void (await api.remove(id)))
@@ -63,7 +63,7 @@ test('a change of one service and a new password fail no request of any', async 
   expect(changed, JSON.stringify(changed.body)).toMatchObject({ status: 200 })
   await untilRunning(api, id)
   await eventually('the new configuration', async () => (await send.rest()) === 5, 5_000)
-  // mcp was not changed: its sessions and streams continue.
+  // mcp was not changed, so its sessions and streams continue.
   expect(loads.flatMap(({ failures }) => failures)).toEqual([])
   expect([bridged.accepted(), stream.ended()]).toEqual([0, undefined])
 
@@ -76,7 +76,7 @@ test('a change of one service and a new password fail no request of any', async 
   await untilRunning(api, id)
   await new Promise(resolve => setTimeout(resolve, 3_000))
   expect(await stopAll(loads)).toEqual([])
-  // A client gets at most one unknown session error per rollout, and then begins another session.
+  // A client gets at most one error about an unknown session per rollout, and then begins another session.
   expect(bridged.accepted()).toBeLessThanOrEqual(2)
   for (const { count } of loads) expect(count()).toBeGreaterThan(20)
 })

@@ -1,4 +1,4 @@
-/** Setup of most files here: a tenant of its own on the cluster, and one serving database. */
+/** Setup of most files here: a separate tenant on the cluster, and one serving database. */
 import { expect } from 'vitest'
 import { type ApiClient, type Database, openTo } from '../client.ts'
 import { type KindProvider, startKind } from '../providers/kind.ts'
@@ -8,9 +8,9 @@ export const minutes = (count: number): number => count * 60_000
 export type Serving = {
   provider: KindProvider
   api: ApiClient
-  /** The tenant's. */
+  /** The namespace of the tenant. */
   namespace: string
-  /** Of Postgres 17, open to this process; available when the tests begin. */
+  /** A database with Postgres 17 that admits this process. It is available when the tests begin. */
   database: Database
   /** Removes the database. */
   stop(): Promise<void>

@@ -13,7 +13,7 @@ beforeAll(async () => {
 })
 afterAll(() => provider?.stop())
 
-test('closing the allowlist under 100 open sessions closes none and refuses new ones within a second', async () => {
+test('closing the allowlist under 100 open sessions closes no session, and new sessions are refused within a second', async () => {
   const open = openTo(provider.clientAddress)
   const { body } = await api.create({ name: 'busy', size: 'wide', pg_version: '17', ip_allowlist: open })
   const connection = await api.connection(body.id)
@@ -22,7 +22,7 @@ test('closing the allowlist under 100 open sessions closes none and refuses new 
   const sentAt = performance.now()
   await api.change(body.id, { ip_allowlist: { rules: [] } })
   const acknowledgedAfter = performance.now() - sentAt
-  // Only a few: a client that is refused more often gets no answer any more, and these share one address.
+  // Only a few attempts: a client that is refused more often gets no answer, and these attempts share one address.
   for (let attempt = 0; attempt < 8; attempt++) expect(await sqlState(() => connect(connection))).toBe('28000')
   expect(acknowledgedAfter).toBeLessThan(1_000)
 
@@ -40,7 +40,7 @@ test("the address in a rule is the client's, not that of a proxy or node", async
   const connection = await api.connection(body.id)
   await expect(connect(connection)).rejects.toThrow(provider.clientAddress)
 
-  // A client inside the cluster has another address: its own rule admits it, and not this process.
+  // A client inside the cluster has another address. Its own rule admits it, and does not admit this process.
   const { port } = connection
   const inside = await provider.clientPod('inside')
   const attempt = () => inside.psql({ ...connection, host: provider.nodeAddress, port }, 'SELECT 1')

@@ -1,4 +1,4 @@
-/** How often `make soak` repeats something. */
+/** The number of repetitions in `make soak`. */
 import { z } from 'zod'
 
 /** The number in an environment variable; `usual` if it is not set. @throws ZodError with the variable */

@@ -25,7 +25,7 @@ const format = 'jsonpath={range .items[*]}{.kind} {.metadata.namespace}/{.metada
 export async function everyImage({ kubectl, onNode }: KindProvider): Promise<string[]> {
   const objects = await Promise.all(kinds.map(kind => kubectl(['get', kind, '-A', '-o', format])))
   const images = await onNode(`cd ${pool} && find volumes snapshots -mindepth 1 -maxdepth 1`)
-  // With their counts: a mount that appears twice is a fault.
+  // With the number of each mount, because a mount that appears twice is a fault.
   const mounts = await onNode(`findmnt -rno TARGET | grep -E 'csi.espalier.dev|espalier-csi|plugins' | sort | uniq -c`)
   return [...objects, images, mounts].flatMap(lines).sort()
 }
@@ -36,7 +36,7 @@ export async function remainingOf({ kubectl }: KindProvider, id: string): Promis
   return lines(await kubectl(list))
 }
 
-/** Fills the pool until this many bytes are free; the returned function frees the space. */
+/** Fills the pool until this many bytes are free. The returned function frees the space. */
 export async function fillPool({ onNode }: KindProvider, free: number): Promise<() => Promise<void>> {
   const ballast = `${pool}/ballast`
   const available = Number(await onNode(`df -B1 --output=avail ${pool} | tail -1`))
@@ -47,7 +47,7 @@ export async function fillPool({ onNode }: KindProvider, free: number): Promise<
 export const poolBytes = async ({ onNode }: KindProvider): Promise<number> =>
   Number(await onNode(`df -B1 --output=size ${pool} | tail -1`))
 
-/** Limits a namespace by a quota; the returned function removes it. Resolves when the quota is enforced. */
+/** Limits a namespace with a quota. Resolves when the quota is enforced. The returned function removes it. */
 export async function limit(
   { kubectl }: KindProvider,
   namespace: string,

@@ -1,6 +1,6 @@
 /**
- * Connects to a Postgres as only the operator can: by a certificate of the installation's authority. It reads what no
- * user may see.
+ * Connects to a Postgres in the way that only the operator can: with a certificate of the installation's authority. It
+ * reads data that no user may see.
  */
 import type pg from 'pg'
 import { systemNamespace } from '../../crds/index.ts'
@@ -10,7 +10,7 @@ import { authoritySecret } from '../../sealing/credentials.ts'
 import { type Connection, connect } from '../client.ts'
 import type { Provider } from '../providers/provider.ts'
 
-/** A connection for one task: the gateway closes one by certificate that is idle for 10 s. */
+/** Opens a connection for one task, because the gateway closes a connection by certificate after 10 idle seconds. */
 export async function asSuperuser<T>(
   { cluster }: Provider,
   connection: Connection,

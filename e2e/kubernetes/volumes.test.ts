@@ -1,6 +1,6 @@
 /**
  * Actions of other clients on a database's storage: a foreground deletion, and the deletion of a claim and a volume,
- * with and without force. No row is lost, and nothing restarts unless requested.
+ * with and without force. No row is lost, and no Postgres restarts unless this was requested.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -68,7 +68,7 @@ test.each([
     expect((await pod())?.metadata.uid).toBe(before.pod?.metadata.uid)
     await serves()
 
-    // A resize is one planned stop, and a suspension the other.
+    // The first planned stop is a resize, the second a suspension.
     if (what === 'claim') await patch({ size: { name: 'wide', version: 1 } })
     else {
       await patch({ suspended: true })
@@ -89,7 +89,7 @@ test.each([
 )
 
 test(
-  'a blocked foreground deletion deletes nothing',
+  'a blocked foreground deletion deletes no object',
   async () => {
     await patch({ deletionProtection: false })
     const remove = () => refusal('delete', 'mdb', 'stored', '-n', it.namespace, '--cascade=foreground', '--wait=false')
@@ -110,7 +110,8 @@ test(
         options: [],
       },
     })
-    // Until the operator has counted the branch, the policy may admit the deletion, which then waits for the branch.
+    // Until the operator has counted the branch, the policy may admit the deletion. The deletion then waits for the
+    // branch.
     await remove()
     await eventually('a branch', async () => (await branch())?.status?.phase === 'available', minutes(2))
     const isGoing = (await resource())?.metadata.deletionTimestamp !== undefined
@@ -123,7 +124,7 @@ test(
     await eventually('counted', async () => (await resource())?.status?.blockingBranches === 1, minutes(1))
     expect(await remove()).toContain('the database has branches')
     expect((await resource())?.metadata.deletionTimestamp !== undefined).toBe(isGoing)
-    // The collector once took 15 s: there is no event to wait for when it deletes nothing.
+    // The collector has taken up to 15 s. If it deletes nothing, there is no event to wait for.
     await sleep(30_000)
     expect((await claim())?.metadata.uid).toBe(before.claim?.metadata.uid)
     expect((await claim())?.metadata.deletionTimestamp).toBeUndefined()

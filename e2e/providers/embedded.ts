@@ -56,7 +56,7 @@ export async function startEmbedded({
     namespace: (tenant = 'e2e') => tenantNamespace(tenant),
     client: async tenant => createApiClient(installation.api, await token(tenant)),
     token,
-    /** A pod's processes are found by the directory of its volume, which is in the command. */
+    /** Finds a pod's processes by the directory of its volume, which is part of their command. */
     async postmaster(namespace, id) {
       const claim = await cluster.get('PersistentVolumeClaim', { namespace, name: childNames.claim(id, 1) })
       const volume = await cluster.get('PersistentVolume', { name: claim?.spec?.volumeName ?? '' })

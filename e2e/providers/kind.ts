@@ -1,6 +1,6 @@
 /**
- * The cluster created by `make kind-up`, with Espalier installed by its chart. All test files share it: each creates
- * its own tenants, so that it sees no other objects, and deletes what it created.
+ * The cluster that `make kind-up` created, with Espalier installed by its chart. All test files share it. Each file
+ * creates its own tenants, so that it sees no other objects, and deletes the objects that it created.
  */
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -32,12 +32,12 @@ export type KindProvider = Provider & {
   nodeAddress: string
   /** @returns standard output. @throws with kubectl's output */
   kubectl(args: string[], input?: string): Promise<string>
-  /** A command on the node itself, as its administrator. @returns standard output */
+  /** Runs a command on the node itself, as its administrator. @returns standard output */
   onNode(command: string): Promise<string>
   clientPod(name: string): Promise<ClientPod>
   /** Stops the API server; the returned function starts it and waits until it serves. */
   stopApiServer(): Promise<() => Promise<void>>
-  /** Makes the node silent while everything on it continues; the returned function ends this. */
+  /** Makes the node silent while everything on it continues. The returned function ends this. */
   silenceNode(): Promise<() => Promise<void>>
   /** Blocks all writes to a database's volume; the returned function unblocks them. */
   freezeVolume(namespace: string, id: string): Promise<() => Promise<void>>
@@ -101,7 +101,7 @@ export async function startKind(): Promise<KindProvider> {
         address,
         psql({ username, password, host, port, database }, statement) {
           const uri = `postgresql://${username}@${host}:${port}/${database}?sslmode=require`
-          // The password is passed by standard input: other users can read a command line.
+          // The password is passed on standard input, because other users can read a command line.
           const script = 'read -r PGPASSWORD; export PGPASSWORD; exec psql -XAt "$0" -c "$1"'
           return kubectl(['exec', '-i', ...target, '--', 'sh', '-c', script, uri, statement], `${password}\n`)
         },

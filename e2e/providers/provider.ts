@@ -1,15 +1,18 @@
-/** What the end-to-end suite needs from an installation, independent of its platform. */
+/** The functions that the end-to-end suite needs from an installation, independent of its platform. */
 import type { Cluster } from '../../cluster/index.ts'
 import type { ApiClient } from '../client.ts'
 
 export type Provider = {
   /** The base of the API's URLs. */
   api: string
-  /** The cluster as its administrator. */
+  /** The cluster with the permissions of its administrator. */
   cluster: Cluster
   /** The IPv4 source address of this process's connections, as the gateway sees it. */
   clientAddress: string
-  /** A tenant's namespace. Tenants have names unique to the test: on a shared cluster each file has its own. */
+  /**
+   * A tenant's namespace. Tenants have names that are unique to the test: on a shared cluster, each file has its own
+   * tenants.
+   */
   namespace(tenant?: string): string
   /** A client with a new token of this tenant. */
   client(tenant?: string): Promise<ApiClient>

@@ -1,6 +1,7 @@
 /**
- * `make e2e-upgrade FROM=REVISION`: installs Espalier at REVISION on a separate kind cluster, with serving databases;
- * then the working tree's version is installed over it. The tests in this directory define what must hold meanwhile.
+ * `make e2e-upgrade FROM=REVISION`: installs Espalier at REVISION on a separate kind cluster, with serving databases.
+ * Then it installs the working tree's version over it. The tests in this directory define the requirements for this
+ * upgrade.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -16,7 +17,7 @@ import { dockerOn } from '../kind/engine.ts'
 import { pathsOf, readSettings, root } from '../kind/settings.ts'
 
 /**
- * When a replica of the gateway is replaced, open sessions may continue for as long as the test lasts, as by default.
+ * When a gateway replica is replaced, open sessions may continue as long as the test runs, as with the default value.
  */
 const sessionGraceSeconds = 3600
 
@@ -28,7 +29,7 @@ const environment = {
   ESPALIER_KIND_HOME: home,
 }
 
-/** @throws Error with the command, if it fails */
+/** @throws Error with the command if it fails */
 async function run(program: string, args: string[], cwd = root, env: NodeJS.ProcessEnv = {}): Promise<void> {
   const child = spawn(program, args, { cwd, stdio: 'inherit', env: { ...environment, ...env } })
   const [code] = await once(child, 'close')
@@ -36,7 +37,7 @@ async function run(program: string, args: string[], cwd = root, env: NodeJS.Proc
 }
 const node = (script: string, directory = root) => run(process.execPath, [join(directory, script)], directory)
 
-/** Sets the sidecars in a checkout's driver chart to those in the cluster, which are the working tree's. */
+/** Sets the sidecars in a checkout's driver chart to the cluster's sidecars, which are those of the working tree. */
 async function useSidecars(checkout: string): Promise<void> {
   const chart = 'charts/espalier-csi/values.yaml'
   const [before, now] = await Promise.all(
@@ -47,13 +48,19 @@ async function useSidecars(checkout: string): Promise<void> {
   await writeFile(join(checkout, chart), String(before))
 }
 
-/** If services run, the chart can set another image for them, and the cluster's file contains a port for HTTPS. */
+/**
+ * Whether the checkout has services: then the chart can set another image for them, and the cluster's file contains a
+ * port for HTTPS.
+ */
 const hasServices = async (checkout: string): Promise<boolean> =>
   parseDocument(await readFile(join(checkout, 'charts/espalier/values.yaml'), 'utf8')).has('services')
 const hasHttpsPort = async (checkout: string): Promise<boolean> =>
   /\bhttps\b/.test(await readFile(join(checkout, 'e2e/kind/ports.ts'), 'utf8'))
 
-/** If a checkout refuses the port for HTTPS as unknown, installs while the cluster's file omits it. */
+/**
+ * Installs a checkout. If it does not know the port for HTTPS, the cluster's file omits this port during the
+ * installation.
+ */
 async function deploy(checkout: string): Promise<void> {
   const work = () => node('e2e/kind/deploy.ts', checkout)
   if (await hasHttpsPort(checkout)) return work()
@@ -88,7 +95,7 @@ async function installOld(revision: string): Promise<void> {
     const path = join(checkout, 'e2e/kind/values.yaml')
     const values = parseDocument(await readFile(path, 'utf8'))
     values.setIn(['gateway', 'terminationGracePeriodSeconds'], sessionGraceSeconds)
-    // Ten databases fit on a node of two cores besides the rest.
+    // With these requests, ten databases and the rest fit on a node with two cores.
     const little = { requests: { cpu: '10m' } }
     for (const part of ['operator', 'api']) values.setIn([part, 'resources'], little)
     values.setIn(['gateway', 'resources'], { haproxy: little, agent: little })
@@ -96,7 +103,7 @@ async function installOld(revision: string): Promise<void> {
     await useSidecars(checkout)
     await deploy(checkout)
     if (!(await hasServices(checkout))) return
-    // Both versions of the image have one tag, and a service is replaced only if the name of its image changes.
+    // Both versions of the image have one tag, but a service is replaced only if the name of its image changes.
     await tagImage(oldImage)
     values.setIn(['services', 'image'], oldImage)
     await writeFile(path, String(values))

@@ -4,7 +4,7 @@ import type { Client } from 'pg'
 import { type Connection, connect } from '../client.ts'
 
 export type SessionMonitor = {
-  /** Sessions that were open from the beginning and no longer answer, by the name of their database. */
+  /** Sessions that were open from the beginning but no longer answer, by the name of their database. */
   disconnected: Map<string, string>
   /** New connections that failed, with their errors. */
   refused: string[]
@@ -16,7 +16,7 @@ export type SessionMonitor = {
 const sessionsEach = 3
 const intervalMs = 250
 
-/** Each session reads a row repeatedly, on one connection that it never closes. */
+/** Monitors sessions. Each session repeatedly reads a row, on one connection that it never closes. */
 export async function monitorSessions(connections: ReadonlyMap<string, Connection>): Promise<SessionMonitor> {
   const disconnected = new Map<string, string>()
   const refused: string[] = []

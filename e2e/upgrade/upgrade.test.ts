@@ -1,7 +1,7 @@
 /**
- * An upgrade of an installation with ten serving databases: none is restarted, none is `modifying`, no Task is created,
- * no session is closed. If the older version runs services, those of one database are replaced, and no request to them
- * fails. Afterwards no object with data is owned by another (garbage collection).
+ * An upgrade of an installation with ten serving databases. No database is restarted or becomes `modifying`, no Task is
+ * created, and no session is closed. If the older version runs services, those of one database are replaced, and no
+ * request to them fails. Afterwards no object with data has an owner (garbage collection).
  */
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
@@ -22,7 +22,7 @@ let api: ApiClient
 let namespace: string
 const connections = new Map<string, Connection>()
 const ids = new Map<string, string>()
-/** Of a database with services, if the older version runs them. */
+/** The database with services, if the older version runs services. */
 let served: { database: Served; clients: Clients } | undefined
 
 beforeAll(async () => {
@@ -51,7 +51,7 @@ afterAll(async () => {
 
 const databases = async () => (await provider.cluster.list('ManagedDatabase', { namespace })).items
 const tasks = async () => (await provider.cluster.list('Task', { namespace })).items.map(task => task.metadata.name)
-/** The operator of the older version may have a Deployment for each service. */
+/** Whether the operator of the older version may have a Deployment for each service. */
 async function runsServices(): Promise<boolean> {
   const may = ['auth', 'can-i', 'create', 'deployments.apps', '--namespace', namespace]
   const operator = '--as=system:serviceaccount:espalier-system:espalier-operator'
@@ -62,7 +62,7 @@ async function serviceImages(): Promise<string[]> {
   const { items } = await provider.cluster.list('Deployment', { namespace })
   return items.map(({ spec }) => spec?.template.spec?.containers[0]?.image ?? '')
 }
-/** Every Postgres pod and the starts of its containers. */
+/** Every Postgres pod, with the starts of its containers. */
 const runs = async () => {
   const { items } = await provider.cluster.list('Pod', { namespace, labels: { [labels.database]: true } })
   return items
@@ -79,12 +79,12 @@ const owned = async (): Promise<string[]> => {
   return text.split('\n').filter(line => line.includes('ManagedDatabase'))
 }
 
-/** Watches the databases like a client. */
+/** Watches the databases as a client would. */
 function followPhases(): { seen: Set<string>; stop(): void } {
   const seen = new Set<string>()
   const stopping = new AbortController()
   const note = ({ metadata, status }: ManagedDatabase) => seen.add(`${metadata.name} ${status?.phase}`)
-  /** One watch, from now until it ends: the API server closes all watches of a kind whose definition changes. */
+  /** Runs one watch until it ends. The API server closes all watches of a kind whose definition changes. */
   const watchOnce = async () => {
     const { items, resourceVersion } = await provider.cluster.list('ManagedDatabase', { namespace })
     items.forEach(note)
@@ -113,13 +113,13 @@ test('ten databases continue to serve through an upgrade', async () => {
   const operatorsBefore = await operatorPods()
   const sessions: SessionMonitor = await monitorSessions(connections)
   const phases = followPhases()
-  // Sessions were in the replaced pods of an older mcp.
+  // An older mcp kept its sessions in the pods that are replaced.
   const loads = served === undefined ? [] : loadAll(served.clients, { mayEnd: true })
   const imagesBefore = await serviceImages()
 
   await upgrade()
-  // The new operator has reconciled every one once it has removed the owner references.
-  await eventually('the new operator has looked at all', async () => (await owned()).length === 0, 180_000)
+  // The new operator has reconciled every database once it has removed the owner references.
+  await eventually('the new operator has reconciled all databases', async () => (await owned()).length === 0, 180_000)
   expect((await operatorPods()).filter(name => operatorsBefore.includes(name))).toEqual([])
   await eventually('all at rest', async () => (await databases()).every(({ status }) => status?.phase === 'available'))
 
@@ -158,7 +158,7 @@ async function operatorPods(): Promise<string[]> {
   return items.filter(pod => pod.metadata.deletionTimestamp === undefined).map(pod => pod.metadata.name)
 }
 
-test('existing objects can be changed, resized and deleted as usual', async () => {
+test('existing objects can be changed, resized and deleted as before', async () => {
   const [first] = names
   const id = ids.get(first ?? '') ?? ''
   const changed = await api.change(id, { display_name: 'after', ip_allowlist: openTo(provider.clientAddress) })

@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config'
 
-/** Run by run.ts in this directory, on a cluster with an older version. */
+/** run.ts in this directory runs these tests, on a cluster with an older version. */
 export default defineConfig({
   test: {
     root: import.meta.dirname,
