@@ -1,4 +1,7 @@
-/** The audit log: caller and statement, with the text only as the settings allow. */
+/**
+ * The audit log has the caller and the hash of each statement. The settings decide for which statements it has the
+ * text.
+ */
 import { Writable } from 'node:stream'
 import { pino } from 'pino'
 import { expect, test } from 'vitest'
@@ -40,7 +43,7 @@ test('a line has caller, statement and outcome; its hash identifies the statemen
   expect(logged('reads', { statement: 'SELECT 2' }).statementHash).not.toBe(statementHash)
 })
 
-test('the text of writes is omitted, and of all statements if the settings require it', () => {
+test('omits the text of writes, and the text of all statements if the settings require it', () => {
   expect(logged('reads', { mode: 'write' }).statement).toBeUndefined()
   expect(logged('none').statement).toBeUndefined()
   expect(logged('all', { mode: 'write' }).statement).toBeDefined()

@@ -1,7 +1,7 @@
 /**
- * Logs a line for each statement that is sent to a database: caller, tool, outcome. Literals may be secrets and
- * personal data, mostly in writes, so by default only the text of reads is logged. The hash identifies the statement in
- * any case.
+ * Logs a line for each statement that the server sends to a database: caller, tool, outcome. Literals, mostly in
+ * writes, may be secrets or personal data. So by default only the text of reads is logged. The hash always identifies
+ * the statement.
  */
 import { hash } from 'node:crypto'
 import type { Logger } from 'pino'
@@ -15,7 +15,7 @@ export function createAudit(
   text: McpSettings['auditStatements'],
 ): (entry: AuditEntry) => void {
   return ({ tool, database, principal, requestId, mode, author, statement, rows, milliseconds, outcome }) => {
-    // This server's own statements are long and constant.
+    // The server's own statements are long and constant, so their text is not logged.
     const isLogged = author === 'caller' && (text === 'all' || (text === 'reads' && mode === 'read'))
     const statementHash = hash('sha256', statement).slice(0, 32)
     const audit = { tool, database, principal, requestId, mode, author, rows, milliseconds, outcome, statementHash }

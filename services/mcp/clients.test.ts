@@ -1,7 +1,7 @@
 /**
- * Tests with real clients: the official SDKs of Python and Go, over HTTP, over stdio and through the bridge, in every
- * revision that they support. Each lists, calls, is refused, reads, receives a change, and cancels a call. Also the
- * inspector's command line, one process per request.
+ * Tests real clients: the official SDKs of Python and Go, over HTTP, over stdio and through the bridge, in every
+ * revision that they support. Each client lists, calls, gets a refusal, reads, receives a change, and cancels a call.
+ * Also tests the inspector's command line, with one process per request.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -24,7 +24,7 @@ import { type McpService, startMcp } from './index.ts'
 
 const scratch = mkdtempSync(join(tmpdir(), 'espalier-mcp-clients-'))
 
-/** undefined: not available. */
+/** Returns undefined if the inspector is not installed. */
 function inspectorProgram(): Program | undefined {
   const folder = npmPackage('@modelcontextprotocol/inspector', '2.12.0')
   if (folder === undefined) return undefined
@@ -45,7 +45,7 @@ const bridgeToken = 'a-token-of-the-bridge-0123456789'
 const program = [process.execPath, fileURLToPath(new URL('../../bin/espalier.mjs', import.meta.url)), 'mcp'] as const
 const environment = () => ({
   ...{ ESPALIER_DB_HOST: '127.0.0.1', ESPALIER_DB_PORT: String(postgres.port), ESPALIER_LOG: 'error' },
-  // The clients find the cancelled statement in pg_stat_activity, as a superuser who sees every session.
+  // The clients find the cancelled statement in pg_stat_activity. They connect as a superuser, who sees every session.
   ESPALIER_DB_SHOW_SECRETS: 'true',
 })
 
@@ -83,8 +83,8 @@ const modes = [
 ] as const
 
 /**
- * Every endpoint for clients. /mcp/v1 has no sessions, so older clients receive no changes there, and their
- * cancellations have no effect.
+ * Every endpoint for clients. /mcp/v1 has no sessions. So older clients receive no changes there, and the server
+ * ignores their cancellations.
  */
 const ways = () =>
   modes.flatMap(([mode]) => [
@@ -98,7 +98,7 @@ const ways = () =>
 
 let tables = 0
 
-/** The program's findings, as it prints them: a line when it has subscribed, then JSON. */
+/** Runs the program and returns its findings. It prints a line when it has subscribed, then JSON. */
 async function found({ command, args, env }: Program): Promise<Record<string, unknown>[]> {
   const child = spawn(command, [...args, JSON.stringify(ways())], { env, stdio: ['ignore', 'pipe', 'pipe'] })
   let output = ''
@@ -108,7 +108,7 @@ async function found({ command, args, env }: Program): Promise<Record<string, un
   const ended = once(child, 'close')
   const lines = createInterface(child.stdout)[Symbol.asyncIterator]()
   if ((await lines.next()).value !== 'ready') throw new Error(output)
-  // A subscription starts with the server's next check, so the test makes changes repeatedly.
+  // A subscription starts with the server's next check, so the test repeats the change.
   const changing = setInterval(() => void postgres.run(`CREATE TABLE made_${tables++} ()`), 500)
   try {
     const { value } = await lines.next()
@@ -160,7 +160,7 @@ async function runInspector(by: Program): Promise<void> {
   const query = ['--method', 'tools/call', '--tool-name', 'query_database', '--tool-args-json']
   for (const way of ways()) {
     const [listed, called, read] = await Promise.all([
-      // Also reports schema problems of other clients as errors.
+      // The option also reports schema problems of other clients as errors.
       inspected(by, way, ['--method', 'tools/list', '--strict']),
       inspected(by, way, [...query, JSON.stringify({ query: 'SELECT name FROM fruit ORDER BY name' })]),
       inspected(by, way, ['--method', 'resources/read', '--uri', 'pg://system_info']),

@@ -1,7 +1,7 @@
 /**
- * The official conformance suite of the protocol against the product: the tool server as `espalier mcp` starts it, on a
- * Postgres, with the suite's prompts, resources and tools, and behind the bridge of `espalier mcp-bridge`. Every
- * scenario, scored or not, of both sets of requirements.
+ * Runs the official conformance suite of MCP against the tool server as `espalier mcp` starts it, and against the
+ * bridge of `espalier mcp-bridge`. The server has a Postgres, and the prompts, resources and tools that the suite
+ * expects. Runs every scenario of both sets of requirements, scored or not.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -42,16 +42,16 @@ async function runConformance(
 }
 
 /**
- * The suite itself does not run the first one yet; the second checks only whether a server disconnects during a call to
- * be polled, which ours does not.
+ * The suite does not run the first scenario yet. The second scenario checks only a server that disconnects during a
+ * call so that the client polls. The tool server does not do that.
  */
 const withoutChecks = ['tasks-status-notifications', 'server-sse-polling']
-/** Scenarios that the suite skips if a server has no session. */
+/** Scenarios that the suite skips if the server has no sessions. */
 const withoutSession = ['server-sse-multiple-streams', 'server-session-lifecycle']
 
 /**
- * Without a session, a client of the older revisions can receive no requests or notifications between its calls.
- * Sessions are a feature of the bridge (docs/mcp.md).
+ * Without a session, a client of an older revision can receive no requests or notifications between its calls. Only the
+ * bridge has sessions (docs/mcp.md).
  */
 const ofSessions = [
   'elicitation-sep1034-defaults',
@@ -93,7 +93,7 @@ async function bridged(): Promise<Judged> {
   return { url: `${bridge.url}/mcp`, stop: bridge.stop }
 }
 
-/** Two at once, not four: the suite's timeouts are too short for a busy machine. */
+/** Runs two at once, not four: the suite's timeouts are too short for a busy machine. */
 describe.concurrent.each([
   ['by the tool server', direct, ofSessions, 60],
   ['through the bridge', bridged, [], 80],
@@ -101,7 +101,7 @@ describe.concurrent.each([
   test.sequential.each([
     ['2026-07-28', 50, 195, []],
     ['2025-11-25', 33, legacyChecks, failing],
-  ] as const)('every scenario of %s passes, except those that require a session if there is none', async (...run) => {
+  ] as const)('every scenario of %s passes, except scenarios for which a session is missing', async (...run) => {
     const [requirements, scenarios, checks, failing] = run
     const { url, stop } = await start()
     const { verdicts, code } = await runConformance(url, requirements).finally(stop)

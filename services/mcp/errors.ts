@@ -1,9 +1,9 @@
-/** Errors that prevent the start, with the key to fix. */
+/** Errors that prevent the start. Each names the key to fix. */
 
 const reasons: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'another program listens there',
+  EADDRINUSE: 'another program uses this port',
   EADDRNOTAVAIL: 'this machine has no such address',
-  EACCES: 'this account is not permitted to',
+  EACCES: 'this account has no permission',
   ENOENT: 'there is no such file',
   EISDIR: 'it is a directory',
 }

@@ -1,4 +1,4 @@
-/** The complete tool server on a real Postgres, as clients use it. */
+/** The complete tool server on a real Postgres, tested through MCP clients. */
 import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -65,7 +65,7 @@ const url = () => new URL(`http://127.0.0.1:${service.address.port}/mcp/v1`)
 const requestInit = () => ({ headers: { authorization: `Bearer ${token}` } })
 const textOf = (result: unknown) => (result as { content: { text: string }[] }).content.map(({ text }) => text).join('')
 
-test('clients of revisions with icons get one as a data URI, and other responses do not contain it', async () => {
+test('clients of revisions with icons receive the icon as a data URI; clients of other revisions do not', async () => {
   const { port } = service.address
   const authorization = { Authorization: `Bearer ${token}` }
   const initialized = async (protocolVersion: string) => {
@@ -85,7 +85,7 @@ test('clients of revisions with icons get one as a data URI, and other responses
   expect(await initialized('2025-06-18')).toBeUndefined()
 })
 
-test('the server is ready once it has read from its database by its own protocol', async () => {
+test('the server is ready after a self-check has read its database through MCP', async () => {
   const port = await freePort()
   const away = { ...databaseOf(postgres), port }
   const started = await startMcp({ settings: { ...settings, databases: [away] }, http, logger: silent })
@@ -99,7 +99,7 @@ test('the server is ready once it has read from its database by its own protocol
     })
     started.setDatabases([databaseOf(postgres)])
     expect(await ready(started)).toMatchObject({ status: 200, text: '{"status":"ready"}' })
-    // After the first success, probes read nothing.
+    // After the first success, readiness probes no longer read the database.
     started.setDatabases([away])
     expect((await ready(started)).status).toBe(200)
     expect((await sendRequest(started.address.port, '/ready/database', { method: 'POST' })).status).toBe(404)
@@ -126,7 +126,7 @@ describe.each([
     },
   ],
 ])('%s', (_, connect) => {
-  test('lists tools in few tokens, queries, pages, reads, and refuses writes', async () => {
+  test('lists tools in few tokens, queries, returns pages, reads resources, and refuses writes', async () => {
     const client = await connect()
     try {
       const { tools } = await client.listTools()
@@ -158,7 +158,7 @@ describe.each([
   })
 })
 
-test('minimum connections are open before the first call, and are closed with their database', async () => {
+test('opens minimum connections before the first call, and closes them when their database is removed', async () => {
   const count = async (database: string) => {
     const text = `SELECT count(*)::int FROM pg_stat_activity WHERE datname = '${database}' AND application_name = 'espalier-mcp'`
     return (await postgres.run(text)).rows[0].count
@@ -176,11 +176,11 @@ test('minimum connections are open before the first call, and are closed with th
   }
 })
 
-test('an error at the start names its key', async () => {
+test('an error at the start names the key to fix', async () => {
   const start = (changed: Partial<HttpSettings>) =>
     startMcp({ settings, http: { ...http, ...changed }, logger: silent }).then(started => started.stop())
   await expect(start({ port: service.address.port })).rejects.toThrow(
-    `http.address: cannot listen on port ${service.address.port} of 127.0.0.1: another program listens there`,
+    `http.address: cannot listen on port ${service.address.port} of 127.0.0.1: another program uses this port`,
   )
   const missing = join(folder.path, 'gone.pem')
   await expect(start({ tls: { certificateFile: missing, keyFile: missing, chainFile: undefined } })).rejects.toThrow(
@@ -188,7 +188,7 @@ test('an error at the start names its key', async () => {
   )
 })
 
-test('a renewed certificate is served without a restart', async () => {
+test('serves a renewed certificate without a restart', async () => {
   const authority = createAuthority()
   const tls = {
     certificateFile: join(folder.path, 'tls.crt'),
@@ -212,7 +212,7 @@ test('a renewed certificate is served without a restart', async () => {
   }
 })
 
-test("the log contains callers' statements as the settings allow", async () => {
+test('the log contains the statements that the settings allow', async () => {
   const { logger, lines } = recordingLogger()
   const started = await startMcp({ settings: { ...settings, auditStatements: 'none' }, http, logger })
   try {
@@ -229,7 +229,7 @@ test("the log contains callers' statements as the settings allow", async () => {
   }
 })
 
-test('a user logs in for a session token, which the helper API accepts too', async () => {
+test('a user logs in and receives a session token, which the helper API accepts too', async () => {
   const { port } = service.address
   const call = (body: object, headers: Record<string, string> = {}) =>
     sendRequest(port, '/mcp/v1', {
@@ -259,7 +259,7 @@ test('a user logs in for a session token, which the helper API accepts too', asy
   expect((await sendRequest(port, '/health')).status).toBe(200)
 })
 
-test('over standard input and output it answers each line with one line, and ends with its input', async () => {
+test('over standard input and output the server answers each line with one line, and stops at the end of input', async () => {
   const [input, output] = [new PassThrough(), new PassThrough()]
   let logged = ''
   output.setEncoding('utf8').on('data', chunk => {

@@ -1,6 +1,6 @@
 /**
- * The tool server: MCP for Postgres over HTTP or standard input and output, with the helper API. A separate server: it
- * needs a configuration and a Postgres, and nothing else of this project.
+ * The tool server: MCP for Postgres over HTTP or standard input and output, with the helper API. It needs only a
+ * configuration and a Postgres, and no other part of Espalier.
  */
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -52,7 +52,7 @@ import { createTools } from './tools/index.ts'
 import { createTransports, type Transports } from './transport/index.ts'
 import { serveStdio } from './transport/stdio.ts'
 
-/** Providers that an embedding program adds to those of the settings. */
+/** Providers that another program adds to the providers of the settings. */
 type Additions = {
   readonly tools: readonly Tool[]
   readonly resources: readonly ResourceProvider[]
@@ -63,9 +63,9 @@ type McpOptions = {
   readonly settings: McpSettings
   readonly logger: Logger
   readonly now?: () => number
-  /** How often the certificate's files are checked for changes. */
+  /** How often the server checks the certificate files for changes. */
   readonly certificateIntervalMs?: number
-  /** `announce` receives changes of the returned providers. */
+  /** `announce` tells clients about changes of the returned providers. */
   readonly additions?: (announce: (change: CoreChange) => void) => Additions
   /** The time after which a call continues as a task. */
   readonly taskDelayMs?: number
@@ -73,9 +73,9 @@ type McpOptions = {
 
 export type McpService = {
   readonly address: AddressInfo
-  /** Replaces the databases; running calls finish on the previous ones. */
+  /** Replaces the databases. Running calls finish on the previous databases. */
   setDatabases(databases: readonly DatabaseSettings[]): void
-  /** Waits for running calls, at most some seconds, and stops. */
+  /** Waits some seconds at most for running calls, then stops. */
   stop(): Promise<void>
 }
 
@@ -137,11 +137,11 @@ function assemble(options: McpOptions, logins: Logins | undefined, peers?: Peers
     ...(taskDelayMs === undefined ? {} : { taskDelayMs }),
   })
   const setDatabases = (next: readonly DatabaseSettings[]) => {
-    const tookWrites = entries.takeWrites()
+    const hadWritable = entries.hasWritable()
     configured = next
     databases.prepare(next)
     core.announce({ kind: 'resources' })
-    if (entries.takeWrites() !== tookWrites) core.announce({ kind: 'tools' })
+    if (entries.hasWritable() !== hadWritable) core.announce({ kind: 'tools' })
   }
   return { core, transports, entries, databases, setDatabases }
 }
@@ -149,7 +149,7 @@ function assemble(options: McpOptions, logins: Logins | undefined, peers?: Peers
 const conversationsOf = ({ state, dataDirectory }: McpSettings): ConversationStore =>
   state === undefined ? new SqliteConversations(dataDirectory) : new PostgresConversations(state)
 
-/** The model for summaries of chats: the first provider with a model. */
+/** The model that summarizes chats: the first provider with a model. */
 function summariserOf({ llm }: McpSettings) {
   const settings = llm.find(({ model }) => model !== undefined)
   return settings?.model === undefined ? undefined : { provider: createChatProvider(settings), model: settings.model }
@@ -170,7 +170,7 @@ function apiOf(
   return createApi({ routes, authentication, logger, maximumBodyBytes: settings.limits.requestBytes })
 }
 
-/** The caller of the self-check; it may read like a token for all databases. */
+/** The caller of the self-check. Like a token for all databases, it may read. */
 const ownCaller: Caller = {
   kind: 'token',
   principal: 'token:self-check',
@@ -212,13 +212,13 @@ async function listenAt(server: Server, { host, port }: HttpSettings): Promise<A
 }
 
 /**
- * Serves over HTTP. @throws CredentialError if a file of credentials is invalid; StartError; ConfigurationError if a
+ * Serves over HTTP. @throws CredentialError if a credential file is invalid; StartError; ConfigurationError if a
  * statement of the custom definitions is invalid
  */
 export async function startMcp(
   options: McpOptions & {
     readonly http: HttpSettings
-    /** The address at which it serves metric samples; undefined: none. */
+    /** The address that serves metric samples; undefined: none. */
     readonly samples?: SamplesAddress | undefined
   },
 ): Promise<McpService> {
@@ -270,7 +270,7 @@ export async function startMcp(
     const address = await listenAt(server, http)
     selfCheck.begin({ host: http.host, port: address.port, isTls: files !== undefined, path: '/mcp/v1' })
     const { toolFigures } = core
-    // Long-lived connections of older clients are sessions of the bridge.
+    // Long-lived connections of older clients are sessions of the bridge, so this server has none.
     const own = () => ({ sessions: 0, tool_calls: toolFigures.calls, tool_failures: toolFigures.failures })
     samples = await runSamples(options.samples, { service: 'mcp', requests, own, ...(now && { now }) }, logger)
     warmParser()
@@ -281,7 +281,7 @@ export async function startMcp(
   }
 }
 
-/** Serves one client, or a bridge, over two streams; resolves when the input has ended. */
+/** Serves one client, or a bridge, over two streams. Resolves at the end of the input. */
 export async function serveMcpOverStdio(
   options: McpOptions & { readonly input: Readable; readonly output: Writable },
 ): Promise<void> {

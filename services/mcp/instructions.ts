@@ -1,4 +1,4 @@
-/** Instructions for models in the initialize response: short, because every session pays for them. */
+/** Instructions for models in the initialize response. They are short, because every session pays for their tokens. */
 import type { Caller } from './core/caller.ts'
 import type { DatabaseEntries } from './database/entries.ts'
 

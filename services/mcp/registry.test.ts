@@ -1,6 +1,6 @@
 /**
- * server.json, the entry in the MCP registry: it has the registry's schema (2025-12-11), and its names, version and
- * settings are those of the product.
+ * server.json is the server's entry in the MCP registry. It must match the registry's schema (2025-12-11), and the
+ * product's names, version and settings.
  */
 import { expect, test } from 'vitest'
 import { z } from 'zod'
@@ -24,7 +24,7 @@ const exactVersion = z
   .string()
   .max(255)
   .regex(/^\d+\.\d+\.\d+(-[0-9a-z.]+)?$/)
-/** Only the fields that we use; the registry may know others. */
+/** Only the fields that server.json uses. The registry may define others. */
 const schema = z.strictObject({
   $schema: z.literal('https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json'),
   name: z
@@ -47,11 +47,11 @@ const schema = z.strictObject({
   ),
 })
 
-test('it matches the registry’s schema', () => {
+test('matches the registry’s schema', () => {
   expect(schema.safeParse(description).error).toBeUndefined()
 })
 
-test('its names and versions are those of the package and of the server', () => {
+test('has the names and versions of the package and of the server', () => {
   const { name, version, mcpName } = packageFile
   expect(description).toMatchObject({
     ...{ name: mcpName, title: serverInfo.title, version },
@@ -59,7 +59,7 @@ test('its names and versions are those of the package and of the server', () => 
   })
 })
 
-test('the server reads the settings that a user fills in', () => {
+test('the server reads every setting that a user fills in', () => {
   const [{ packageArguments, environmentVariables } = {}] = description.packages
   expect(packageArguments?.map(({ value }) => value)).toEqual(['mcp'])
   const [uri, writes] = environmentVariables?.map(({ name }) => name) ?? []

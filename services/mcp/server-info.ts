@@ -1,4 +1,4 @@
-/** The server's description of itself for clients. The icon is a data URI, so nothing has to be fetched. */
+/** The server's description of itself for clients. The icon is a data URI, so clients need not fetch it. */
 import { version } from '../../server/version.ts'
 
 /** A trellis with a branch. */

@@ -1,6 +1,6 @@
 /**
- * The tool server over HTTP: the protocol at /mcp/v1, the helper API under /api, and health checks. Its own refusals
- * are JSON, `{"error": ...}`.
+ * The tool server over HTTP: MCP at /mcp/v1, the helper API under /api, and health checks. Errors of the server itself
+ * are JSON: `{"error": ...}`.
  */
 import type { Server } from 'node:http'
 import type { Certificate } from '../../server/certificate.ts'
@@ -24,13 +24,13 @@ type ServerOptions = {
   readonly settings: Pick<HttpSettings, 'host' | 'allowedOrigins' | 'trustedProxies'>
   readonly maximumBodyBytes: number
   readonly tls?: Certificate | undefined
-  /** undefined: off. */
+  /** undefined: authentication is off. */
   readonly authentication: Authentication | undefined
   /** The URL of the OAuth metadata, if configured. */
   readonly resourceMetadata?: string | undefined
   readonly selfCheck?: SelfCheck
   readonly requests?: RequestFigures
-  /** undefined: there is one process. */
+  /** undefined if there is only one process. */
   readonly peers?: Peers | undefined
   /** Answers requests under /api/. */
   readonly api: Handler
@@ -39,7 +39,7 @@ type ServerOptions = {
 const maximumHeaderBytes = 16_384
 const cors = { methods: 'GET, POST, PUT, PATCH, DELETE, OPTIONS', exposedHeaders: 'WWW-Authenticate' }
 
-/** Unexpected errors have already been logged by the code that knows more about them. */
+/** Other code, which knows more about unexpected errors, has already logged them. */
 function renderError(error: unknown, report: (error: unknown) => void): HttpResponse {
   const refusal = bodyRefusal(error)
   if (refusal !== undefined) return jsonError(refusal.status, refusal.error, refusal.headers)
@@ -48,7 +48,7 @@ function renderError(error: unknown, report: (error: unknown) => void): HttpResp
   return jsonError(500, 'internal error')
 }
 
-/** Creates the server; it is not listening yet. */
+/** Creates the server, which does not listen yet. */
 export function createMcpServer(options: ServerOptions): Server {
   const { transports, settings, maximumBodyBytes, tls, authentication, resourceMetadata, api, peers, selfCheck } =
     options
@@ -61,8 +61,8 @@ export function createMcpServer(options: ServerOptions): Server {
 
   const routes = getRoutes('/health', json(200, { status: 'ok', server: name, version }))
 
-  /** Logins are in the memory of one process. */
-  const answerHereOrElsewhere: Handler = async (head, body, signal) => {
+  /** Forwards a request to the process that has the caller's login in its memory. */
+  const handleOrForward: Handler = async (head, body, signal) => {
     const token = wellFormedBearerToken(head.headers.authorization)
     const owner = token === undefined ? undefined : peers?.read('login', token).owner
     if (peers === undefined || owner === undefined) return handleOwn(head, body, signal)
@@ -72,7 +72,7 @@ export function createMcpServer(options: ServerOptions): Server {
   }
   const handle: Handler = async (head, body, signal) => {
     const forwarded = await peers?.serve(head, body, (own, read) => handleOwn(own, read, signal))
-    return forwarded ?? answerHereOrElsewhere(head, body, signal)
+    return forwarded ?? handleOrForward(head, body, signal)
   }
   const handleOwn: Handler = async (head, body, signal) => {
     const { path, method } = head

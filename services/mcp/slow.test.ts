@@ -1,6 +1,6 @@
 /**
- * Hundreds of clients that start requests and stop: before the end of their headers, with half a body, with a token and
- * without. Other clients are answered as usual.
+ * Hundreds of clients start requests and stop: within the headers or within the body, with and without a token. The
+ * server must still answer other clients as fast as usual.
  */
 import { connect, type Socket } from 'node:net'
 import { pino } from 'pino'
@@ -44,7 +44,7 @@ afterAll(async () => {
 })
 
 const ofEachKind = 150
-/** The median of ten responses: a systematic delay affects each of them, a busy machine only some. */
+/** The limit for the median of ten responses. A systematic delay affects every response, a busy machine only some. */
 const usualMs = 1_000
 
 async function dial(port: number, text: string): Promise<Socket> {
@@ -69,7 +69,7 @@ test.each([
     `${begun}Authorization: ${headers.Authorization}\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n`,
   ]
   const sockets = await Promise.all(kinds.flatMap(text => Array.from({ length: ofEachKind }, () => dial(port, text))))
-  // One byte at an interval, as slow clients send.
+  // Sends one byte at an interval, as slow clients do.
   const dripping = setInterval(() => {
     for (const [at, socket] of sockets.entries()) if (at % kinds.length < 3) socket.write(' ')
   }, 50)

@@ -1,4 +1,4 @@
-/** Checks the body of a request against its schema. A refusal names the field and the rule. */
+/** Checks a request body against its schema. The error names the field and the rule. */
 import type { z } from 'zod'
 import { ruleOf } from '../../configuration/rule.ts'
 import type { Json } from '../../mcp-protocol/json.ts'

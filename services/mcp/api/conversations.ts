@@ -1,4 +1,4 @@
-/** The conversations of the calling user. Conversations of other users are not found. */
+/** The conversations of the calling user. For conversations of other users, the API returns 404. */
 import { z } from 'zod'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import type { Conversation, ConversationSummary } from '../conversations/conversation.ts'
@@ -36,7 +36,7 @@ const renamed = z.object({
   title: z.string().trim().min(1, 'must not be empty').max(500, 'must have at most 500 characters'),
 })
 
-/** A message without a time gets the current time. */
+/** Gives each message without a time the current time. */
 const timed = (all: z.output<typeof messages>) => {
   const now = new Date().toISOString()
   return all.map(({ timestamp = now, ...rest }) => ({ ...rest, timestamp }))

@@ -1,4 +1,4 @@
-/** Which databases a caller may use, which one its session has selected, and who the caller is. */
+/** Reports the databases that a caller may use, the database that its session has selected, and the caller's name. */
 import { z } from 'zod'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
@@ -9,7 +9,7 @@ import type { ApiRoute } from './route.ts'
 
 const selection = z.object({ name: z.string().min(1, 'must not be empty').max(255) })
 
-/** Without passwords, files and limits. */
+/** Omits passwords, files and limits. */
 const entryOf = ({ name, host, port, database, user, sslmode }: DatabaseSettings): JsonObject => ({
   name,
   host,

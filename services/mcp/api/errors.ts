@@ -1,4 +1,4 @@
-/** A refusal of the helper API: a status, a sentence for the client, and headers that the status requires. */
+/** An error response of the helper API: a status, a sentence for the client, and headers that the status requires. */
 import type { HeaderList } from '../../http/headers.ts'
 
 export class ApiError extends Error {

@@ -97,7 +97,7 @@ async function serve(authenticated: Authentication | undefined): Promise<number>
     available: caller => entries.available(caller),
     current: caller => entries.current(caller),
     select: (caller, name) => entries.select(caller, name),
-    takeWrites: () => entries.takeWrites(),
+    hasWritable: () => entries.hasWritable(),
   }
   const own = authenticated === undefined ? [] : conversationRoutes(conversations)
   const server = makeServer({
@@ -113,7 +113,8 @@ async function serve(authenticated: Authentication | undefined): Promise<number>
     renderError: () => ({ status: 599, headers: [], body: undefined }),
   })
   servers.push(server)
-  return ((await listen(server, { host: '127.0.0.1', port: 0 })) as AddressInfo).port // it is not a socket path
+  // The address is not a socket path.
+  return ((await listen(server, { host: '127.0.0.1', port: 0 })) as AddressInfo).port
 }
 
 beforeAll(async () => {
@@ -157,7 +158,7 @@ async function api(path: string, { as = 'alice', method, json, headers, body }: 
 
 const everyPath = ['/api/databases', '/api/user/info', '/api/conversations', '/api/conversations/x', '/api/faulty']
 
-test.each(everyPath)('%s requires a bearer token', async path => {
+test.each(everyPath)('%s refuses a request without a bearer token', async path => {
   const missing = await api(path, { as: '' })
   expect(missing).toMatchObject({ status: 401, body: { error: expect.any(String) } })
   expect(missing.headers['www-authenticate']).toBe('Bearer')
@@ -171,7 +172,7 @@ test.each(everyPath)('%s requires a bearer token', async path => {
   expect(limited).toMatchObject({ status: 429, headers: { 'retry-after': '7' }, body: { error: expect.any(String) } })
 })
 
-test('refusals about databases have success: false, other refusals have not', async () => {
+test('errors of /api/databases have success: false, other errors do not', async () => {
   expect((await api('/api/databases', { as: '' })).body).toEqual({ success: false, error: expect.any(String) })
   expect((await api('/api/databases/select', { as: '', json: {} })).body).toEqual({
     success: false,
@@ -180,7 +181,7 @@ test('refusals about databases have success: false, other refusals have not', as
   expect((await api('/api/user/info', { as: '' })).body).toEqual({ error: expect.any(String) })
 })
 
-test('a user sees the databases they may use, without passwords', async () => {
+test('lists the databases that the user may use, without passwords', async () => {
   const { status, body } = await api('/api/databases')
   expect(status).toBe(200)
   expect(body).toEqual({
@@ -214,7 +215,7 @@ test('without authentication all databases are listed, and there are no conversa
   expect((await api('/api/user/info', { as: '' }, openPort)).body).toEqual({ authenticated: false, username: 'anyone' })
 })
 
-test('a selection belongs to the session that made it', async () => {
+test('a session that selects a database does not change other sessions', async () => {
   const selected = await api('/api/databases/select', { json: { name: 'stock' } })
   expect(selected).toMatchObject({
     status: 200,
@@ -242,7 +243,7 @@ test.each<[string, unknown, number]>([
   if (status === 400) expect(answer.body.error).toMatch(/name|body|object/i)
 })
 
-test('the caller is reported', async () => {
+test('/api/user/info returns the caller', async () => {
   expect((await api('/api/user/info')).body).toEqual({ authenticated: true, username: 'alice' })
   expect((await api('/api/user/info', { as: 'machine' })).body).toEqual({
     authenticated: true,
@@ -270,11 +271,11 @@ test.each([
   ['/api/user/info', 'GET'],
   ['/api/conversations', 'GET, POST, DELETE'],
   ['/api/conversations/x', 'GET, PUT, PATCH, DELETE'],
-])('another method at %s is 405 with the allowed methods', async (path, allow) => {
+])('another method at %s causes a 405 with the allowed methods', async (path, allow) => {
   expect(await api(path, { method: 'OPTIONS' })).toMatchObject({ status: 405, headers: { allow } })
 })
 
-test('path, query and body reach the route', async () => {
+test('the route receives path, query and body', async () => {
   const { body } = await api('/api/teapot/a%20b?q=1%262', { json: [1, { a: null }] })
   expect(body).toEqual({ body: [1, { a: null }], id: 'a b', query: '1&2' })
 })
@@ -288,14 +289,14 @@ test.each<[string, ApiOptions, number]>([
     expect(await api(path, options)).toMatchObject({ status, body: { error: expect.any(String) } })
 })
 
-test('a body of ten megabytes is accepted', async () => {
+test('accepts a body of ten megabytes', async () => {
   const content = 'x'.repeat(requestBytes - 200)
   const { status } = await api('/api/conversations', { as: 'bob', json: { messages: [{ role: 'user', content }] } })
   expect(status).toBe(201)
   await api('/api/conversations?all=true', { as: 'bob', method: 'DELETE' })
 })
 
-test('an internal error is logged, and a refusal of a route is sent to the client', async () => {
+test('logs an internal error, and sends the error of a route to the client', async () => {
   const before = lines.length
   expect(await api('/api/faulty')).toMatchObject({ status: 500, body: { error: 'internal error' } })
   expect(lines.slice(before).join('')).toContain('with a password in it')
@@ -351,7 +352,7 @@ test('a conversation is created, changed, listed and deleted', async () => {
   expect(await api(`/api/conversations/${made.id}`)).toMatchObject({ status: 404 })
 })
 
-test('the conversations of one user are not found by another', async () => {
+test('a user cannot find the conversations of another user', async () => {
   const { body: made } = await api('/api/conversations', { json: { messages: [userMessage('mine')] } })
   const path = `/api/conversations/${made.id}`
   const [GET, PUT] = [{ as: 'bob' }, { as: 'bob', method: 'PUT', json: { messages: [userMessage('yours')] } }]
@@ -376,7 +377,7 @@ test('API tokens have no conversations', async () => {
   })
 })
 
-test('a list has limit and offset, the newest first, at most a hundred entries', async () => {
+test('a list accepts limit and offset, starts with the newest entry and has at most a hundred entries', async () => {
   for (let made = 0; made < 103; made++)
     await conversations.create('bob', { ...empty, messages: [userMessage(`number ${made}`)] })
   const titles = async (query: string) =>
@@ -405,7 +406,7 @@ test.each<[string, ApiOptions, string]>([
   ['PATCH', { json: { title: ' ' } }, 'title'],
   ['PATCH', { json: { title: 'x'.repeat(501) } }, 'title'],
   ['DELETE', {}, 'all'],
-])('%s of a conversation with %j names what is wrong', async (method, options, field) => {
+])('the error of %s for a conversation with %j names the problem', async (method, options, field) => {
   const path = method === 'POST' || method === 'DELETE' ? '/api/conversations' : '/api/conversations/x'
   const answer = await api(path, { ...options, method })
   expect(answer.status).toBe(400)

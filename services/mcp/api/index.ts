@@ -1,6 +1,6 @@
 /**
- * The helper API: requests of user interfaces beside the protocol. Unauthenticated callers get no data; a refusal is
- * JSON with the reason; unexpected errors are logged, and the client learns nothing of them.
+ * The helper API: HTTP requests of user interfaces that MCP does not have. The server refuses unauthenticated callers.
+ * An error response is JSON with the reason. The server logs unexpected errors and sends the client no details of them.
  */
 import type { Logger } from 'pino'
 import { bearerChallenge } from '../../authentication/challenge.ts'
@@ -17,18 +17,18 @@ import type { ApiRoute } from './route.ts'
 
 type Options = {
   readonly routes: readonly ApiRoute[]
-  /** undefined: authentication is off, and all callers are allowed everything. */
+  /** undefined: authentication is off, and every caller has all rights. */
   readonly authentication: Authentication | undefined
   readonly logger: Logger
-  /** The maximum body size, if it is less than the server accepts. */
+  /** The maximum body size, if it is less than the HTTP server's own limit. */
   readonly maximumBodyBytes?: number
 }
 
-/** A user's own data must not be cached. */
+/** Responses contain a user's own data, so no client or proxy may cache them. */
 const respond = (status: number, body: JsonObject, headers: HeaderList = []): HttpResponse =>
   json(status, body, [['Cache-Control', 'no-store'], ...headers])
 
-/** Refusals about databases also have `success`. */
+/** Errors of `/api/databases` also have `success`. */
 const refused = (path: string, status: number, error: string, headers?: HeaderList): HttpResponse =>
   respond(status, /^\/api\/databases(\/|$)/.test(path) ? { success: false, error } : { error }, headers)
 
@@ -64,7 +64,7 @@ export function createApi({ routes, authentication, logger, maximumBodyBytes }: 
       caller,
       parameters,
       query: new URLSearchParams(head.query),
-      // JSON.parse returns JSON.
+      // JSON.parse returns only JSON values.
       body: (await readJsonBody(head, body, maximumBodyBytes)) as Json,
       signal,
     }

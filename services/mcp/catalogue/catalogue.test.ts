@@ -1,4 +1,6 @@
-/** The catalogue cache: how often Postgres is queried, for which role, and what happens when a caller aborts. */
+/**
+ * The catalogue cache: how often the server queries Postgres, for which role, and what happens when a caller aborts.
+ */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { CallContext } from '../core/call.ts'
 import type { DatabaseAccess } from '../database/access.ts'
@@ -38,7 +40,7 @@ test('concurrent callers share one read', async () => {
   expect(reads).toBe(1)
 })
 
-test('a caller that aborts aborts its read, and the other callers read again', async () => {
+test('if a caller aborts, its read aborts and the other callers read again', async () => {
   const leaving = new AbortController()
   const first = catalogue.overview(reading({ signal: leaving.signal }))
   const second = catalogue.overview(reading())
@@ -48,7 +50,7 @@ test('a caller that aborts aborts its read, and the other callers read again', a
   expect(reads).toBe(2)
 })
 
-test('results are cached for a while, by role and database, and details by table', async () => {
+test('caches overviews by role and database, and details by table, until they expire', async () => {
   const { relations } = await catalogue.overview(reading())
   await catalogue.overview(reading({}, { name: 'same under another name' }))
   expect(reads).toBe(1)
@@ -63,7 +65,7 @@ test('results are cached for a while, by role and database, and details by table
   expect(reads).toBe(5)
 })
 
-test('invalidated results are read again, also if the read had started before', async () => {
+test('reads again after an invalidation, also if a read started before the invalidation', async () => {
   const begun = catalogue.overview(reading())
   catalogue.forget(server.database())
   now += 1
@@ -73,7 +75,7 @@ test('invalidated results are read again, also if the read had started before', 
   expect(reads).toBe(2)
 })
 
-test('nothing is cached if the lifetime is 0', async () => {
+test('caches nothing if the lifetime is 0', async () => {
   for (let time = 0; time < 3; time++) {
     await catalogue.overview(reading({}, { metadataMs: 0 }))
     now += 1
@@ -81,7 +83,7 @@ test('nothing is cached if the lifetime is 0', async () => {
   expect(reads).toBe(3)
 })
 
-/** What a caller sees of the table `one`, and how many reads that took. */
+/** The text that a caller sees for the table `one`, and the number of reads that this took. */
 async function seen(): Promise<{ text: string; reads: number }> {
   const before = reads
   const overview = await catalogue.overview(reading({}, lasting))
@@ -93,7 +95,7 @@ const lasting = { metadataMs: 300_000 }
 describe('the cache', () => {
   beforeAll(() => server.postgres.run('CREATE TABLE written (id int)'))
 
-  test('is used while nothing changes: without a read within a second, with one small read after it', async () => {
+  test('is used while nothing changes: no read within a second, then one small read', async () => {
     const first = await seen()
     expect(await seen()).toEqual({ text: first.text, reads: 0 })
     now += 1_000

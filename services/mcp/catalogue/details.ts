@@ -1,6 +1,6 @@
 /**
- * The structure of relations: columns, constraints, indexes, and referencing tables. Columns that the role may not use
- * are omitted.
+ * The structure of relations: columns, constraints, indexes, and referencing tables. Omits columns that the role may
+ * not use.
  */
 
 import { type Cells, cellsOf } from '../../postgres/cells.ts'
@@ -8,7 +8,7 @@ import type { OwnStatement, Rows } from '../database/access.ts'
 
 export type Column = {
   readonly name: string
-  /** With its modifier: `numeric(10,2)`, `vector(384)`. */
+  /** The type with its modifier: `numeric(10,2)`, `vector(384)`. */
   readonly type: string
   readonly isNullable: boolean
   readonly default: string | undefined
@@ -16,10 +16,10 @@ export type Column = {
   /** The expression of a generated column. */
   readonly generated: string | undefined
   readonly comment: string | undefined
-  /** The labels of its enum. */
+  /** The labels of the column's enum type. */
   readonly labels: readonly string[]
   readonly isVector: boolean
-  /** Dimensions of a vector column, if they are fixed. */
+  /** The dimensions of a vector column, if they are fixed. */
   readonly dimensions: number | undefined
 }
 
@@ -27,7 +27,7 @@ export type Constraint = {
   readonly kind: 'primary key' | 'unique' | 'foreign key' | 'check' | 'exclude'
   readonly name: string
   readonly columns: readonly string[]
-  /** As `pg_get_constraintdef` writes it. */
+  /** The definition as `pg_get_constraintdef` writes it. */
   readonly definition: string
   /** The referenced table of a foreign key. */
   readonly references:
@@ -37,13 +37,13 @@ export type Constraint = {
 
 type Index = {
   readonly name: string
-  /** Columns in order; undefined for an expression. */
+  /** Columns in index order; undefined for an expression. */
   readonly columns: readonly (string | undefined)[]
-  /** Beginning with the access method: `btree (a, b) WHERE c`. */
+  /** The definition from the access method on: `btree (a, b) WHERE c`. */
   readonly definition: string
   readonly isUnique: boolean
   readonly isValid: boolean
-  /** Created by a primary key, unique or exclude constraint. */
+  /** Whether a primary key, unique or exclude constraint created the index. */
   readonly isOfConstraint: boolean
 }
 
@@ -64,7 +64,7 @@ export type RelationDetails = {
   readonly viewQuery: string | undefined
 }
 
-/** Columns of a constraint in order, as JSON. */
+/** The columns of a constraint in order, as JSON. */
 const columnNames = (relation: string, keys: string) => `(
     select coalesce(pg_catalog.json_agg(attribute.attname order by key.position), '[]')
     from pg_catalog.unnest(${keys}) with ordinality as key(number, position)
@@ -147,7 +147,7 @@ where relation.oid = any($1::oid[])`,
   ]
 }
 
-/** A list that one of our statements has aggregated as JSON. */
+/** Parses a list that the statement returned as a JSON array. */
 function names(cells: Cells, column: string): readonly string[] {
   const text = cells.maybe(column)
   // json_agg over a column of names returns an array of strings.
@@ -196,7 +196,7 @@ function constraintOf(cells: Cells): Constraint {
 }
 
 function indexOf(cells: Cells): Index {
-  // json_agg over an outer join returns strings, and null for an expression.
+  // json_agg over an outer join returns strings; an expression becomes null.
   const columns = JSON.parse(cells.maybe('columns') ?? '[]') as (string | null)[]
   return {
     name: cells.text('name'),
@@ -214,7 +214,7 @@ const referenceOf = (cells: Cells): Reference => ({
   columns: names(cells, 'columns'),
 })
 
-/** Converts the rows of `detailStatements`, for each of these relations. */
+/** Converts the rows of `detailStatements` to the details of each relation. */
 export function detailsOf(oids: readonly string[], results: readonly Rows[]): ReadonlyMap<string, RelationDetails> {
   const [columns, constraints, indexes, references, relations] = results.map(rows =>
     Map.groupBy(cellsOf(rows), cells => cells.text('relation')),
@@ -222,7 +222,7 @@ export function detailsOf(oids: readonly string[], results: readonly Rows[]): Re
   return new Map(
     oids.flatMap(oid => {
       const [relation] = relations?.get(oid) ?? []
-      // It was dropped after the overview was read.
+      // The relation was dropped after the overview was read.
       if (relation === undefined) return []
       const details: RelationDetails = {
         qualifiedName: relation.text('qualified'),

@@ -1,4 +1,7 @@
-/** Why the catalogue could not be read, as text for clients: no hosts, no addresses, no connection settings. */
+/**
+ * Explains to clients why the catalogue could not be read. The text contains no hosts, addresses or connection
+ * settings.
+ */
 
 import { DatabaseError } from '../../../wire/errors.ts'
 import { AcquisitionTimeout, ConnectionFailure } from '../../postgres/errors.ts'
@@ -9,7 +12,7 @@ export type Failure = {
   readonly message: string
   readonly code: string
   readonly retryable: boolean
-  /** Whether the message is Postgres's own. */
+  /** Whether `message` is an error message of Postgres. */
   readonly isOfStatement?: true
 }
 
@@ -23,12 +26,12 @@ const failuresByState: Readonly<Record<string, Omit<Failure, 'message'>>> = {
   '57014': { code: 'QUERY_TIMEOUT', retryable: true },
 }
 
-/** undefined: not a failure of the database. */
+/** Returns undefined if the error is not a database failure. */
 export function failureOf(error: unknown, database: string): Failure | undefined {
   if (error instanceof ConnectionFailure || error instanceof AcquisitionTimeout) return notReady(database, error)
   if (error instanceof ResultTooLarge) return tooLarge
   if (!(error instanceof DatabaseError)) return undefined
-  // Shutting down, starting up, too many connections.
+  // Postgres is shutting down, is starting up, or has too many connections.
   if (/^(57P..|53300)$/.test(error.sqlState)) return notReady(database, error)
   const { code, retryable } = failuresByState[error.sqlState] ?? { code: 'DATABASE_ERROR', retryable: false }
   return { message: `${error.message} (SQLSTATE ${error.sqlState})`, code, retryable, isOfStatement: true }

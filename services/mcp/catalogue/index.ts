@@ -1,8 +1,8 @@
 /**
- * Caches the catalogue data of users' databases. Data is at most one second older than the catalogue: a fingerprint of
- * the catalogue is compared before cached data is used. `metadata_ttl` limits the age of data that the fingerprint does
- * not cover, such as estimated row counts. The cache's memory is limited. Data belongs to the role that the server
- * connects as, so it is the same for all callers of a database.
+ * Caches the catalogue data of users' databases. Cached data is at most about one second older than the catalogue:
+ * before the server uses cached data, it compares a fingerprint of the catalogue. `metadata_ttl` limits the age of data
+ * that the fingerprint does not cover, such as estimated row counts. The cache's memory is limited. The data depends on
+ * the role that the server connects as, so it is the same for all callers of a database.
  */
 import { LRUCache } from 'lru-cache'
 import { type Version, versionOf, versionStatement } from '../../schema-cache/version.ts'
@@ -12,18 +12,18 @@ import type { DatabaseAccess } from '../database/access.ts'
 import { detailStatements, detailsOf, type RelationDetails } from './details.ts'
 import { type Overview, overviewOf, overviewStatements, type Relation } from './relations.ts'
 
-/** On whose behalf the catalogue is read. */
+/** The database to read, and the call and the tool that read it. */
 export type Reading = { readonly database: DatabaseSettings; readonly context: CallContext; readonly tool: string }
 
 export type Catalogue = {
   /** Returns the same object while the catalogue is unchanged and nothing in it has expired. */
   overview(reading: Reading): Promise<Overview>
   details(reading: Reading, relations: readonly Relation[]): Promise<ReadonlyMap<string, RelationDetails>>
-  /** Invalidates everything that was read until now. */
+  /** Invalidates everything that was read before this call. */
   forget(database: DatabaseSettings): void
 }
 
-/** How long a version counts as current. The rest of the second is for reading and answering. */
+/** How long a fingerprint counts as current. The rest of the second is for reading and answering. */
 const versionMs = 800
 
 /** The maximum number of relations in all cached overviews; each takes about 300 bytes. */
@@ -37,7 +37,7 @@ const sizeOf = ({ columns, constraints, indexes, referencedBy }: RelationDetails
 
 const keys = new WeakMap<DatabaseSettings, string>()
 
-/** A role of a database on a server: results depend on nothing else. */
+/** The key of a role of a database on a server. Results depend on nothing else. */
 function keyOf(settings: DatabaseSettings): string {
   const { host, port, database, user } = settings
   const key = keys.get(settings) ?? JSON.stringify([host, port, database, user])
@@ -45,7 +45,7 @@ function keyOf(settings: DatabaseSettings): string {
   return key
 }
 
-/** When a read started. `changes`: how many invalidations it includes. */
+/** The time of a read's start, and the number of invalidations before it. */
 type Begun = { readonly at: number; readonly changes: number }
 
 type Running<T> = { readonly result: Promise<T>; readonly begun: Begun }
@@ -72,7 +72,7 @@ class CachedCatalogue implements Catalogue {
   /** The running read that concurrent callers wait for. */
   readonly #runningOverviews = new Map<string, Running<Overview>>()
   readonly #runningVersions = new Map<string, Running<Current>>()
-  /** The number of invalidations: a clock is too coarse to order them. */
+  /** The number of invalidations. A clock is too coarse to order invalidations and reads. */
   #changes = 0
   #numbers = 0
 
@@ -100,7 +100,7 @@ class CachedCatalogue implements Catalogue {
     const found = new Map<string, RelationDetails>()
     for (const { oid } of relations) {
       const cached = this.#details.get(keyFor(oid))
-      if (cached?.number === number && this.#isBelieved(cached.begun, database, database.metadataMs))
+      if (cached?.number === number && this.#isCurrent(cached.begun, database, database.metadataMs))
         found.set(oid, cached.details)
     }
     const missing = relations.flatMap(({ oid }) => (found.has(oid) ? [] : [oid]))
@@ -122,16 +122,19 @@ class CachedCatalogue implements Catalogue {
     return { at: this.#now(), changes: this.#changes }
   }
 
-  #isBelieved({ at, changes }: Begun, database: DatabaseSettings, maximumMs: number): boolean {
+  #isCurrent({ at, changes }: Begun, database: DatabaseSettings, maximumMs: number): boolean {
     return this.#now() - at <= maximumMs && changes >= (this.#forgotten.get(keyOf(database)) ?? 0)
   }
 
   #usableOverview(database: DatabaseSettings) {
     const cached = this.#overviews.get(keyOf(database))
-    return cached !== undefined && this.#isBelieved(cached.begun, database, database.metadataMs) ? cached : undefined
+    return cached !== undefined && this.#isCurrent(cached.begun, database, database.metadataMs) ? cached : undefined
   }
 
-  /** Joins a running read, unless it started too long ago or fails, for example because its caller aborted. */
+  /**
+   * Waits for a running read that other callers started. Starts a new read if there is none, if the running read
+   * started too long ago, or if it fails, for example because its caller aborts.
+   */
   async #shared<T>(
     running: Map<string, Running<T>>,
     { database, context }: Reading,
@@ -140,7 +143,7 @@ class CachedCatalogue implements Catalogue {
   ): Promise<T> {
     const key = keyOf(database)
     const another = running.get(key)
-    if (another !== undefined && this.#isBelieved(another.begun, database, maximumMs)) {
+    if (another !== undefined && this.#isCurrent(another.begun, database, maximumMs)) {
       const found = await another.result.catch(() => undefined)
       context.signal.throwIfAborted()
       if (found !== undefined) return found
@@ -180,7 +183,7 @@ class CachedCatalogue implements Catalogue {
 
   async #currentNumber(reading: Reading): Promise<number> {
     const cached = this.#versions.get(keyOf(reading.database))
-    if (cached !== undefined && this.#isBelieved(cached.begun, reading.database, versionMs)) return cached.number
+    if (cached !== undefined && this.#isCurrent(cached.begun, reading.database, versionMs)) return cached.number
     const read = (begun: Begun) => this.#readVersion(reading, begun)
     return (await this.#shared(this.#runningVersions, reading, versionMs, read)).number
   }

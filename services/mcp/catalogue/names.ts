@@ -1,6 +1,6 @@
 /**
- * Suggests similar names: first names that contain the word or are contained in it, then those with the smallest edit
- * distance.
+ * Suggests similar names: first names that contain the word or that the word contains, then names with the smallest
+ * edit distance.
  */
 import { editDistance } from '../../configuration/edit-distance.ts'
 import { fenced } from '../../retrieval/fence.ts'
@@ -29,7 +29,9 @@ export function nearestNames(word: string, candidates: Iterable<string>, most = 
     .map(({ name }) => name)
 }
 
-/** The end of a message about an unknown name. Users choose the names of their tables, so names are marked as data. */
+/**
+ * The end of a message about an unknown name. Users choose the names of their tables, so the text marks names as data.
+ */
 export function suggestion(word: string, candidates: Iterable<string>): string {
   const names = nearestNames(word, candidates)
   return names.length === 0 ? '' : ` Did you mean one of these?\n${fencedNames(names)}`
@@ -37,5 +39,5 @@ export function suggestion(word: string, candidates: Iterable<string>): string {
 
 export const fencedNames = (names: readonly string[]): string => fenced(names.map(escaped).join('\n'))
 
-/** As one line. */
+/** Escapes a name for one line. */
 const escaped = (name: string): string => name.replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, ' ')

@@ -1,6 +1,6 @@
 /**
- * Tables, views and other relations that the role may use, as one list. It is read completely, up to a limit, and
- * cached.
+ * Tables, views and other relations that the role may use, as one list. The server reads the whole list, up to a limit,
+ * and caches it.
  */
 
 import { cellsOf } from '../../postgres/cells.ts'
@@ -15,10 +15,10 @@ export type Relation = {
   readonly type: RelationType
   readonly isPartition: boolean
   readonly hasVectors: boolean
-  /** Estimated by Postgres; undefined: never analyzed, or unknown for this kind. */
+  /** Postgres's estimate; undefined if the relation was never analyzed, or if its kind has no estimate. */
   readonly estimatedRows: number | undefined
   readonly comment: string | undefined
-  /** The extension that created it. */
+  /** The extension that created the relation. */
   readonly extension: string | undefined
 }
 
@@ -27,9 +27,9 @@ type Schema = { readonly name: string; readonly comment: string | undefined }
 export type Overview = {
   /** Ordered by schema and name. */
   readonly relations: readonly Relation[]
-  /** Schemas that the role may use, including empty ones; by name. */
+  /** Schemas that the role may use, including empty schemas, ordered by name. */
   readonly schemas: readonly Schema[]
-  /** There are more relations than the list contains. */
+  /** Whether there are more relations than the list contains. */
   readonly isTruncated: boolean
 }
 
@@ -37,14 +37,14 @@ const maximumRelations = 20_000
 /** The maximum length of a comment in a list. */
 const shownComment = 200
 
-/** Types of pgvector; the type modifier of a column is its number of dimensions. */
+/** Types of pgvector. For these types, the type modifier of a column is its number of dimensions. */
 const vectorTypes = `('vector', 'halfvec', 'sparsevec')`
 
 /** Excludes Postgres's own schemas and temporary schemas. */
 export const ofUsers = (namespace: string): string =>
   `${namespace}.nspname <> 'information_schema' and ${namespace}.nspname !~ '^pg_'`
 
-/** Whether the role has a privilege on its rows, or on one column. */
+/** Whether the role has a privilege on the relation's rows, or on one column. */
 const isUsable = (relation: string): string =>
   `(pg_catalog.has_table_privilege(${relation}.oid, 'select, insert, update, delete') or pg_catalog.has_any_column_privilege(${relation}.oid, 'select, insert, update'))`
 
@@ -90,7 +90,7 @@ const types: Readonly<Record<string, RelationType>> = {
 
 /** Converts the rows of `overviewStatements`. */
 export function overviewOf([relations, schemas]: readonly Rows[]): Overview {
-  if (relations === undefined || schemas === undefined) throw new Error('the overview is of two statements')
+  if (relations === undefined || schemas === undefined) throw new Error('the overview expects two statements')
   const all = cellsOf(relations).map(
     (cells): Relation => ({
       oid: cells.text('oid'),

@@ -1,6 +1,5 @@
 /**
- * Finds relations by words in their names and comments, and in those of their columns. A relation must contain every
- * word.
+ * Finds relations by words in the names and comments of relations and their columns. A match must contain every word.
  */
 
 import { cellsOf } from '../../postgres/cells.ts'
@@ -9,7 +8,7 @@ import type { Relation } from './relations.ts'
 
 export type Match = {
   readonly relation: Relation
-  /** Names of the columns that contain a word. */
+  /** Names of the columns whose name or comment contains a word. */
   readonly columns: readonly string[]
 }
 
@@ -35,7 +34,7 @@ where attribute.attnum > 0 and not attribute.attisdropped
 order by attribute.attrelid, attribute.attnum limit ${mostColumns}`,
 })
 
-/** Relations with a word in their own name first, else in list order. */
+/** Matching relations: first those with a word in their own name, otherwise in list order. */
 export function matchesOf(words: readonly string[], relations: readonly Relation[], found: Rows): readonly Match[] {
   const columns = Map.groupBy(cellsOf(found), cells => cells.text('relation'))
   const matches: (Match & { isByName: boolean })[] = []

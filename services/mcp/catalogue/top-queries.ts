@@ -1,4 +1,4 @@
-/** The statistics of pg_stat_statements, from the columns that all versions since 1.8 (Postgres 13) have. */
+/** Reads pg_stat_statements. Uses only columns that all versions since 1.8 (Postgres 13) have. */
 
 import { cellsOf } from '../../postgres/cells.ts'
 import type { OwnStatement, Rows } from '../database/access.ts'
@@ -19,12 +19,12 @@ export type QueryFigures = {
   readonly blocksRead: number
   readonly temporaryBlocks: number
   readonly walBytes: number
-  /** The share of the time of all statements in this database. */
+  /** The statement's share of the total execution time in this database. */
   readonly share: number
   readonly text: string
 }
 
-/** Whether the extension is installed, and in which schema (quoted). */
+/** Returns the extension's quoted schema, or no row if the extension is not installed. */
 export const statementsExtension: OwnStatement = {
   text: `
 select (select pg_catalog.quote_ident(namespace.nspname) from pg_catalog.pg_extension extension
@@ -58,7 +58,7 @@ const sortKeys: Readonly<Record<Order, string>> = {
 
 const longestText = 2_000
 
-/** For this database only. `schema` is quoted. */
+/** Only statements of this database. `schema` is quoted. */
 export const topStatements = (schema: string, order: Order, limit: number): OwnStatement => ({
   values: [limit],
   text: `

@@ -29,7 +29,7 @@ test.each([
   expect(classify(message, preserved, new Map())).toBe(expected)
 })
 
-test('a result is classified by the call that it answers', () => {
+test('the class of a result depends on its call', () => {
   const result: Message = { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'x', content: 'id int' }] }
   const names = new Map([['x', 'get_schema_info']])
   const without = { preserve_tool_results: false, preserve_schema_info: false }
@@ -37,7 +37,7 @@ test('a result is classified by the call that it answers', () => {
   expect(classify(result, without, new Map())).toBe('routine')
 })
 
-/** How long the quickest of three classifications takes, in ms. Others on the machine only make one slower. */
+/** The shortest of three runs, in ms. Load on the machine can only make a run slower. */
 function quickestMs(message: Parameters<typeof classify>[0]): number {
   const times = [1, 2, 3].map(() => {
     const from = performance.now()
@@ -47,12 +47,12 @@ function quickestMs(message: Parameters<typeof classify>[0]): number {
   return Math.min(...times)
 }
 
-test('a text ten times as long takes about ten times as long to classify, whatever it contains', () => {
+test('classification time is linear in the length of any text', () => {
   const textOf = (part: string, length: number) => `ok${part.repeat(length / part.length)}x`
   for (const part of ['\n', ', ', '. \n', 'update ', 'create ', 'thanks ', ' ', 'x']) {
     for (const write of [user, assistant]) {
       const [short, long] = [100_000, 1_000_000].map(length => quickestMs(write(textOf(part, length))))
-      // Quadratic time would be a hundred times as long. Times below 5 ms say little.
+      // Quadratic time would be a hundred times as long. Times below 5 ms are too short to compare.
       expect([part, (long ?? 0) < 40 * Math.max(short ?? 0, 5)]).toEqual([part, true])
     }
   }

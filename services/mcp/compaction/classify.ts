@@ -1,12 +1,13 @@
-/** Classifies how important a message is for the following messages. */
+/** Classifies how important a message is for the messages after it. */
 import { type ToolMention, toolMentions, wordsOf } from './message.ts'
 import { type CompactionRequest, type Message, type MessageClass, messageClasses } from './request.ts'
 
 type Preserved = Pick<CompactionRequest['options'], 'preserve_tool_results' | 'preserve_schema_info'>
 
 /**
- * Lasting instructions of the user: commands at the beginning of a clause, "must", and rules. "constraint" mostly means
- * one of a table. The number of blanks is limited: a text of only blanks would be scanned again from each of them.
+ * Lasting instructions of the user: commands at the beginning of a clause, "must", and rules. The word "constraint"
+ * needs a colon, because it mostly means a table's constraint. The number of blanks is limited: in a text of only
+ * blanks, each blank would start another scan.
  */
 const rules = [
   /(?:^|[.!?;:,\n]\s{0,16}|\b(?:please|and|but) )(?:always|never|do not|don['’]t|remember (?:that|to))\b/i,
@@ -39,7 +40,7 @@ function classOfTools(mentions: readonly ToolMention[], isSchema: boolean, prese
   return preserved.preserve_tool_results ? 'important' : 'routine'
 }
 
-/** `toolNames`: by call id, for results without the tool's name. */
+/** `toolNames`: names by call id, because a result may lack its tool's name. */
 export function classify(message: Message, preserved: Preserved, toolNames: ReadonlyMap<string, string>): MessageClass {
   if (message.role === 'system' || message.role === 'developer') return 'anchor'
   const mentions = toolMentions(message)

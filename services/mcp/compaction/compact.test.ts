@@ -33,7 +33,7 @@ const words = fc.constantFrom(
   filler('root cause', 20),
   'select a from b',
 )
-/** Chats in any disorder: results before calls, duplicate ids, both formats of calls. */
+/** Chats with inconsistent messages: results before calls, duplicate ids, both formats of calls. */
 const message: fc.Arbitrary<Message> = fc.oneof(
   fc.record({ role: fc.constantFrom('user', 'assistant', 'system'), content: words }),
   fc.record({
@@ -104,7 +104,7 @@ describe('for any chat', () => {
     })
   })
 
-  test('remaining messages are unchanged and in order; the first and the recent ones remain', () => {
+  test('remaining messages are unchanged and in order; the first message and the recent messages remain', () => {
     property(({ messages, recent_window }, { messages: remaining }) => {
       const own = remaining.filter(one => !isSummary(one))
       let from = 0
@@ -118,7 +118,7 @@ describe('for any chat', () => {
     })
   })
 
-  test('calls and results stay together, and nothing is inserted between adjacent ones', () => {
+  test('calls and results stay together, and no summary separates a call from its result', () => {
     property(({ messages }, { messages: remaining }) => {
       const ids = (all: readonly Message[]) =>
         all.flatMap(one => toolMentions(one).map(({ id, kind }) => `${kind} ${id}`))
@@ -141,15 +141,15 @@ describe('for any chat', () => {
     })
   })
 
-  test('it fits whenever the required messages fit', () => {
+  test('the outcome fits if the required messages fit', () => {
     property((input, { token_estimate }) => {
-      // Without capacity for more, only the required messages remain.
+      // With a limit of 1, only the required messages remain.
       const least = compact({ ...input, max_tokens: 1 }).token_estimate
       expect(token_estimate).toBeLessThanOrEqual(Math.max(least, input.max_tokens))
     })
   })
 
-  test('a chat that fits is unchanged, and a compacted one too', () => {
+  test('a chat that fits is unchanged, and so is a compacted chat that fits', () => {
     property((input, answered) => {
       expect(compact({ ...input, max_tokens: 1_000_000 }).messages).toEqual(input.messages)
       if (answered.token_estimate > input.max_tokens) return
@@ -174,36 +174,36 @@ describe('important messages remain', () => {
       options: { min_important_messages: 0, ...options },
     })
 
-  test('rules of the user are anchors, and remain with any limit', () => {
+  test('rules of the user are anchors, and remain at any limit', () => {
     const all = compacted([rule], { max_tokens: 10 })
     expect(all.messages).toContainEqual(rule)
     expect(all.compaction_info.anchor_count).toBe(1)
     expect(compacted([rule], { max_tokens: 10, keep_anchors: false }).messages).not.toContainEqual(rule)
   })
 
-  test('pleasantries are removed even if they fit', () => {
+  test('removes pleasantries even if they fit', () => {
     expect(compacted([thanks], { max_tokens: 3_000 }).messages).not.toContainEqual(thanks)
   })
 
-  test('findings are preferred to chatter', () => {
+  test('prefers findings to chatter', () => {
     const { messages } = compacted([finding])
     expect(messages).toContainEqual(finding)
     expect(messages.length).toBeLessThan(chat(finding).length)
   })
 
-  test('preserve_tool_results: a result is preferred to chatter, or not', () => {
+  test('preserve_tool_results decides whether results are preferred to chatter', () => {
     expect(compacted(query).messages).toEqual(expect.arrayContaining(query))
     expect(compacted(query, {}, { preserve_tool_results: false }).messages).not.toEqual(expect.arrayContaining(query))
   })
 
-  test('preserve_schema_info: schema information is preferred to questions, or equal', () => {
+  test('preserve_schema_info decides whether schema information is preferred to questions', () => {
     const questions = Array.from({ length: 12 }, (_, index) => user(`${filler('which column', 60)} ${index}?`))
     expect(compacted([...schema, ...questions]).messages).toEqual(expect.arrayContaining(schema))
     const without = compacted([...schema, ...questions], {}, { preserve_schema_info: false })
     expect(without.messages).not.toEqual(expect.arrayContaining(schema))
   })
 
-  test('min_important_messages: this many important ones remain beyond the limit', () => {
+  test('min_important_messages: this many important messages remain even if they exceed the limit', () => {
     const findings = [1, 2, 3, 4].map(index => assistant(`The root cause ${index} is ${filler('long', 50)}.`))
     const important = (count: number) =>
       compacted(findings, { max_tokens: 10 }, { min_important_messages: count }).messages.filter(one =>
@@ -214,12 +214,12 @@ describe('important messages remain', () => {
     expect(important(9)).toEqual(findings)
   })
 
-  test('recent_window: this many of the last ones remain beyond the limit', () => {
+  test('recent_window: this many of the last messages remain even if they exceed the limit', () => {
     expect(compacted([], { max_tokens: 10, recent_window: 7 }).messages).toHaveLength(8)
     expect(compacted([], { max_tokens: 10, recent_window: 0 }).messages).toHaveLength(1)
   })
 
-  test('max_tokens and recent_window have the defaults of the contract', () => {
+  test('max_tokens and recent_window have the documented defaults', () => {
     expect(compactionRequest.parse({ messages: [] })).toMatchObject({
       max_tokens: 100_000,
       recent_window: 10,
@@ -227,7 +227,7 @@ describe('important messages remain', () => {
     })
   })
 
-  test('enable_summarization: removed messages are summarized after the first message', () => {
+  test('enable_summarization: a summary of removed messages follows the first message', () => {
     const middle = [
       call('q', 'query_database', { query: 'select * from shop.orders join "Customers" c on true' }),
       result('q', filler('row', 600)),
@@ -246,7 +246,7 @@ describe('important messages remain', () => {
     expect(without.summary).toEqual({ topics: [], tables: [], tools: [], description: '' })
   })
 
-  test('a chat of OpenAI keeps its call and result pairs too', () => {
+  test("a chat in OpenAI's format keeps its call and result pairs too", () => {
     const input = {
       role: 'assistant',
       content: null,
@@ -298,7 +298,7 @@ describe('token_counter_type', () => {
   })
 })
 
-test('a chat of the maximum body size is compacted quickly, whatever it contains', () => {
+test('compacts a chat of the maximum body size quickly, for any content', () => {
   const hostile = [
     'select from '.repeat(400),
     '{"a":'.repeat(900),
@@ -308,7 +308,7 @@ test('a chat of the maximum body size is compacted quickly, whatever it contains
     'from '.repeat(900),
   ]
   const messages = Array.from({ length: 2_000 }, (_, index) => user(hostile[index % hostile.length] ?? ''))
-  // CPU time of this thread only: wall time depends on the machine's load.
+  // Measures the CPU time of this thread only. Wall time depends on the machine's load.
   const before = process.threadCpuUsage()
   compact({ messages, max_tokens: 50_000 })
   const { user: userMicroseconds, system } = process.threadCpuUsage(before)

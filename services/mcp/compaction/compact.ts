@@ -1,6 +1,6 @@
 /**
  * Shrinks a chat to a number of tokens by removing the least important messages. Remaining messages keep their order,
- * calls and results stay together, the outcome is not longer than the input, and it fits whenever the required messages
+ * and calls and results stay together. The outcome is never longer than the input. It fits if the required messages
  * fit.
  */
 import { classify, toolNamesOf } from './classify.ts'
@@ -19,12 +19,12 @@ export type Compacted = {
     readonly dropped_count: number
     readonly anchor_count: number
     readonly tokens_saved: number
-    /** The ratio of remaining to original. */
+    /** The ratio of remaining tokens to original tokens. */
     readonly compression_ratio: number
   }
 }
 
-/** Which messages remain and which are removed; without the summary. */
+/** Which messages remain and which are removed. Does not include the summary. */
 export type Plan = {
   readonly count: TokenCounter
   readonly maximumTokens: number
@@ -72,7 +72,7 @@ export function plan(request: CompactionRequest): Plan {
   }
 }
 
-/** The most detailed summary of removed messages that is not longer than they were and fits the limit. */
+/** The most detailed summary of removed messages that fits the limit and is shorter than the removed messages. */
 function summaryMessage(
   summary: Summary,
   { count, maximumTokens, keptTokens, originalTokens }: Plan,

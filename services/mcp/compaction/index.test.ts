@@ -1,4 +1,4 @@
-/** The endpoint: bad requests, a model's summary, and the cache. */
+/** The compaction endpoint: invalid requests, summaries by a model, and the cache. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { Json } from '../../mcp-protocol/json.ts'
 import { createChatProvider } from '../../providers/chat/index.ts'
@@ -35,10 +35,11 @@ const sendBody = async (route: Route, body: unknown, principal = 'user:alice') =
     parameters: {},
     signal: new AbortController().signal,
   }
-  return (await route.answer({ ...request, body: JSON.parse(JSON.stringify(body)) as Json })).body // JSON.parse returns JSON
+  // JSON.parse returns only JSON values.
+  return (await route.answer({ ...request, body: JSON.parse(JSON.stringify(body)) as Json })).body
 }
 
-test('is at the path of the contract', () => {
+test('has the documented path', () => {
   expect(compactionRoute(undefined)).toMatchObject({ method: 'POST', path: '/api/chat/compact' })
 })
 
@@ -52,11 +53,11 @@ test.each([
     'options.token_counter_type: must be one of "generic", "openai", "anthropic", "ollama"',
   ],
   [null, 'body: must be an object'],
-])('%j is refused, with the field and the rule', async (body, error) => {
+])('refuses %j with the field and the rule', async (body, error) => {
   await expect(sendBody(compactionRoute(undefined), body)).rejects.toMatchObject({ status: 400, message: error })
 })
 
-test('enable_llm_summarization: a model writes the summary, and gets removed messages as data', async () => {
+test('enable_llm_summarization: a model writes the summary, and receives removed messages as data', async () => {
   const body = await sendBody(compactionRoute(summariser), bodyWith())
   expect(body).toMatchObject({ summary: { description: 'They looked for slow queries.' } })
   expect(JSON.stringify(body.messages)).toContain('[Compressed context: They looked for slow queries.')
@@ -69,13 +70,13 @@ test('enable_llm_summarization: a model writes the summary, and gets removed mes
   expect(double.seen).toHaveLength(1)
 })
 
-test('without an answer of the model the summary is made by rules', async () => {
+test('if the model does not answer, rules make the summary', async () => {
   double.failures.push({ status: 400 })
   expect(JSON.stringify(await sendBody(compactionRoute(summariser), bodyWith()))).toContain('earlier messages left out')
   expect(JSON.stringify(await sendBody(compactionRoute(undefined), bodyWith()))).toContain('earlier messages left out')
 })
 
-test('enable_caching: the same request of the same caller is answered without calling a model again', async () => {
+test('enable_caching: a repeated request of a caller is answered without another call of the model', async () => {
   const route = compactionRoute(summariser)
   const first = await sendBody(route, bodyWith({ enable_caching: true }))
   expect(await sendBody(route, bodyWith({ enable_caching: true }))).toEqual(first)
@@ -87,7 +88,7 @@ test('enable_caching: the same request of the same caller is answered without ca
   expect(double.seen).toHaveLength(4)
 })
 
-test('enable_analytics: the classes are counted', async () => {
+test('enable_analytics: the response has the number of messages in each class', async () => {
   const route = compactionRoute(undefined)
   const options = { enable_analytics: true, enable_caching: true }
   const classes = { anchor: 0, important: 0, contextual: 0, routine: 60, transient: 0 }

@@ -1,6 +1,6 @@
 /**
- * The endpoint that compacts chats: the decisions of compact.ts, a model's summary if requested and configured, and a
- * bounded cache.
+ * The endpoint that compacts chats. It uses the decisions of compact.ts, a model's summary if requested and configured,
+ * and a bounded cache.
  */
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
@@ -12,7 +12,7 @@ import { textWithResults } from './message.ts'
 import { compactionRequest } from './request.ts'
 import { maximumDescription } from './summary.ts'
 
-/** Writes summaries with a model. */
+/** The model that writes summaries. */
 export type Summariser = { readonly provider: ChatProvider; readonly model: string }
 
 const cacheOptions = { max: 200, maxSize: 33_554_432, ttl: 600_000 }
@@ -42,7 +42,7 @@ async function describe(
     const answerText = content.flatMap(block => (block.type === 'text' ? [block.text] : [])).join(' ')
     return answerText.trim() === '' ? undefined : answerText.trim().slice(0, maximumDescription)
   } catch {
-    // Without the model's summary, the one made by rules is used.
+    // If the model fails, the response has only the summary that rules make.
     signal.throwIfAborted()
     return undefined
   }
@@ -80,7 +80,7 @@ export function compactionRoute(summariser: Summariser | undefined): ApiRoute {
             duration_ms: Math.round(performance.now() - began),
           },
         }
-      // Messages were parsed from JSON in the body.
+      // The messages come from JSON in the request body.
       return { status: 200, body: JSON.parse(JSON.stringify({ ...compacted, ...analytics })) }
     },
   }

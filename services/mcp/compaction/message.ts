@@ -1,11 +1,11 @@
 /**
- * Reads a chat message: its text, and the tools that it calls or answers. Messages have Anthropic's blocks or OpenAI's
- * fields.
+ * Reads a chat message: its text, the tools that it calls, and the calls that it answers. Messages have Anthropic's
+ * blocks or OpenAI's fields.
  */
 import { z } from 'zod'
 import type { Message } from './request.ts'
 
-/** `id`: shared by a call and its result. `input`: the call's arguments, if any. */
+/** `id`: a call and its result have the same id. `input`: the call's arguments, if any. */
 export type ToolMention = {
   readonly kind: 'call' | 'result'
   readonly id: string
@@ -13,7 +13,7 @@ export type ToolMention = {
   readonly input: string
 }
 
-// Anything that does not look like a call or a result is ignored, so that the chat is not refused.
+// Ignores everything that is not a valid call or result, so that no chat is refused for it.
 const call = z.object({ type: z.literal('tool_use'), id: z.string(), name: z.string(), input: z.unknown() })
 const result = z.object({ type: z.literal('tool_result'), tool_use_id: z.string(), content: z.unknown() })
 const openAiCalls = z.array(
@@ -51,7 +51,7 @@ export const wordsOf = ({ role, content }: Message): string => {
   return content.flatMap(({ type, text }) => (type === 'text' && typeof text === 'string' ? [text] : [])).join('\n')
 }
 
-/** Everything that takes tokens: for blocks without a text, their JSON. */
+/** Everything in a message that takes tokens. A block without a text counts as its JSON. */
 export function textWithResults(message: Message): string {
   const { content, tool_calls } = message
   const calls = tool_calls === undefined ? '' : asText(tool_calls)

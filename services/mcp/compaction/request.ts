@@ -1,7 +1,7 @@
 /** A compaction request: a chat, its token limit, and options. */
 import { z } from 'zod'
 
-/** Most important first. */
+/** The most important class first. */
 export const messageClasses = ['anchor', 'important', 'contextual', 'routine', 'transient'] as const
 export type MessageClass = (typeof messageClasses)[number]
 
@@ -11,7 +11,7 @@ const message = z.looseObject({
   content: z.union([z.string(), z.array(block)], 'must be a text or a list of blocks'),
 })
 
-/** As sent; unknown fields are kept. */
+/** The message as sent; unknown fields are kept. */
 export type Message = z.infer<typeof message>
 
 const options = z.object({

@@ -1,13 +1,13 @@
 /**
- * Decides which messages remain. The first, the recent ones, anchors and a few important ones always do; of the rest
- * the most important and most recent ones that fit. A call and its result remain or are removed together: providers
- * refuse one without the other.
+ * Decides which messages remain. The first message, recent messages, anchors and a few important messages always
+ * remain. Of the other messages, the most important and most recent messages that fit remain. A call and its result
+ * remain or are removed together, because providers refuse one without the other.
  */
 import { moreImportant } from './classify.ts'
 import { toolMentions } from './message.ts'
 import { type Message, type MessageClass, messageClasses } from './request.ts'
 
-/** Messages that remain or are removed together, by index, in order. */
+/** Messages that remain or are removed together, as indexes in order. */
 type Group = { readonly members: readonly number[]; readonly class: MessageClass; readonly tokens: number }
 
 type Selecting = {
@@ -15,14 +15,14 @@ type Selecting = {
   readonly classes: readonly MessageClass[]
   readonly tokens: readonly number[]
   readonly maximumTokens: number
-  /** The anchors among them, for a summary of removed messages. */
+  /** Tokens that the remaining messages must leave free for a summary. */
   readonly reservedTokens: number
   readonly recentWindow: number
   readonly keepAnchors: boolean
   readonly minimumImportant: number
 }
 
-/** Merges sets that share an id. */
+/** Groups messages that share an id of a call. */
 function groupsOf({ messages, classes, tokens }: Selecting): readonly Group[] {
   const leaders = messages.map((_, index) => index)
   const leaderOf = (index: number): number => {
@@ -57,7 +57,7 @@ function mustStay(group: Group, { messages, recentWindow, keepAnchors }: Selecti
 const lastOf = ({ members }: Group) => members.at(-1) ?? 0
 const rankOf = (one: Group) => messageClasses.indexOf(one.class)
 
-/** Returns the indexes of the remaining messages, in order */
+/** Returns the indexes of the remaining messages, in order. */
 export function select(selecting: Selecting): readonly number[] {
   const groups = groupsOf(selecting)
   const kept = new Set(groups.filter(group => mustStay(group, selecting)))
@@ -81,8 +81,8 @@ export function select(selecting: Selecting): readonly number[] {
 }
 
 /**
- * The remaining message before which a summary can be inserted: at the first removed message that is not between a call
- * and its result. undefined: nowhere.
+ * Returns the position in `kept` for a summary: at the first removed message that is not between a call and its result.
+ * Returns undefined if there is no such message.
  */
 export function gapOf(messages: readonly Message[], kept: readonly number[]): number | undefined {
   const stays = new Set(kept)

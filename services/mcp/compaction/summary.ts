@@ -1,4 +1,4 @@
-/** A summary of removed messages: topics, tables and tools. Made by rules; a model can reword it. */
+/** A summary of removed messages: topics, tables and tools. Rules make the summary; a model can add a description. */
 import { textWithResults, toolMentions, wordsOf } from './message.ts'
 import type { Message } from './request.ts'
 
@@ -15,7 +15,7 @@ const maximumTopics = 8
 const maximumTables = 20
 const maximumTools = 20
 export const maximumDescription = 1_000
-/** The part of a message that is read for topics. */
+/** How many characters of a message are searched for topics. */
 const readCharacters = 20_000
 
 const stopWords = new Set(
@@ -50,7 +50,7 @@ const noTables = new Set([
 
 const isSql = /\b(select|insert\s+into|update\s+\S+\s+set|delete\s+from|create\s+table|alter\s+table|drop\s+table)\b/i
 
-/** The most frequent ones; earlier ones first if equal. */
+/** Returns the most frequent words. Of equally frequent words, the earlier one is first. */
 function commonest(words: Iterable<string>, limit: number): string[] {
   const counts = new Map<string, number>()
   for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1)
@@ -77,7 +77,7 @@ const topicsOf = (messages: readonly Message[]): string[] =>
 
 function tablesOf(messages: readonly Message[]): string[] {
   const names = messages.flatMap(message => {
-    // Statements are mostly in JSON.
+    // Most statements are inside JSON.
     const text = textWithResults(message).slice(0, readCharacters).replaceAll('\\"', '"')
     const named = [...text.matchAll(tableArgument)].map(([, name = '']) => name)
     const inSql = isSql.test(text) ? [...text.matchAll(tableName)].map(([, name = '']) => name) : []

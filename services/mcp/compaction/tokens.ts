@@ -1,9 +1,9 @@
-/** Estimates the tokens of a message for a model family. Each message has a small fixed cost. */
+/** Estimates a message's tokens for a model family. Each message also costs a small fixed number of tokens. */
 import { expectedTokens } from '../../tokens/expected.ts'
 import { textWithResults } from './message.ts'
 import type { Message, TokenCounterType } from './request.ts'
 
-/** `share`: tokens of the family's tokenizer for one of o200k_base. */
+/** `share`: tokens of the family's tokenizer per token of o200k_base. */
 const counters: Readonly<Record<TokenCounterType, { readonly share: number; readonly perMessage: number }>> = {
   generic: { share: 1, perMessage: 10 },
   openai: { share: 1, perMessage: 4 },

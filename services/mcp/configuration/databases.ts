@@ -1,6 +1,7 @@
 /**
- * The databases: `databases` in the file, and `ESPALIER_DB_n_HOST` and similar variables for the n-th, without the
- * number for the first. The first database falls back to Postgres's variables, such as `PGHOST`.
+ * The databases: `databases` in the file, and variables such as `ESPALIER_DB_n_HOST` for the n-th database. The
+ * variables of the first database have no number. The first database falls back to Postgres's variables, such as
+ * `PGHOST`.
  */
 import { key, List, optional, type Settings, type Sources } from '../../configuration/declaration.ts'
 import type { Checks } from '../../configuration/loader.ts'
@@ -54,7 +55,7 @@ function keysOfOne(isFirst: boolean) {
 
 const [firstKeys, otherKeys] = [keysOfOne(true), keysOfOne(false)]
 
-/** Keys that define a database; a password or a mode alone does not. */
+/** Keys that define a database. A password or a mode alone does not define one. */
 const distinctive = ['host', 'database', 'user', 'name'] as const
 const variables = new Set(['password_file', ...Object.keys(firstKeys)].map(name => name.toUpperCase()))
 
@@ -77,7 +78,7 @@ type ReadSettings = Settings<typeof firstKeys>
 function settingsOf(read: ReadSettings): DatabaseSettings {
   const { poolMaxConns, poolMinConns, poolMaxConnIdleTime, poolMaxConnLifetime, poolHealthCheckPeriod, ...rest } = read
   const { connectTimeout, statementTimeout, metadataTtl, ...same } = rest
-  // A connection without a name is named after its database.
+  // The default name of a connection is the name of its database.
   const database = read.database ?? read.name ?? 'postgres'
   return {
     ...same,
@@ -94,7 +95,7 @@ function settingsOf(read: ReadSettings): DatabaseSettings {
   }
 }
 
-/** Databases, with the rules that involve several of their keys. */
+/** Reads all databases, and checks the rules that involve several keys of a database. */
 export function databasesOf(
   all: readonly ReadSettings[],
   { problems, refuse, isSet: isGiven }: Checks,

@@ -8,7 +8,7 @@ import { keys } from './keys.ts'
 
 /** Other sections of the page document other files. */
 const [text = ''] = /^## Configuration\n[\s\S]*?(?=^## )/m.exec(readFileSync('docs/mcp.md', 'utf8')) ?? []
-/** In the tables of keys: the first cell, and the variables of the second. */
+/** The rows of the tables of keys: the first cell, the second cell with its variables, and the default. */
 const rows = [...text.matchAll(/^\| (`[^|]*) \| ([^|]*) \|([^|]*)\|/gm)].map(
   ([, keys = '', sources = '', initial = '']) => ({
     keys: [...keys.matchAll(/`([^`]+)`/g)].map(([, key = '']) => key),
@@ -23,7 +23,7 @@ const general = rows.filter(
 )
 const ofDatabases = rows.filter(row => !general.includes(row) && row.variables.length > 0)
 
-/** As in the tables: keys of databases by their last part. */
+/** The variable as the tables of databases write it: without its prefix. */
 const variableOf = (variables: readonly string[]) => (variables.at(-1) ?? '').replace(/^DB_/, '')
 const concrete = (name: string) => name.replaceAll('<provider>', 'openai').replaceAll('<PROVIDER>', 'OPENAI')
 const example = (name: string) => concrete(name).replace('<name>', 'query_database').replace('<NAME>', 'QUERY_DATABASE')
@@ -43,7 +43,7 @@ function problems(file: string, environment: Record<string, string> = {}): strin
   return ''
 }
 
-/** A value of no type. */
+/** A value that no type accepts. */
 const wrong = '\u0000'
 const nested = (key: string) => key.split('.').reduceRight((inner, part) => `{${part}: ${inner}}`, '"\\0"')
 

@@ -1,22 +1,22 @@
 /**
- * Reads names with dots: `http.enabled: true` in a file is the same as `enabled: true` in the table `http`, in every
- * table.
+ * Reads names with dots. In every table of a file, `http.enabled: true` is the same as `enabled: true` in the table
+ * `http`.
  */
 import { type Document, isTable, type Table } from '../../configuration/document.ts'
 
-/** No key is nested deeper; longer names are unchanged and reported as unknown. */
+/** No known key has more parts. A longer name stays unchanged and is reported as unknown. */
 const mostParts = 8
 
 const isNull = (value: unknown): boolean => value === undefined || value === null
 
-/** Adds a value. If a key has two values, the later one counts, unless it is null. */
+/** Adds a value. If a key has two values, the later value counts, unless it is null. */
 function add(table: Map<string, unknown>, [name = '', ...rest]: readonly string[], value: unknown): void {
   const before = table.get(name)
   if (rest.length === 0 && !isTable(value)) {
     if (isNull(before) || !isNull(value)) table.set(name, value)
     return
   }
-  // A key that is both a value and a table is reported as unknown.
+  // If a key is both a value and a table, it is reported as unknown.
   if (!isNull(before) && !(before instanceof Map)) return void table.set([name, ...rest, ''].join('.'), value)
   const inner = before instanceof Map ? before : new Map<string, unknown>()
   table.set(name, inner)
@@ -43,5 +43,5 @@ function withTables(table: Table): Table {
   return Object.fromEntries([...all].map(([name, value]) => [name, plain(value)]))
 }
 
-/** Line numbers remain right, since both spellings of a key have the same name. */
+/** Line numbers remain correct, because both spellings of a key have the same name. */
 export const withoutDots = (document: Document): Document => ({ ...document, root: withTables(document.root) })

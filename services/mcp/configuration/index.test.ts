@@ -185,7 +185,7 @@ limits: {result_tokens: 5000, result_bytes: 1000000, request_bytes: 2000000}
   })
 })
 
-test('command line over environment over file over what Postgres reads', () => {
+test("precedence: command line, environment, file, then Postgres's own variables", () => {
   const file = 'http: {enabled: true, address: ":1"}\ndatabases: [{host: file, port: 1}]'
   const environment = {
     PGHOST: 'postgres',
@@ -205,7 +205,7 @@ test('command line over environment over file over what Postgres reads', () => {
   expect(hostOf({ file, environment: { ESPALIER_DB_HOST: '' } })).toBe('file')
 })
 
-test('a connection string stands for its parts, and each part can be overridden', () => {
+test('a connection string sets all its parts, and a variable overrides each part', () => {
   const uri = 'postgresql://ada:se%20cret@db.internal:6432/sales?sslmode=verify-full&sslrootcert=/ca.pem'
   const ofUri = {
     ...{ host: 'db.internal', port: 6432, database: 'sales', name: 'sales', user: 'ada', password: 'se cret' },
@@ -222,7 +222,7 @@ test('a connection string stands for its parts, and each part can be overridden'
   ])
 })
 
-test('an unsupported keyword of a connection string is refused, and the other ones count', () => {
+test('refuses an unsupported keyword of a connection string, and reads the other keywords', () => {
   const uri = (parameters: string) => ({ ESPALIER_DB_URI: `postgresql://ada@db.internal/sales?${parameters}` })
   const ignoredParameters = 'channel_binding=require&connect_timeout=7&application_name=x&keepalives=1'
   expect(read({ environment: uri(ignoredParameters) }).databases).toMatchObject([
@@ -236,7 +236,7 @@ test('an unsupported keyword of a connection string is refused, and the other on
   expect(problemsOf({ environment: uri('channel_binding=maybe') }).join()).toContain('databases[0].channel_binding')
 })
 
-test('the size and lifetimes of a pool are set for each database', () => {
+test('each database has its own pool size and pool lifetimes', () => {
   const environment = {
     ...{ ESPALIER_DB_1_HOST: 'one', ESPALIER_DB_POOL_MIN_CONNS: '3', ESPALIER_DB_POOL_MAX_CONN_IDLE_TIME: '5m' },
     ...{ ESPALIER_DB_2_NAME: 'two', ESPALIER_DB_2_POOL_MAX_CONN_LIFETIME: '2h' },
@@ -307,7 +307,7 @@ test('numbered variables define databases, and add to those of the file', () => 
   expect(read({ file }).databases).toHaveLength(2)
 })
 
-test('without authentication it listens only on this machine, unless an address is set', () => {
+test('without authentication the server listens only on this machine, unless an address is set', () => {
   const flags = { http: true, 'no-auth': true } as const
   expect(read({ file: database, flags }).http).toMatchObject({ host: '127.0.0.1', authentication: { enabled: false } })
   expect(read({ file: database, flags: { ...flags, addr: ':8080' } }).http?.host).toBe('*')
@@ -388,7 +388,7 @@ test.each<[TestSources, string]>([
   expect(problemsOf(given).filter(problem => problem.startsWith(message))).toHaveLength(1)
 })
 
-test('all errors are reported at once', () => {
+test('reports all errors at once', () => {
   const problems = problemsOf({
     file: 'http: {address: x, auth: {enabled: perhaps}}\nlog_level: loud\nhttpp: 1\ndatabases: [{port: x}]',
     environment: { ESPALIER_DB_SSLMODE: 'sometimes', ESPALIER_AUTH_RATE_LIMIT_MAX_ATTEMPTS: '-1' },
@@ -396,7 +396,7 @@ test('all errors are reported at once', () => {
   expect(problems).toHaveLength(8)
 })
 
-test('no value is reported, since it may be a secret', () => {
+test('reports no values, because they may be secrets', () => {
   const secret = 'correct-horse-battery'
   const keys = [
     'http.address',
@@ -415,7 +415,7 @@ test('no value is reported, since it may be a secret', () => {
   expect(problemsOf({ file: `a: [${secret}, {${secret}: ` }).join('\n')).not.toContain(secret)
 })
 
-test('the sealing key is derived from the secret, and is random without one', () => {
+test('derives the sealing key from the secret; without a secret the key is random', () => {
   const key = (secret?: string) =>
     Buffer.from(
       read({ file: database, environment: secret === undefined ? {} : { ESPALIER_SECRET: secret } }).sealingKey,
@@ -426,7 +426,7 @@ test('the sealing key is derived from the secret, and is random without one', ()
   expect(key()).not.toBe(key())
 })
 
-test('environment variables switch tools, resources and prompts off by name', () => {
+test('environment variables disable tools, resources and prompts by name', () => {
   const environment = {
     PGHOST: 'x',
     ESPALIER_BUILTIN_TOOL_COUNT_ROWS: 'false',
@@ -438,14 +438,14 @@ test('environment variables switch tools, resources and prompts off by name', ()
   expect(read({ file, environment }).disabled).toEqual(new Set(['count_rows', 'design-schema', 'system_info']))
 })
 
-test('commands about credentials need only the paths', () => {
+test('commands for credentials need only the paths', () => {
   const given = sources({ environment: { ESPALIER_AUTH_TOKEN_FILE: '/t' }, flags: { 'user-file': '/u' } })
   expect(readCredentialPaths(given)).toMatchObject({ tokenFile: '/t', userFile: '/u' })
   const wrong = sources({ file: 'http: {auth: {token_file: ""}}\nlog_level: loud' })
   expect(() => readCredentialPaths(wrong)).toThrow(/^http\.auth\.token_file /)
 })
 
-test('any file is read or refused with a ConfigurationError', () => {
+test('reads any file, or refuses it with a ConfigurationError', () => {
   const words = [
     'http:',
     'databases:',
@@ -507,7 +507,7 @@ limits: {result_tokens: 600}
   )
 })
 
-test('list entries are trimmed, and empty ones ignored', () => {
+test('trims list entries, and ignores empty entries', () => {
   const { databases, http } = read({
     file: `databases: [{name: a, available_to_users: [" alice ", "", 5]}, {name: b, available_to_users: [""]}]
 http: {enabled: true, allowed_origins: [""], client_ip: {trusted_proxies: [" 10.1.1.1"]}}`,
@@ -516,7 +516,7 @@ http: {enabled: true, allowed_origins: [""], client_ip: {trusted_proxies: [" 10.
   expect(http).toMatchObject({ allowedOrigins: [], trustedProxies: ['10.1.1.1'] })
 })
 
-test('keys without a value count as missing, unknown ones too', () => {
+test('known and unknown keys without a value count as missing', () => {
   const file = `${database}builtins: {tools: {query_database: }}\nother:\nmore: {}\nhttp: {inner: {}}\nlog_level:\n`
   expect(read({ file })).toMatchObject({ disabled: new Set(), logLevel: 'info' })
   expect(problemsOf({ file: `${file}last: []` })).toEqual(['last (/etc/espalier/mcp.yaml, line 7) is not a key'])
@@ -525,11 +525,11 @@ test('keys without a value count as missing, unknown ones too', () => {
 test.each([
   [{ environment: { ESPALIER_DB_101_HOST: 'h' } }, 'databases (default) must have at most 100 entries'],
   [{ file: 'databases: 5' }, 'databases (/etc/espalier/mcp.yaml, line 1) must be a list of tables'],
-])('if databases cannot be read, that is the only reported problem: %j', (given, problem) => {
+])('reports only the unreadable databases if databases cannot be read: %j', (given, problem) => {
   expect(problemsOf(given)).toEqual([problem])
 })
 
-test('conversations are kept in Postgres if a URL is set; of its passwords, the newest is tried first', () => {
+test('a URL stores conversations in Postgres; the newest of its passwords is tried first', () => {
   const url = 'postgresql://mcp_state:old@db.internal:5432/espalier?sslmode=verify-full'
   const database = { PGHOST: 'x', PGPASSWORD: 'of another database' }
   const of = (state: object) => read({ file: JSON.stringify({ state }), environment: database }).state
@@ -549,7 +549,7 @@ test('conversations are kept in Postgres if a URL is set; of its passwords, the 
   expect(wrong({ url, password: 'a\0secret' })).not.toContain('secret')
 })
 
-test('replicas have an address and a secret, and no TLS between them', () => {
+test('replicas need an address and a secret, and do not use TLS between each other', () => {
   const environment = { PGHOST: 'x', ESPALIER_HTTP_PEER_ADDRESS: '10.0.0.7:8080' }
   const secret = 's'.repeat(32)
   const http = (more: object) => JSON.stringify({ http: { enabled: true, ...more } })

@@ -1,6 +1,7 @@
 /**
- * The configuration of the tool server: command line over environment over file over defaults. Returns settings, or
- * reports all problems at once, each with its location and rule, and never with a value, which may be a secret.
+ * The configuration of the tool server. The command line overrides the environment, the environment overrides the file,
+ * and the file overrides defaults. Returns settings, or reports all problems at once. A problem has its location and
+ * its rule, but never the value, which may be a secret.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import type { Settings, Sources } from '../../configuration/declaration.ts'
@@ -24,8 +25,8 @@ const sealingKeyBytes = 32
 const defaultPort = 8080
 
 /**
- * Variables whose names differ from their keys: those of databases contain a number, and some sections have a shorter
- * name.
+ * Variables whose names differ from their keys: names of database variables contain a number, and some sections have a
+ * shorter name.
  */
 export function variablesOf(name: string): string[] {
   const [, index = '', field] = /^databases\[(\d+)\]\.(\w+)$/.exec(name) ?? []
@@ -59,7 +60,7 @@ function peerOf({ http: { peer, tls } }: ReadSettings, { refuse, isSet: isGiven 
   return { address, secret }
 }
 
-/** undefined: over stdio. All keys are checked in any case. */
+/** undefined: the server uses stdio. All keys are checked in both cases. */
 function httpOf(settings: ReadSettings, checks: Checks): HttpSettings | undefined {
   const { http, noAuth } = settings
   const { refuse } = checks
@@ -72,7 +73,7 @@ function httpOf(settings: ReadSettings, checks: Checks): HttpSettings | undefine
   const { rateLimitMaxAttempts, maxFailedAttemptsBeforeLockout, ...same } = auth
   const enabled = auth.enabled && !noAuth
   return {
-    // Without authentication, the default is to listen only on this machine.
+    // Without authentication, the server listens only on this machine by default.
     host: address === undefined ? (enabled ? '*' : '127.0.0.1') : address.host || '*',
     port: address?.port ?? defaultPort,
     tls: tls.enabled ? { certificateFile: certFile, keyFile, chainFile } : undefined,
@@ -88,7 +89,9 @@ function httpOf(settings: ReadSettings, checks: Checks): HttpSettings | undefine
   }
 }
 
-/** If a secret is set, the key is the same on all replicas, so that each can open what another sealed. */
+/**
+ * If a secret is set, all replicas derive the same key. So each replica can open the state that another replica sealed.
+ */
 function sealingKeyOf({ secret }: ReadSettings): Uint8Array {
   if (secret === undefined) return new Uint8Array(randomBytes(sealingKeyBytes))
   return new Uint8Array(createHash('sha256').update('espalier mcp sealing key\0').update(secret).digest())
@@ -123,7 +126,7 @@ function loadKeys(sources: Sources): { loaded: Loaded<typeof keys>; databases: D
   const { environment, wrong } = withoutConnectionStrings(sources.environment)
   const loaded = load(keys, form, { ...sources, environment })
   loaded.problems.push(...wrong)
-  // If a connection string cannot be read, report that, and not a missing database.
+  // If a connection string is invalid, report only that, and not a missing database too.
   return { loaded, databases: wrong.length > 0 ? [] : databasesOf(loaded.settings.databases, loaded) }
 }
 

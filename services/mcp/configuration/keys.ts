@@ -4,7 +4,7 @@ import * as values from '../../configuration/values.ts'
 import { isBlock } from '../../http/address.ts'
 import { databases } from './databases.ts'
 
-/** `fallback`: the variable of the provider's own tools. */
+/** `fallback`: the variable that the provider's own tools read. */
 const hosted = (fallback: string) => ({
   api_key: optional(values.secret(), { file: '_file', isSecret: true, fallbacks: [fallback] }),
   base_url: optional(values.httpUri()),
@@ -24,7 +24,7 @@ const embedder = {
   ollama_: ollama,
 }
 
-/** Hyphens in names become underscores in variables. */
+/** A hyphen in a name is an underscore in its variable. */
 const switches = (variable: string, separator: string) =>
   new Open(values.truth(), {
     form: /^[a-z][a-z0-9_-]{0,99}$/,

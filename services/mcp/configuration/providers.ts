@@ -1,4 +1,4 @@
-/** Settings of model providers: for embeddings, for chat, and for queries of the knowledge base. */
+/** Settings of model providers for embeddings, chat, and queries of the knowledge base. */
 import type { Settings } from '../../configuration/declaration.ts'
 import type { Checks } from '../../configuration/loader.ts'
 import { type keys, llmProviders } from './keys.ts'
@@ -31,7 +31,7 @@ function embedderOf(settings: ReadSettings['knowledgebase']['embedding']): Embed
   return { provider, model: model ?? defaultModels[provider], ...reachOf(settings, provider), timeoutMs }
 }
 
-/** A provider that requires a key does so at its default URL; at another URL the key is optional. */
+/** At its default URL, a provider may require a key. At another URL, the key is optional. */
 function requireReach(
   refuse: Refuse,
   prefix: string,
@@ -61,7 +61,7 @@ export function knowledgebaseOf({ knowledgebase }: ReadSettings, refuse: Refuse)
   return { path, embedding }
 }
 
-/** All available providers, the configured one first. */
+/** All available providers. The configured provider is first. */
 export function llmOf({ llm }: ReadSettings, refuse: Refuse): LlmSettings[] {
   const { provider: preferred, temperature, maxTokens: maximumTokens, timeout: timeoutMs } = llm
   if (!(llm.enabled ?? preferred !== undefined)) return []
@@ -71,7 +71,7 @@ export function llmOf({ llm }: ReadSettings, refuse: Refuse): LlmSettings[] {
   }
   const settingsOf = (provider: LlmSettings['provider']): LlmSettings => ({
     provider,
-    // A model belongs to one provider.
+    // The configured model belongs to the configured provider only.
     model: provider === preferred ? llm.model : undefined,
     ...reachOf(llm, provider),
     maximumTokens,

@@ -1,11 +1,11 @@
-/** The settings of the tool server, after file, environment and command line have been read and checked. */
+/** The tool server's settings, after they were read from file, environment and command line, and checked. */
 
 import type { PeerSettings } from '../../http/peers/types.ts'
 import type { Address } from '../../postgres/address.ts'
 import type { CustomDefinitions } from '../custom/read.ts'
 
 export type DatabaseSettings = {
-  /** Unique; the name for grants and selection. */
+  /** The unique name that grants and selections use. */
   readonly name: string
   readonly host: string
   readonly port: number
@@ -18,18 +18,19 @@ export type DatabaseSettings = {
   readonly sslkey: string | undefined
   readonly channelBinding: 'disable' | 'prefer' | 'require'
   readonly allowWrites: boolean
-  /** Whether destructive statements run for a client that cannot ask its user. */
+  /** Whether destructive statements run if the client cannot ask its user for confirmation. */
   readonly allowUnconfirmed: boolean
-  /** Whether writes are allowed with a superuser login or similar. */
+  /** Whether writes are allowed if the server connects as a superuser or a similarly privileged role. */
   readonly allowPrivilegedLogin: boolean
-  /** Whether statements may read columns that may contain a password. */
+  /** Whether statements may read columns that could contain a password. */
   readonly showSecrets: boolean
-  /** Maximum number of connections. */
+  /** The maximum number of connections. */
   readonly poolSize: number
-  /** Minimum number of connections that remain open while idle. */
+  /** The minimum number of connections that stay open while idle. */
   readonly poolMinimum: number
   /**
-   * How long a connection above the minimum may be idle; the maximum age of a connection; how often both are checked.
+   * `poolIdleMs`: how long a connection above the minimum may be idle. `poolLifetimeMs`: the maximum age of a
+   * connection. `poolCheckMs`: how often the pool checks both.
    */
   readonly poolIdleMs: number
   readonly poolLifetimeMs: number
@@ -38,7 +39,7 @@ export type DatabaseSettings = {
   readonly statementTimeoutMs: number
   /** How long catalogue data is cached. */
   readonly metadataMs: number
-  /** User names; undefined: all. Users can be restricted to databases as well. */
+  /** The users who may use this database; undefined: all users. A user can also be restricted to some databases. */
   readonly availableToUsers: readonly string[] | undefined
 }
 
@@ -62,16 +63,16 @@ export type LlmSettings = {
 }
 
 export type HttpSettings = {
-  /** How replicas connect to each other; undefined: there is one server. */
+  /** How replicas connect to each other; undefined if there is only one server. */
   readonly peer?: PeerSettings | undefined
   readonly host: string
   readonly port: number
   readonly tls:
     | { readonly certificateFile: string; readonly keyFile: string; readonly chainFile: string | undefined }
     | undefined
-  /** Besides loopback and requests without an Origin, which are always allowed. */
+  /** Origins that are allowed in addition to loopback and requests without an Origin. */
   readonly allowedOrigins: readonly string[]
-  /** Proxies whose X-Forwarded-For is trusted, as CIDR blocks; none by default. */
+  /** Proxies whose X-Forwarded-For the server trusts, as CIDR blocks; none by default. */
   readonly trustedProxies: readonly string[]
   readonly authentication: {
     readonly enabled: boolean
@@ -85,33 +86,35 @@ export type HttpSettings = {
 }
 
 export type McpSettings = {
-  /** undefined: stdio. */
+  /** undefined: the server uses stdio. */
   readonly http: HttpSettings | undefined
   readonly databases: readonly DatabaseSettings[]
   readonly embedding: EmbeddingSettings | undefined
-  /** The available ones; the first is the default. */
+  /** The available providers; the first is the default. */
   readonly llm: readonly LlmSettings[]
   readonly knowledgebase: { readonly path: string; readonly embedding: EmbeddingSettings } | undefined
-  /** Custom prompts, resources and tools of the operator; missing if no file defines any. */
+  /** The installation's own prompts, resources and tools; missing if no file defines any. */
   readonly custom?: CustomDefinitions
-  /** The directory of conversations, unless they are in Postgres. */
+  /** The directory of conversations, unless Postgres stores them. */
   readonly dataDirectory: string
-  /** The Postgres for conversations; undefined: they are in the data directory. */
+  /** The Postgres that stores conversations; undefined if the data directory stores them. */
   readonly state?: Address | undefined
-  /** Tools, resources and prompts that are switched off, by name. */
+  /** Names of disabled tools, resources and prompts. */
   readonly disabled: ReadonlySet<string>
   readonly limits: {
-    /** The limit of one result, in tokens. */
+    /** The maximum size of one result, in tokens. */
     readonly resultTokens: number
-    /** The limit of one page of rows of `query_database`, in tokens; defaults to `resultTokens`. */
+    /** The maximum size of one page of rows of `query_database`, in tokens; defaults to `resultTokens`. */
     readonly queryTokens?: number
-    /** The limit of the data for one result, in bytes. */
+    /** The maximum data that the server reads for one result, in bytes. */
     readonly resultBytes: number
     readonly requestBytes: number
   }
-  /** 32 bytes that seal server state carried by clients; random for this process if not configured. */
+  /**
+   * The 32-byte key that seals server state, which clients carry. Random for this process if no secret is configured.
+   */
   readonly sealingKey: Uint8Array
   readonly logLevel: string
-  /** Which statements the audit log has the text of. */
+  /** The statements whose text the audit log contains. */
   readonly auditStatements: 'none' | 'reads' | 'all'
 }

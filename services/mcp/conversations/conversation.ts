@@ -3,7 +3,7 @@
 export type ConversationMessage = {
   readonly role: string
   readonly content: string
-  /** ISO 8601. */
+  /** An ISO 8601 time. */
   readonly timestamp: string
   readonly provider?: string
   readonly model?: string
@@ -30,7 +30,7 @@ const longestTitle = 50
 const longestPreview = 100
 const dots = '...'
 
-/** Truncates at whole characters. */
+/** Truncates a text without splitting a character. */
 function shortened(text: string, longest: number): string {
   const characters = [...text.slice(0, 4 * longest)]
   if (characters.length <= longest) return text

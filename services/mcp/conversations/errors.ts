@@ -1,10 +1,10 @@
-/** Errors of keeping a conversation. */
+/** Errors of a conversation store. */
 
 type ConversationFault =
   | { readonly kind: 'too many'; readonly most: number }
-  /** The file cannot be opened, read or written. */
+  /** The SQLite file cannot be opened, read or written. */
   | { readonly kind: 'storage'; readonly path: string; readonly code: string }
-  /** Postgres cannot be used now; `reason` is for the log. */
+  /** Postgres is unavailable. `reason` is for the log. */
   | { readonly kind: 'unavailable'; readonly reason: string }
 
 export class ConversationError extends Error {

@@ -1,6 +1,7 @@
 /**
- * Conversations in a Postgres table, for several replicas. User texts are stored as JSON: Postgres accepts no zero
- * bytes in a text. While Postgres is unavailable, every method throws a ConversationError of the kind `unavailable`.
+ * Conversations in a Postgres table, which several replicas can share. User texts are stored as JSON, because Postgres
+ * accepts no zero bytes in a text. While Postgres is unavailable, every method throws a ConversationError of the kind
+ * `unavailable`.
  */
 import { z } from 'zod'
 import { DatabaseError } from '../../../wire/errors.ts'
@@ -19,7 +20,10 @@ import { ConversationError } from './errors.ts'
 import { type ConversationContent, type ConversationStore, mostOfOneUser, newConversationId } from './store.ts'
 
 const table = 'espalier_conversations'
-/** Two: user interfaces send few requests, and the connections count against the database's limit. */
+/**
+ * Two connections are enough, because user interfaces send few requests. The connections count against the database's
+ * limit.
+ */
 const mostConnections = 2
 const definitions = [
   `CREATE TABLE IF NOT EXISTS ${table} (
@@ -28,15 +32,15 @@ const definitions = [
      updated_at text NOT NULL, changed bigint NOT NULL)`,
   `CREATE INDEX IF NOT EXISTS ${table}_by_user ON ${table} (username, changed DESC)`,
 ]
-/** Of two changes of one user, the later one has the greater number, independent of clocks. */
+/** Of two changes of one user, the later change has the greater number. The numbers do not depend on clocks. */
 const nextChange = (username: string, at: string) =>
   `(SELECT greatest(${at}::bigint, coalesce(max(changed), 0) + 1) FROM ${table} WHERE username = ${username})`
 const columns = 'id, username, title, provider, model, connection, messages, created_at, updated_at'
 const summaryColumns = 'id, title, connection, created_at, updated_at, preview'
 
 /**
- * SQLSTATE classes that mean that Postgres cannot be used now: no connection, no resources, stopping, broken storage;
- * and a read-only server.
+ * The SQLSTATE classes for an unavailable Postgres: no connection, no resources, shutdown, broken storage. Also a
+ * read-only server.
  */
 const unavailable = /^(08|28|53|57P|58|25006)/
 
@@ -59,7 +63,7 @@ function conversationOf(row: Row): Conversation {
     provider: plain(provider),
     model: plain(model),
     connection: plain(connection),
-    // Only this file writes it.
+    // No other code writes this column.
     messages: JSON.parse(messages) as ConversationMessage[],
     created_at,
     updated_at,
@@ -103,7 +107,7 @@ export class PostgresConversations implements ConversationStore {
     const id = newConversationId()
     const title = titleOf(messages)
     const texts = [title, provider, model, connection, previewOf(messages), messages].map(one => JSON.stringify(one))
-    // Serializes concurrent counts, so that each includes the other's inserts.
+    // The lock serializes concurrent counts, so that each count includes the other's inserts.
     const { affected } = await this.#run(
       { text: 'SELECT pg_advisory_xact_lock(hashtextextended($1, 7305814))', values: [username] },
       {
@@ -162,7 +166,7 @@ export class PostgresConversations implements ConversationStore {
   }
 
   async #run(...statements: readonly OwnStatementOf[]) {
-    // No user name or id contains a zero byte, so nothing can be found.
+    // No user name or id contains a zero byte, so a statement with such a value finds nothing.
     const safe = statements.map(({ text: sql, values }) => ({
       text: sql,
       values: values.map(value => (typeof value === 'string' ? value.replaceAll('\0', '\u2400') : value)),

@@ -51,20 +51,20 @@ const conversationOf = (row: Row): Conversation => ({
   provider: textOf(row, 'provider'),
   model: textOf(row, 'model'),
   connection: textOf(row, 'connection'),
-  // Only this file writes it.
+  // No other code writes this column.
   messages: JSON.parse(textOf(row, 'messages')) as ConversationMessage[],
   created_at: textOf(row, 'created_at'),
   updated_at: textOf(row, 'updated_at'),
 })
 
-/** In a file of the directory, which is created if it is missing. It is opened at first use. */
+/** Stores conversations in one SQLite file. Creates the directory if it is missing. Opens the file at first use. */
 export class SqliteConversations implements ConversationStore {
   readonly #directory: string
   readonly #path: string
   readonly #now: () => number
   readonly #statements = new Map<string, StatementSync>()
   #database: DatabaseSync | undefined
-  /** Orders two changes within one millisecond. */
+  /** The number of the last change. It orders two changes within one millisecond. */
   #lastChange = 0
 
   constructor(directory: string, now: () => number = Date.now) {
@@ -80,7 +80,7 @@ export class SqliteConversations implements ConversationStore {
          WHERE username = ? ORDER BY changed DESC LIMIT ? OFFSET ?`,
       )
         .all(username, limit, offset)
-        // Every column is text.
+        // All columns are text.
         .map(row => summaryOf(row as Row)),
     )
   }
@@ -92,7 +92,7 @@ export class SqliteConversations implements ConversationStore {
   #find(username: string, id: string): Conversation | undefined {
     return this.#attempt(statement => {
       const row = statement('SELECT * FROM conversations WHERE id = ? AND username = ?').get(id, username)
-      // Every column is text or a number.
+      // All columns are text or numbers.
       return row === undefined ? undefined : conversationOf(row as Row)
     })
   }

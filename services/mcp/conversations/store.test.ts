@@ -1,4 +1,4 @@
-/** Both stores behave the same; differences are tested below. */
+/** Both stores must behave the same. The last tests are about one store only. */
 import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -34,7 +34,7 @@ describe.each([
   })
   afterAll(() => store.close())
 
-  test('a conversation is kept, changed and deleted, and another process finds it', async () => {
+  test('stores, changes and deletes a conversation, which another process can read', async () => {
     const made = await store.create('alice', {
       provider: 'p',
       model: 'm',
@@ -57,7 +57,7 @@ describe.each([
     expect(await store.find('alice', made.id)).toBeUndefined()
   })
 
-  test('the conversations of one user are not found by another', async () => {
+  test('a user cannot find the conversations of another user', async () => {
     const { id } = await store.create('alice', { ...empty, messages: [userMessage('mine')] })
     expect(await store.find('bob', id)).toBeUndefined()
     expect(await store.list('bob', 10, 0)).toEqual([])
@@ -69,7 +69,7 @@ describe.each([
     expect(await store.removeAll('alice')).toBe(1)
   })
 
-  test('the last changed one is first, independent of clocks', async () => {
+  test('lists the last changed conversation first, independent of clocks', async () => {
     const late = open(() => 4_000_000_000_000)
     const early = open(() => 1_000_000_000_000)
     const one = await late.create('erin', { ...empty, messages: [userMessage('1')] })
@@ -105,7 +105,7 @@ describe.each([
     )
   })
 
-  test('no text is executed as a statement, and none is lost', async () => {
+  test('executes no text as a statement, and loses no text', async () => {
     await fc.assert(
       fc.asyncProperty(fc.string({ unit: 'binary' }), async text => {
         fc.pre(text.isWellFormed())
@@ -124,7 +124,7 @@ describe.each([
     )
   })
 
-  test("a user's number of conversations is limited, also for concurrent creation", async () => {
+  test("limits a user's conversations, also during concurrent creation", async () => {
     await fill('frank', mostOfOneUser - 2)
     const created = await Promise.allSettled(
       Array.from({ length: 6 }, () => store.create('frank', { ...empty, messages: [userMessage('x')] })),
@@ -164,7 +164,7 @@ test('conversations survive a restart, in a file that only the owner can read', 
   expect(statSync(join(folder, 'conversations.db')).mode & 0o777).toBe(0o600)
 })
 
-test('a folder that cannot be written is a storage error, and is not needed before first use', async () => {
+test('the store opens its folder at first use; a read-only folder is a storage error', async () => {
   writeFileSync(join(directory, 'file'), '')
   const unusable = new SqliteConversations(join(directory, 'file'))
   await expect(unusable.list('alice', 1, 0)).rejects.toThrow(
@@ -172,7 +172,7 @@ test('a folder that cannot be written is a storage error, and is not needed befo
   )
 })
 
-test('while Postgres is down, conversations are unavailable, and then available again', async () => {
+test('conversations are unavailable while Postgres is down, and available after it restarts', async () => {
   const store = inPostgres()
   const { id } = await store.create('heidi', { ...empty, messages: [userMessage('kept')] })
   await postgres.crash()
@@ -183,7 +183,7 @@ test('while Postgres is down, conversations are unavailable, and then available 
   store.close()
 })
 
-test('deleted tables are created again', async () => {
+test('creates deleted tables again', async () => {
   const store = inPostgres()
   await store.create('ivan', { ...empty, messages: [userMessage('x')] })
   await postgres.run('DROP TABLE espalier_conversations')

@@ -1,6 +1,6 @@
 /**
- * Storage of conversations: one interface, in SQLite or in Postgres. A user can read, change and delete only their own
- * conversations, since every statement filters by user; and ids cannot be guessed.
+ * Stores conversations in SQLite or in Postgres, with one interface. A user can read, change and delete only their own
+ * conversations: every statement filters by user, and ids cannot be guessed.
  */
 import { randomBytes } from 'node:crypto'
 import type { Conversation, ConversationMessage, ConversationSummary } from './conversation.ts'
@@ -14,17 +14,17 @@ export type ConversationContent = {
 
 /** Every method throws ConversationError. */
 export type ConversationStore = {
-  /** The last changed one first. */
+  /** Lists the last changed conversation first. */
   list(username: string, limit: number, offset: number): Promise<readonly ConversationSummary[]>
   find(username: string, id: string): Promise<Conversation | undefined>
   create(username: string, content: ConversationContent): Promise<Conversation>
-  /** Keeps the title. Returns undefined if there is none */
+  /** Keeps the title. Returns undefined if the conversation does not exist. */
   replace(username: string, id: string, content: Partial<ConversationContent>): Promise<Conversation | undefined>
-  /** Returns false if there is none */
+  /** Returns false if the conversation does not exist. */
   rename(username: string, id: string, title: string): Promise<boolean>
-  /** Returns false if there is none */
+  /** Returns false if the conversation does not exist. */
   remove(username: string, id: string): Promise<boolean>
-  /** Returns how many were deleted */
+  /** Returns the number of deleted conversations. */
   removeAll(username: string): Promise<number>
   close(): void
 }

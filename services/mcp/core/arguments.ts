@@ -1,6 +1,6 @@
-/** Arguments that a tool refuses. The message names the argument and the rule. */
+/** A tool refuses the arguments of a call. The message names the argument and the rule. */
 export class ArgumentsError extends Error {
-  /** A wrong type, a missing argument or an unknown one, not a value that breaks a rule. */
+  /** Whether an argument has a wrong type, is missing or is unknown. False if a value breaks another rule. */
   readonly isShape: boolean
 
   constructor(problem: string, isShape: boolean) {

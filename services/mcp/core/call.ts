@@ -1,7 +1,7 @@
 /**
  * One call of a tool, a prompt or a resource, independent of caller and transport. If a call needs input from the user,
- * its outcome requests it, and the call is made again with the answer, on this process or another: no state is kept
- * here.
+ * its outcome requests the input. The client then repeats the call with the answer, and another process can handle it.
+ * So this module keeps no state.
  */
 
 import type { JsonObject } from '../../mcp-protocol/json.ts'
@@ -19,11 +19,14 @@ export type InputRequest = {
   readonly params: JsonObject
 }
 
-/** The answers to requests of an earlier call. The transport has verified that both belong to this call. */
+/**
+ * The client's answers to the requests of an earlier call. The transport has verified that answers and state belong to
+ * this call.
+ */
 export type Answers = {
-  /** By the keys of the requests. Not checked: a client can send anything. */
+  /** Answers by the keys of their requests. Unchecked: a client can send anything. */
   readonly responses: { readonly [key: string]: JsonObject }
-  /** State that the earlier call asked to keep. */
+  /** The state from the outcome of the earlier call. */
   readonly state: JsonObject | undefined
 }
 
@@ -33,21 +36,21 @@ export type CallContext = {
   readonly signal: AbortSignal
   /** Identifies the request in log lines and in statements sent to Postgres. */
   readonly requestId: string
-  /** The client's address, after trusted proxies; undefined over stdio. */
+  /** The client's address behind trusted proxies; undefined over stdio. */
   readonly address: string | undefined
-  /** W3C trace context, if the client sent one. */
+  /** The W3C trace context, if the client sent one. */
   readonly traceparent: string | undefined
   readonly inputKinds: ReadonlySet<InputKind>
   /** Undefined in the first call. */
   readonly answers: Answers | undefined
-  /** Sent to the client if it requested progress. */
+  /** Sends progress to the client if the client requested it. */
   progress(report: Progress): void
   log(level: LogLevel, data: JsonObject | string): void
 }
 
 /**
- * `input-required`: the call is made again, with the answers to `requests` and with `state`, which no client can read
- * or change.
+ * `input-required`: the client must repeat the call with the answers to `requests` and with `state`. No client can read
+ * or change `state`.
  */
 export type Outcome<Result> =
   | { readonly kind: 'result'; readonly result: Result }

@@ -1,21 +1,21 @@
-/** The authenticated caller. Tools and endpoints get this instead of a token. */
+/** The authenticated caller. Tools and endpoints receive the caller instead of a token. */
 import { type Scope, scopes } from '../../mcp-protocol/scopes.ts'
 
 export type Caller = {
-  /** `anyone`: over stdio, or without authentication. `client`: an OAuth client, mostly for a user. */
+  /** `anyone`: a caller over stdio, or without authentication. `client`: an OAuth client, mostly for a user. */
   readonly kind: 'anyone' | 'token' | 'user' | 'client'
-  /** Unique name of the caller, such as `user:alice`; the key of the caller's data. */
+  /** The unique name of the caller, such as `user:alice`. The caller's data is stored under this key. */
   readonly principal: string
-  /** Its account, or the account that it acts for. */
+  /** The caller's account, or the account for which the caller acts. */
   readonly username: string | undefined
-  /** Database connections that it may use; undefined: all. */
+  /** Database connections that the caller may use; undefined: all. */
   readonly databases: readonly string[] | undefined
   readonly scopes: ReadonlySet<Scope>
-  /** The key of data that lasts as long as the token, such as the selected connection. */
+  /** The key of data that lives as long as the token, such as the selected connection. */
   readonly session: string
 }
 
-/** The caller over stdio, and without authentication. */
+/** Every caller over stdio, or without authentication. */
 export const anyone: Caller = {
   kind: 'anyone',
   principal: 'anyone',

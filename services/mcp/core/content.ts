@@ -1,4 +1,4 @@
-/** Contents of tools, resources and prompts: MCP's content blocks, the same in all revisions. */
+/** Content blocks of tools, resources and prompts. They are the same in all MCP revisions. */
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 
 type Annotations = {

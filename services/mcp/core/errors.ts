@@ -1,4 +1,4 @@
-/** Errors of a call that the protocol defines. A failure of a tool itself is a result with `isError`. */
+/** Errors of a call that MCP defines. If a tool itself fails, its result has `isError` instead. */
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 
 export type CoreFault =

@@ -1,6 +1,6 @@
 /**
- * The tool server without its transports: what each caller can call, and the calls. A transport parses messages, calls
- * the core, and writes its results; the same core serves every revision of the protocol.
+ * The tool server without its transports: lists what each caller can call, and executes calls. A transport parses
+ * messages, calls the core, and writes the core's results. The same core serves every MCP revision.
  */
 
 import type { JsonObject } from '../../mcp-protocol/json.ts'
@@ -37,11 +37,11 @@ export type Core = {
   readonly server: ServerInfo
   readonly toolFigures: ToolFigures
   instructions(caller: Caller): string
-  /** Without hidden tools, always in the same order. */
+  /** Lists tools without the hidden tools, always in the same order. */
   tools(caller: Caller): readonly ToolDefinition[]
-  /** undefined if the caller has no tool of this name. */
+  /** Returns undefined if the caller has no tool with this name. */
   tool(name: string, caller: Caller): Tool | undefined
-  /** @throws ArgumentsError, CoreError; the abort reason of `context.signal` */
+  /** @throws ArgumentsError, CoreError, or the abort reason of `context.signal` */
   callTool(name: string, args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>>
   resources(caller: Caller): readonly ResourceDefinition[]
   templates(caller: Caller): readonly ResourceTemplate[]
@@ -54,12 +54,14 @@ export type Core = {
     args: { readonly [name: string]: string },
     context: CallContext,
   ): Promise<Outcome<PromptResult>>
-  /** At most a hundred, and whether there are more. @throws CoreError */
+  /** Returns at most a hundred values, and whether there are more. @throws CoreError */
   complete(request: CompletionRequest, context: CallContext): Promise<{ values: readonly string[]; total: number }>
-  /** Returns a function that stops it */
+  /** Returns a function that removes the listener. */
   onChange(listener: (change: CoreChange) => void): () => void
   announce(change: CoreChange): void
-  /** Subscribes a client to a resource; `onChange` announces its changes. Returns a function that stops it */
+  /**
+   * Subscribes a client to a resource; `onChange` announces its changes. Returns a function that ends the subscription.
+   */
   follow(uri: string, caller: Caller): () => void
 }
 
@@ -70,8 +72,8 @@ type CoreParts = {
   readonly resources: readonly ResourceProvider[]
   readonly prompts: readonly Prompt[]
   /**
-   * Watches a resource and announces its changes, until the returned function is called; undefined if no resource
-   * changes by itself.
+   * Watches a resource and announces its changes until the returned function is called. undefined if no resource can
+   * change.
    */
   readonly follow?: (uri: string, caller: Caller) => () => void
 }

@@ -15,7 +15,7 @@ export type PromptResult = { readonly description?: string; readonly messages: r
 
 export type Prompt = {
   readonly definition: PromptDefinition
-  /** All required arguments are present. @throws CoreError */
+  /** The core has checked that all required arguments are present. @throws CoreError */
   get(args: { readonly [name: string]: string }, context: CallContext): Promise<Outcome<PromptResult>>
   complete?(
     argument: string,

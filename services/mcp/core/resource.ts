@@ -1,4 +1,4 @@
-/** Resources that are read by their URI, alone or by a template. */
+/** Resources with a fixed URI or with a URI template. */
 import type { CallContext, Outcome } from './call.ts'
 import type { Caller } from './caller.ts'
 import type { Icon, ResourceContents } from './content.ts'
@@ -13,7 +13,7 @@ type ResourceFields = {
 
 export type ResourceDefinition = ResourceFields & { readonly uri: string; readonly size?: number }
 export type ResourceTemplate = ResourceFields & {
-  /** RFC 6570. */
+  /** A template of RFC 6570. */
   readonly uriTemplate: string
 }
 
@@ -22,9 +22,9 @@ export type ReadResult = { readonly contents: readonly ResourceContents[] }
 export type ResourceProvider = {
   list(caller: Caller): readonly ResourceDefinition[]
   templates(caller: Caller): readonly ResourceTemplate[]
-  /** undefined if this provider does not have the URI. @throws CoreError */
+  /** Returns undefined if this provider does not have the URI. @throws CoreError */
   read(uri: string, context: CallContext): Promise<Outcome<ReadResult>> | undefined
-  /** Values of a template variable that begin with `value`. `chosen`: values of the preceding variables. */
+  /** Returns values of a template variable that begin with `value`. `chosen`: values of the preceding variables. */
   complete?(
     uriTemplate: string,
     variable: string,

@@ -23,7 +23,8 @@ export type ToolDefinition = {
 }
 
 /**
- * With `structuredContent`, `content` has the same data: clients show a model one of them. An error is in `content`.
+ * If a result has `structuredContent`, `content` has the same data, because clients show a model only one of both. An
+ * error is in `content`.
  */
 export type ToolResult = {
   readonly content: readonly Content[]
@@ -32,23 +33,23 @@ export type ToolResult = {
 }
 
 export type Tool = {
-  /** The name is fixed; the rest can change with the settings. */
+  /** The name is fixed; other fields can change with the settings. */
   readonly definition: ToolDefinition
-  /** Callable, but not listed. */
+  /** Whether callers can call the tool although lists omit it. */
   readonly isHidden?: true
-  /** Callable without a token, for example to get one. */
+  /** Whether callers can call the tool without a token, for example to get a token. */
   readonly isOpen?: true
-  /** Whether it may or must run as a task of the client; undefined: neither. */
+  /** Whether a client may or must run the tool as a task; undefined: the tool cannot run as a task. */
   readonly task?: 'optional' | 'required'
-  /** Whether a caller has it; undefined: every caller. */
+  /** Whether a caller has the tool; undefined: every caller has it. */
   isFor?(caller: Caller): boolean
   /** The scope that a call with these arguments requires. */
   scopeOf(args: JsonObject): Scope
-  /** @throws ArgumentsError, CoreError; the abort reason of `context.signal` */
+  /** @throws ArgumentsError, CoreError, or the abort reason of `context.signal` */
   call(args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>>
 }
 
-/** A failure of a tool, as text for a model. */
+/** The result of a failed tool, as text for a model. */
 export const toolError = (text: string): { kind: 'result'; result: ToolResult } => ({
   kind: 'result',
   result: { content: [{ type: 'text', text }], isError: true },

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { createUsed } from './used.ts'
 
-test('a used name is remembered until it expires, and the newest ones if there are very many', () => {
+test('remembers a used name until it expires; at the limit, remembers only the newest names', () => {
   let now = 0
   const used = createUsed(1_000, () => now)
   used.add('first')

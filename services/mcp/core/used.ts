@@ -1,6 +1,6 @@
 /**
- * Remembers single-use names, such as codes, until they expire. The memory is limited: after very many other uses, a
- * name could be accepted again before it expires.
+ * Remembers single-use names, such as codes, until they expire. The memory is limited. After very many uses of other
+ * names, a used name could be accepted again before it expires.
  */
 type Used = {
   has(name: string): boolean
@@ -9,9 +9,9 @@ type Used = {
 
 const maximumEntries = 100_000
 
-/** `lifetimeMs`: after this time a name is invalid, used or not. */
+/** `lifetimeMs`: after this time every name is invalid, whether it was used or not. */
 export function createUsed(lifetimeMs: number, now: () => number): Used {
-  /** Expiry by name; all have the same lifetime, so the first used expires first. */
+  /** Expiry by name. All names have the same lifetime, so the first name in the map expires first. */
   const until = new Map<string, number>()
 
   function dropOld(): void {

@@ -1,7 +1,7 @@
 /**
- * Logins by user name and password. A wrong name and a wrong password cannot be distinguished, not even by time.
- * Guesses are limited by address, and by account if configured, also when sent concurrently. A locked account is locked
- * immediately, even if the file cannot be written.
+ * Logins by user name and password. A client cannot distinguish a wrong name from a wrong password, not even by time.
+ * Guesses are limited by address, and also by account if configured. Both limits also apply to concurrent guesses. An
+ * account is disabled immediately, even if the file cannot be written.
  */
 import type { Logger } from 'pino'
 import type { FailedAttempts } from '../../authentication/failed-attempts.ts'
@@ -13,16 +13,16 @@ import type { Sessions } from './sessions.ts'
 
 export type Login =
   | { readonly kind: 'session'; readonly token: string; readonly expiresAt: number }
-  /** Unknown user or wrong password; the client does not learn which. */
+  /** The user is unknown or the password is wrong. The client does not learn which. */
   | { readonly kind: 'refused' }
   | { readonly kind: 'disabled' }
-  /** Too many failures from this address. */
+  /** There were too many failures from this address. */
   | { readonly kind: 'limited'; readonly retryAfterSeconds: number }
-  /** Too many concurrent logins. */
+  /** There are too many concurrent logins. */
   | { readonly kind: 'busy' }
 
 export type Logins = {
-  /** `address`: the client's, after trusted proxies; undefined if unknown. */
+  /** `address`: the client's address behind trusted proxies; undefined if unknown. */
   login(username: string, password: string, address: string | undefined): Promise<Login>
 }
 
@@ -30,18 +30,18 @@ type Options = {
   readonly users: () => LiveFile<UserEntry>
   readonly failures: FailedAttempts
   readonly sessions: Sessions
-  /** 0: off. */
+  /** Failures before an account is disabled; 0: off. */
   readonly mostFailures: number
   readonly logger: Logger
 }
 
 export class Accounts implements Logins {
   readonly #options: Options
-  /** Counts that are not in the file yet, or cannot be written to it. Bounded by the number of users. */
+  /** Failure counts that are not in the file yet, or that cannot be written. The number of users bounds the map. */
   readonly #counted = new Map<string, number>()
-  /** The number of pending writes of a user's count. */
+  /** The number of pending writes of each user's count. */
   readonly #pending = new Map<string, number>()
-  /** Users whose next write has not read the count yet: it will write the latest. */
+  /** Users whose next write has not read the count yet. That write will use the latest count. */
   readonly #waiting = new Set<string>()
   #writing: Promise<void> = Promise.resolve()
 
@@ -68,7 +68,7 @@ export class Accounts implements Logins {
     }
   }
 
-  /** The file's counts apply, except for those still to be written. */
+  /** Uses the file's counts, except for users whose counts are still to be written. */
   fileHasChanged(): void {
     for (const username of this.#counted.keys()) if (!this.#pending.has(username)) this.#counted.delete(username)
   }
@@ -81,7 +81,7 @@ export class Accounts implements Logins {
   async #check(username: string, password: string): Promise<Login> {
     const { users, sessions } = this.#options
     const isRight = await isPassword(password, users().entries().get(username)?.password_hash)
-    // The latest count, with concurrent guesses.
+    // Reads the latest count, which includes concurrent guesses.
     const user = users().entries().get(username)
     if (user === undefined) return { kind: 'refused' }
     if (!user.enabled || this.#isTooMany(this.#failedOf(username, user))) return { kind: 'disabled' }
@@ -117,7 +117,7 @@ export class Accounts implements Logins {
     this.#write(username)
   }
 
-  /** A login does not wait for the write: its time would reveal whether the user exists. */
+  /** A login does not wait for the write. Otherwise, the login's time would reveal whether the user exists. */
   #write(username: string): void {
     if (this.#waiting.has(username)) return
     this.#waiting.add(username)
@@ -127,7 +127,7 @@ export class Accounts implements Logins {
       const remaining = (this.#pending.get(username) ?? 1) - 1
       if (remaining > 0) this.#pending.set(username, remaining)
       else this.#pending.delete(username)
-      // From now on the file has the count, and other writers may change it.
+      // The file now has the count, and other writers may change it.
       if (isWritten && remaining === 0) this.#counted.delete(username)
     })
   }

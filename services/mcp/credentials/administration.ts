@@ -1,6 +1,6 @@
 /**
- * Administration of tokens and users: create, list, change, delete. Each is one atomic change of one file, or an error
- * with the reason. A new token is shown once, to its creator; lists contain no secrets.
+ * Creates, lists, changes and deletes tokens and users. Each operation is one atomic change of one file, or an error
+ * with the reason. A new token is shown once, to its creator. Lists contain no secrets.
  */
 import { randomBytes } from 'node:crypto'
 import { hashPassword, isAcceptable, passwordRule } from '../../authentication/password.ts'
@@ -13,22 +13,22 @@ import { changeEntries, readText } from './write.ts'
 
 type NewToken = {
   readonly note: string | undefined
-  /** undefined: never. */
+  /** undefined: the token never expires. */
   readonly lifetimeMs: number | undefined
   readonly database: string | undefined
 }
 
-/** A prefix that identifies a token by its hash. */
+/** The minimum length of a hash prefix that identifies a token. */
 const leastPrefix = 8
 
 const timeOf = (ms: number): string => new Date(ms).toISOString()
 
-/** Removes undefined fields. */
+/** Removes fields whose value is undefined. */
 const withoutUndefined = <Fields extends object>(fields: Fields): Fields =>
-  // It has the same fields, except undefined ones, which are optional.
+  // Only optional fields can be undefined, so the result has the same type.
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Fields
 
-/** Returns the token, which cannot be shown again, and the name of its entry. @throws CredentialError */
+/** Returns the token, which cannot be shown again, and its entry's name. @throws CredentialError */
 export async function addToken(
   path: string,
   { note, lifetimeMs, database }: NewToken,
@@ -48,7 +48,10 @@ export async function addToken(
   return { id, token, expiresAt }
 }
 
-/** By name or hash prefix. Returns its name. @throws CredentialError if none or several match */
+/**
+ * Removes the token with this name or hash prefix, and returns its name. @throws CredentialError if no token or several
+ * tokens match
+ */
 export async function removeToken(path: string, wanted: string): Promise<string> {
   let removed = ''
   await changeEntries(tokenForm, path, before => {
@@ -91,7 +94,7 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
     .join('\n')
 }
 
-/** Notes and names are arbitrary text; a terminal interprets control characters. */
+/** Notes and names are arbitrary text. The function escapes control characters, which a terminal would interpret. */
 const printable = (text: string): string => text.replaceAll(/[\p{Cc}\p{Cf}]/gu, '?')
 
 /** @throws CredentialError */
@@ -125,7 +128,7 @@ export async function listUsers(path: string): Promise<string> {
 type UserChange = {
   readonly password?: string | undefined
   readonly note?: string | undefined
-  /** null: all. */
+  /** null: all databases. */
   readonly databases?: readonly string[] | null | undefined
 }
 
@@ -164,13 +167,13 @@ async function changeUser(path: string, name: string, change: (user: UserEntry) 
   })
 }
 
-/** Does not end sessions. @throws CredentialError if the name does not exist */
+/** Existing sessions of the user continue. @throws CredentialError if the name does not exist */
 export async function updateUser(path: string, name: string, { password, ...change }: UserChange): Promise<void> {
   const password_hash = password === undefined ? undefined : await hashOf(password)
   await changeUser(path, name, user => changed({ ...user, password_hash: password_hash ?? user.password_hash }, change))
 }
 
-/** Enabling resets failed logins. @throws CredentialError if the name does not exist */
+/** Enabling a user also resets the failed logins. @throws CredentialError if the name does not exist */
 export const setUserEnabled = (path: string, name: string, enabled: boolean): Promise<void> =>
   changeUser(path, name, user => ({ ...user, enabled, failed_attempts: enabled ? 0 : user.failed_attempts }))
 

@@ -22,7 +22,7 @@ const name = fc.oneof(
 )
 const entries = fc.array(fc.tuple(name, entry), { maxLength: 8 }).map(list => new Map(list))
 
-test('written entries are read again unchanged, whatever the file had before', () => {
+test('reads written entries back unchanged, whatever the file contained before', () => {
   fc.assert(
     fc.property(entries, entries, (before, after) => {
       const first = withEntries(tokenForm, undefined, before)
@@ -33,7 +33,7 @@ test('written entries are read again unchanged, whatever the file had before', (
   )
 })
 
-test('a change keeps comments of other writers', () => {
+test('a change keeps comments in the file', () => {
   const text = `# kept by the platform team\ntokens:\n  one: # of the nightly job\n    hash: ${hash}\n  two:\n    hash: ${'b'.repeat(64)}\n`
   const written = withEntries(
     tokenForm,
@@ -61,7 +61,7 @@ test.each([
   expect(() => parseEntries(tokenForm, text)).toThrow(message)
 })
 
-test('a refusal does not quote possible secrets', () => {
+test('an error does not quote possible secrets', () => {
   const password_hash = '$2a$12$abcdefghijklmnopqrstuv'
   const text = `users:\n  alice: {password_hash: "${password_hash}"}`
   expect(() => parseEntries(userForm, text)).toThrow('users.alice.password_hash must be an scrypt hash')
@@ -77,7 +77,7 @@ test('a refusal does not quote possible secrets', () => {
   }
 })
 
-test('any text is accepted as a whole or refused with a CredentialError', () => {
+test('accepts any text completely, or refuses it with a CredentialError', () => {
   const near = fc.oneof(
     fc.string({ unit: 'binary' }),
     fc

@@ -1,12 +1,12 @@
 /**
- * A credential file as text: YAML with one table of named entries. Reading returns all of it, checked, or reports what
- * is wrong and where. A change keeps everything else, including comments.
+ * A credential file as text: YAML with one table of named entries. Reading returns all entries, checked, or reports the
+ * problem and its location. A change keeps everything else, including comments.
  */
 import { type Document, parseDocument } from 'yaml'
 import { z } from 'zod'
 import { CredentialError } from './errors.ts'
 
-/** The structure of one kind of credential file. */
+/** The structure of a token file or a user file. */
 export type Form<Entry> = {
   /** The table's name: `tokens` or `users`. */
   readonly table: string
@@ -21,7 +21,7 @@ export type Entries<Entry> = ReadonlyMap<string, Entry>
 const mostBytes = 8_388_608
 const mostEntries = 50_000
 
-/** A time as text: parsers disagree on YAML's type for it. */
+/** A time as text, because YAML parsers disagree on a time type. */
 export const time = z.iso.datetime({ offset: true, error: 'must be a time like 2030-01-31T00:00:00Z' })
 
 function documentOf(text: string): Document {
@@ -53,8 +53,7 @@ export function parseEntries<Entry>(form: Form<Entry>, text: string): Entries<En
     .refine(all => Object.keys(all).length <= mostEntries, {
       error: `must have at most ${mostEntries} entries`,
     })
-  // An empty table may be written without a value. But the key must exist: a file truncated at its beginning is not an
-  // empty one.
+  // An empty table may have no value. But the key must exist: a file that lost its beginning must not count as empty.
   const documentSchema = z.strictObject({ [table]: z.union([named, z.null().transform(() => ({}))]) })
   const result = documentSchema.safeParse(plainValue(documentOf(text)))
   if (!result.success) throw new CredentialError(describe(result.error, table))
@@ -63,7 +62,7 @@ export function parseEntries<Entry>(form: Form<Entry>, text: string): Entries<En
 
 function describe(error: z.ZodError, table: string): string {
   const issues = error.issues.flatMap(issue =>
-    // In a union, the first branch, the table, is the relevant one.
+    // In a union, only the first branch, the table, has a useful error.
     issue.code === 'invalid_union'
       ? (issue.errors[0] ?? []).map(inner => ({ ...inner, path: [...issue.path, ...inner.path] }))
       : [issue],
@@ -77,7 +76,7 @@ function describe(error: z.ZodError, table: string): string {
   return messages.join('; ')
 }
 
-/** The text with other entries. @throws CredentialError if the text is malformed */
+/** Replaces the entries in the text. @throws CredentialError if the text is malformed */
 export function withEntries<Entry>(form: Form<Entry>, text: string | undefined, changed: Entries<Entry>): string {
   const source = text ?? `${form.table}: {}\n`
   const before = parseEntries(form, source)
@@ -89,7 +88,7 @@ export function withEntries<Entry>(form: Form<Entry>, text: string | undefined, 
     document.setIn([form.table, name], document.createNode(entry))
   }
   const written = document.toString({ lineWidth: 0 })
-  // Verifies that the written text can be read again.
+  // Checks that the new text can be parsed.
   parseEntries(form, written)
   return written
 }

@@ -1,4 +1,7 @@
-/** An error of a credential file or of a change to it: names the file and the rule, never a secret. */
+/**
+ * An error of a credential file or of a change to it. The message names the file and the rule, and never contains a
+ * secret.
+ */
 
 export class CredentialError extends Error {
   constructor(problem: string) {

@@ -1,6 +1,6 @@
 /**
- * Entries of token and user files, and the callers that their owners become. Secrets are stored only as `hash` and
- * `password_hash`.
+ * Entries of token and user files, and the callers that these entries authenticate. `hash` and `password_hash` are the
+ * only stored form of a secret.
  */
 import { z } from 'zod'
 import { isPasswordHash } from '../../authentication/password.ts'
@@ -12,11 +12,11 @@ const databaseName = z.string().min(1).max(255)
 
 const tokenEntry = z.strictObject({
   hash: z.string().regex(/^[0-9a-f]{64}$/, 'must be a SHA-256 in 64 small hex digits'),
-  /** null: never. */
+  /** null: the token never expires. */
   expires_at: time.nullable().default(null),
   annotation: note.optional(),
   created_at: time.optional(),
-  /** The only database it may use; undefined: all. */
+  /** The only database that the token may use; undefined: all. */
   database: databaseName.optional(),
 })
 export type TokenEntry = z.output<typeof tokenEntry>
@@ -28,7 +28,7 @@ const userEntry = z.strictObject({
   annotation: note.optional(),
   created_at: time.optional(),
   last_login: time.nullable().optional(),
-  /** Undefined: all. */
+  /** undefined: all databases. */
   available_databases: z.array(databaseName).max(1_000).optional(),
 })
 export type UserEntry = z.output<typeof userEntry>

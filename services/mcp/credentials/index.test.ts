@@ -42,7 +42,7 @@ const writeUsers = async (users: Record<string, string>, extra = '') => {
 }
 const address = '192.0.2.7'
 let addresses = 0
-/** A new object each time, for polling. */
+/** A new address for each call, because `expect.poll` repeats its requests. */
 const anyAddress = () => `198.51.100.${++addresses % 256}`
 const isKnown = async (token: string, from = address) =>
   (await running?.authenticate(`Bearer ${token}`, from))?.kind === 'caller'
@@ -54,7 +54,7 @@ async function sessionOf(username: string, password: string): Promise<string> {
   return login.token
 }
 
-test('an API token is its own caller, with its database, until it expires', async () => {
+test('an API token authenticates its own caller, with its database, until it expires', async () => {
   const free = await addToken(folder.tokenFile, { note: 'n', lifetimeMs: undefined, database: undefined }, 0)
   const bound = await addToken(folder.tokenFile, { note: undefined, lifetimeMs: 1_000, database: 'sales' }, 10_000)
   let now = 10_500
@@ -76,7 +76,7 @@ test('an API token is its own caller, with its database, until it expires', asyn
   expect(readFileSync(folder.tokenFile, 'utf8')).not.toContain(free.token)
 })
 
-test('an expired token is removed from the file', async () => {
+test('removes an expired token from the file', async () => {
   const old = await addToken(folder.tokenFile, { note: undefined, lifetimeMs: 1, database: undefined }, 1)
   const live = await addToken(folder.tokenFile, { note: undefined, lifetimeMs: 1_000, database: undefined }, 1)
   await start({}, () => 500)
@@ -104,7 +104,7 @@ test.each([
   expect(await authenticate(header, address)).toEqual({ kind: 'refused', isMissing })
 })
 
-test('only a correct header gives access', async () => {
+test('only a correct header authenticates a caller', async () => {
   writeFileSync(folder.tokenFile, tokenText('right-token'))
   await writeUsers({ alice: 'secret password' })
   const { authenticate } = await start({ rateLimitMaximumAttempts: 100_000 })
@@ -123,7 +123,7 @@ test('only a correct header gives access', async () => {
   )
 })
 
-test('wrong tokens are limited by address, and do not block a right one', async () => {
+test('limits wrong tokens by address, and still accepts a right token', async () => {
   writeFileSync(folder.tokenFile, tokenText('right-token'))
   let now = 0
   const { authenticate } = await start({ rateLimitMaximumAttempts: 2, rateLimitWindowMinutes: 1 }, () => now)
@@ -138,7 +138,7 @@ test('wrong tokens are limited by address, and do not block a right one', async 
   expect((await authenticate('Bearer wrong', address)).kind).toBe('refused')
 })
 
-test('a login gives a session with the rights of its user', async () => {
+test("a login starts a session with its user's rights", async () => {
   await writeUsers({ alice: 'secret password' }, ', available_databases: [sales, stock]')
   const { authenticate } = await start()
   const [one, two] = [await sessionOf('alice', 'secret password'), await sessionOf('alice', 'secret password')]
@@ -152,7 +152,7 @@ test('a login gives a session with the rights of its user', async () => {
   expect(first.caller.session).not.toContain(one)
 })
 
-test('only ten wrong logins from an address, for any users, also concurrently', async () => {
+test('allows ten wrong logins from an address in total, also concurrently', async () => {
   await writeUsers({ alice: 'secret password' })
   const { login } = await start()
   const kinds = await Promise.all(
@@ -164,7 +164,7 @@ test('only ten wrong logins from an address, for any users, also concurrently', 
   expect((await login('alice', 'secret password', '192.0.2.8')).kind).toBe('session')
 })
 
-test('right logins are not limited', async () => {
+test('does not limit right logins', async () => {
   await writeUsers({ alice: 'secret password' })
   const { login } = await start({ rateLimitMaximumAttempts: 1 })
   for (let left = 4; left > 0; left--) expect((await login('alice', 'secret password', address)).kind).toBe('session')
@@ -183,13 +183,13 @@ test('a wrong name takes as long as a wrong password', async () => {
     times.alice.push(await timeOf('alice'))
     times.nobody.push(await timeOf('nobody'))
   }
-  // The fastest of each: other load only makes it slower.
+  // Compares the fastest run of each. Load on the machine can only make a run slower.
   const ratio = Math.min(...times.alice) / Math.min(...times.nobody)
   expect(ratio).toBeGreaterThan(0.25)
   expect(ratio).toBeLessThan(4)
 })
 
-test('an account is locked after too many wrong passwords, also in the file, until it is enabled', async () => {
+test('too many wrong passwords disable an account, also in the file, until it is enabled', async () => {
   await writeUsers({ alice: 'secret password', bob: 'other password' })
   const { login } = await start({ maximumFailedAttemptsBeforeLockout: 3 })
   expect((await login('alice', 'wrong', '192.0.2.1')).kind).toBe('refused')
@@ -205,7 +205,7 @@ test('an account is locked after too many wrong passwords, also in the file, unt
   expect(userEntry('alice')).toMatchObject({ enabled: true, failed_attempts: 0 })
 })
 
-test('concurrent guesses lock an account before the right one is accepted', async () => {
+test('concurrent guesses disable an account before the right password is accepted', async () => {
   await writeUsers({ alice: 'secret password' })
   const { login } = await start({ maximumFailedAttemptsBeforeLockout: 3 })
   const guesses = ['a', 'b', 'c', 'd', 'e', 'f', 'secret password'].map((guess, index) =>
@@ -214,7 +214,7 @@ test('concurrent guesses lock an account before the right one is accepted', asyn
   expect((await Promise.all(guesses)).at(-1)?.kind).toBe('disabled')
 })
 
-test('failures before a restart count after it', async () => {
+test('failures before a restart still count after the restart', async () => {
   await writeUsers({ alice: 'secret password' })
   const first = await start({ maximumFailedAttemptsBeforeLockout: 2 })
   await first.login('alice', 'wrong', address)
@@ -268,7 +268,7 @@ test.each(Object.keys(ways))('a file that is %s applies within about a tenth of 
   expect(lines.filter(line => line.includes('[AUTH]') && line.includes('has been read again'))).toHaveLength(2)
 })
 
-test('a mounted Secret is reloaded when its links change', async () => {
+test('reloads a mounted Secret when its links change', async () => {
   const version = (name: string, text: string) => {
     mkdirSync(join(folder.path, name))
     writeFileSync(join(folder.path, name, 'tokens.yaml'), text)
@@ -290,7 +290,7 @@ test('a mounted Secret is reloaded when its links change', async () => {
   }
 })
 
-test('after an invalid or missing file the previous entries apply, and an error is logged', async () => {
+test('keeps the previous entries and logs an error if a file becomes invalid or missing', async () => {
   writeFileSync(folder.tokenFile, tokenText('one'))
   await start()
   const errors = () => lines.filter(line => line.includes('"level":50') && line.includes('[AUTH]'))
@@ -309,7 +309,7 @@ test('after an invalid or missing file the previous entries apply, and an error 
   expect(await isKnown('one')).toBe(false)
 })
 
-test('users of a file that has become invalid can still log in', async () => {
+test('users can still log in after their file becomes invalid', async () => {
   await writeUsers({ alice: 'secret password' })
   const { login } = await start()
   for (const text of ['users: [', 'users: {alice: {}}', '']) {
@@ -351,7 +351,7 @@ test('other files in the folder are ignored', async () => {
   expect(user + system).toBeLessThan(1_000_000)
 })
 
-test('a warning is logged for a file that other users can read', async () => {
+test('logs a warning for a file that other users can read', async () => {
   writeFileSync(folder.tokenFile, tokenText('one'), { mode: 0o644 })
   await start()
   expect(lines.filter(line => line.includes('may be readable by others'))).toHaveLength(1)

@@ -1,6 +1,6 @@
 /**
- * Authenticates callers: API tokens and session tokens of users, from files that may change at any time. Changes apply
- * within about a tenth of a second, an invalid file changes nothing, and sessions survive both.
+ * Authenticates callers by API tokens and by session tokens of users. Token and user files may change at any time.
+ * Changes apply within about a tenth of a second. An invalid file changes nothing. Sessions continue in both cases.
  */
 import type { Logger } from 'pino'
 import { wellFormedBearerToken } from '../../authentication/bearer.ts'
@@ -22,20 +22,20 @@ type Options = {
   readonly settings: HttpSettings['authentication']
   readonly logger: Logger
   readonly now?: () => number
-  /** The session token that a user receives. */
+  /** Makes the session token that a user receives. */
   readonly nameOf?: ((random: string) => string) | undefined
 }
 
 const cleaningMs = 300_000
 /**
- * A client that does not know that its token has expired retries often, and must get that answer. A token of 256 bits
- * cannot be guessed with these attempts.
+ * Wrong tokens allowed per wrong login. A client with an expired token retries often, and must receive a 401 so that it
+ * learns of the expiry. A client cannot guess a token of 256 bits with these attempts.
  */
 const wrongTokensForEachLogin = 100
 const mostWrongTokens = 10_000
 
 /**
- * The user's current rights; the rights at login if the user is no longer in the file: editing the file ends no
+ * The user's current rights. If the user is no longer in the file, the rights at login: editing the file ends no
  * session.
  */
 const callerOf = ({ id, username, user }: Session, now: UserEntry | undefined): Caller => ({
@@ -56,7 +56,8 @@ export async function createAuthentication({
 }: Options): Promise<RunningAuthentication> {
   const rule = { windowMs: settings.rateLimitWindowMinutes * 60_000, most: settings.rateLimitMaximumAttempts }
   const sessions = createSessions(now, nameOf)
-  // Counted separately from wrong passwords: a client whose session has ended may still log in.
+  // Wrong tokens are counted separately from wrong passwords, so that a client whose session has ended can still log
+  // in.
   const wrongTokens = limitFailedAttempts(
     { ...rule, most: Math.min(mostWrongTokens, rule.most * wrongTokensForEachLogin) },
     now,
@@ -100,7 +101,7 @@ export async function createAuthentication({
       await tokens.change(entries => withoutExpired(entries, now()))
       logger.info({ expired }, '[AUTH] expired tokens have been removed')
     } catch (error) {
-      // They are refused in any case.
+      // Expired tokens are refused even if they remain in the file.
       if (!(error instanceof CredentialError)) throw error
       logger.warn(`[AUTH] expired tokens remain in the file: ${error.message}`)
     }

@@ -20,7 +20,7 @@ async function initialise(environment: Record<string, string>) {
   return lines.join('')
 }
 
-test('tokens and users are created once, as hashes', async () => {
+test('creates tokens and users once, as hashes', async () => {
   const long = 'a-token-of-the-operator-that-is-long-enough'
   const environment = { INIT_TOKENS: ` ${long}, abc123 ,`, INIT_USERS: 'alice:with:colons and spaces' }
   const log = await initialise(environment)
@@ -37,7 +37,7 @@ test('tokens and users are created once, as hashes', async () => {
   expect(parseEntries(userForm, readFileSync(folder.userFile, 'utf8'))).toEqual(users)
 })
 
-test('an existing file is unchanged, even if it is empty or invalid', async () => {
+test('does not change an existing file, even if it is empty or invalid', async () => {
   writeFileSync(folder.tokenFile, '')
   writeFileSync(folder.userFile, 'users: [')
   await initialise({ INIT_TOKENS: 'another-token', INIT_USERS: 'bob:another password' })

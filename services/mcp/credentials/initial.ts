@@ -1,7 +1,6 @@
 /**
- * The first tokens and users of a new installation, from the environment, as in other container images:
- * `INIT_TOKENS=token,...` and `INIT_USERS=name:password,...`. Missing files are created from them; existing files are
- * never changed.
+ * Creates the first tokens and users of a new installation from the environment, as other container images do:
+ * `INIT_TOKENS=token,...` and `INIT_USERS=name:password,...`. Creates missing files and never changes existing files.
  */
 import type { Logger } from 'pino'
 import { isBearerToken } from '../../authentication/bearer.ts'
@@ -25,7 +24,7 @@ const listOf = (text: string | undefined): string[] =>
     .map(one => one.trim())
     .filter(one => one !== '')
 
-/** Shorter ones can be guessed if they are words. */
+/** Shorter tokens can be guessed if they are words. */
 const shortToken = 32
 const longestToken = 512
 
@@ -59,7 +58,7 @@ async function userEntries(users: readonly string[], { now }: Options): Promise<
   return entries
 }
 
-/** Must run before the files are opened. @throws CredentialError */
+/** Must run before the server opens the files. @throws CredentialError */
 export async function initialiseCredentials(options: Options): Promise<void> {
   const { tokenFile, userFile, environment, logger } = options
   const tokens = listOf(environment.INIT_TOKENS)

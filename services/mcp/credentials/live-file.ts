@@ -1,6 +1,6 @@
 /**
- * The current content of a credential file. Entries change as a whole: if the file is invalid, incomplete or missing,
- * the previous entries remain and an error is logged.
+ * The current content of a credential file. A reload replaces all entries at once. If the file is invalid, incomplete
+ * or missing, the previous entries remain, and an error is logged.
  */
 import type { Logger } from 'pino'
 import { type Entries, type Form, parseEntries } from './document.ts'
@@ -10,7 +10,7 @@ import { changeEntries, isLax, readText } from './write.ts'
 
 export type LiveFile<Entry> = {
   entries(): Entries<Entry>
-  /** When this resolves, the written entries apply. @throws CredentialError */
+  /** Resolves when the written entries apply. @throws CredentialError */
   change(change: (before: Entries<Entry>) => Entries<Entry>): Promise<void>
   stop(): Promise<void>
 }
@@ -23,7 +23,7 @@ type Options<Entry> = {
   readonly onChange?: (entries: Entries<Entry>) => void
 }
 
-/** @throws CredentialError if the file exists and is invalid: half a file must neither grant nor deny access */
+/** @throws CredentialError if the file exists and is invalid: an incomplete file must neither grant nor deny access */
 export async function openLiveFile<Entry>({
   form,
   path,
@@ -62,7 +62,7 @@ export async function openLiveFile<Entry>({
       logger.error(`[AUTH] ${reason}; the previous entries still apply`)
     }
   }
-  /** Reads run one after another, so that an older content never replaces a newer one. */
+  /** Reads run one after another, so that older content never replaces newer content. */
   const readAgain = (): Promise<void> => {
     reading = reading.then(read)
     return reading
@@ -75,7 +75,7 @@ export async function openLiveFile<Entry>({
     await warnOfLaxMode()
   }
   const stopWatching = watchFile(path, () => void readAgain())
-  // Changes between the first read and the start of the watch.
+  // Detects changes between the first read and the start of the watch.
   await readAgain()
   return {
     entries: () => entries,

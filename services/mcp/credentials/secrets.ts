@@ -1,6 +1,6 @@
 /**
- * Secrets that this server creates. Only their SHA-256 is stored, which is fast and sufficient for 256 random bits.
- * Looking up a digest reveals nothing by its time.
+ * Secrets that this server creates. The server stores only their SHA-256. This fast hash is sufficient for 256 random
+ * bits. The time of a digest lookup reveals nothing about the secret.
  */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
 
@@ -15,6 +15,6 @@ export const newSessionToken = (): string => randomBytes(secretBytes).toString('
 /** SHA-256 in hex. */
 export const digestOf = (secret: string): string => hash('sha256', secret, 'hex')
 
-/** In a time that does not depend on the position of a difference. */
+/** Compares in a time that does not depend on the position of a difference. */
 export const isSameDigest = (one: string, other: string): boolean =>
   one.length === other.length && timingSafeEqual(Buffer.from(one), Buffer.from(other))

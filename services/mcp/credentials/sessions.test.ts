@@ -20,7 +20,7 @@ test('a session token is Base64 of 32 bytes and valid for 24 hours', () => {
   expect(sessions.find(token)).toBeUndefined()
 })
 
-test('a user cannot evict sessions of another user, only their own oldest one', () => {
+test("a user's logins evict only that user's oldest session", () => {
   const sessions = createSessions(() => 0)
   const first = sessions.begin('alice', user)
   const mallory = Array.from({ length: 30_000 }, () => sessions.begin('mallory', user))

@@ -1,6 +1,7 @@
 /**
- * Sessions of users who have logged in: one token each, valid for 24 hours, kept as a digest in memory only. Their
- * number is limited per user and in total; the oldest session is evicted.
+ * Sessions of users who have logged in. Each session has one token, which is valid for 24 hours. Only memory contains
+ * the token's digest. The number of sessions is limited per user and in total. At a limit, the oldest session is
+ * evicted.
  */
 import { LRUCache } from 'lru-cache'
 import type { UserEntry } from './files.ts'
@@ -12,23 +13,26 @@ const mostOfOneUser = 100
 
 export type Session = {
   readonly username: string
-  /** Unique identifier that reveals nothing of the token. */
+  /** A unique id that reveals nothing about the token. */
   readonly id: string
   readonly expiresAt: number
-  /** The user's data at login, used when the user is no longer in the file. */
+  /** The user's entry at login. It applies if the user is no longer in the file. */
   readonly user: UserEntry
 }
 
 export type Sessions = {
   begin(username: string, user: UserEntry): { readonly token: string; readonly expiresAt: number }
-  /** undefined if the token is unknown or expired. */
+  /** Returns undefined if the token is unknown or expired. */
   find(token: string): Session | undefined
 }
 
-/** @param nameOf makes the user's token from one without padding; a token can have padding only at its end */
+/**
+ * @param nameOf makes the user's token from a random text without padding, because a token can have padding only at its
+ *   end
+ */
 export function createSessions(now: () => number, nameOf?: (random: string) => string): Sessions {
   const byDigest = new LRUCache<string, Session>({
-    // With `max`, memory for all sessions would be allocated at once.
+    // With `max`, the cache would allocate memory for all sessions at once.
     maxSize: mostSessions,
     sizeCalculation: () => 1,
     dispose: ({ username }, digest) => forget(username, digest),
@@ -64,7 +68,7 @@ export function createSessions(now: () => number, nameOf?: (random: string) => s
     },
     find(token) {
       const digest = digestOf(token)
-      // Ordered by creation, not by use: the oldest is evicted first.
+      // `peek` keeps the order of creation, so that the oldest session is evicted first.
       const session = byDigest.peek(digest)
       if (session === undefined) return undefined
       if (session.expiresAt > now()) return session

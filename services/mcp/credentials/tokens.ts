@@ -1,4 +1,4 @@
-/** API tokens as callers, looked up by the digest of the token. */
+/** Finds callers by the digest of their API token. */
 
 import { type Scope, scopes } from '../../mcp-protocol/scopes.ts'
 import type { Caller } from '../core/caller.ts'
@@ -19,10 +19,10 @@ const callerOf = (id: string, { database }: TokenEntry): Caller => ({
 
 type Known = { readonly entry: TokenEntry; readonly caller: Caller }
 
-/** Finds the caller of a token; undefined if it is unknown or expired. */
+/** Returns the caller of a token; undefined if the token is unknown or expired. */
 type TokenIndex = (token: string, now: number) => Caller | undefined
 
-/** Prepared once per file content, so that a request costs one digest. */
+/** Runs once per file content, so that a request computes only one digest. */
 export function indexTokens(entries: Entries<TokenEntry>): TokenIndex {
   const byDigest = new Map<string, Known>(
     Array.from(entries, ([id, entry]) => [entry.hash, { entry, caller: callerOf(id, entry) }]),
@@ -35,7 +35,7 @@ export function indexTokens(entries: Entries<TokenEntry>): TokenIndex {
   }
 }
 
-/** Entries that have not expired, or the same object if none has. */
+/** Returns the entries that have not expired. Returns the same object if no entry has expired. */
 export function withoutExpired(entries: Entries<TokenEntry>, now: number): Entries<TokenEntry> {
   const valid = [...entries].filter(([, entry]) => !isExpired(entry, now))
   return valid.length === entries.size ? entries : new Map(valid)

@@ -1,19 +1,19 @@
 /**
- * Reports that a file may have changed: written in place, replaced by a rename as editors do, or reached through
- * changed links, as Kubernetes updates mounted Secrets. Other files in its directories are ignored. It may report too
- * often; changes that the kernel does not report are found within a second.
+ * Reports that a file may have changed. Detects a write in place, a replacement by rename, as editors do, and changed
+ * links, as Kubernetes updates mounted Secrets. Ignores other files in the directories. May report without a change.
+ * Polling finds changes that the kernel does not report, within a second.
  */
 import { type FSWatcher, lstatSync, readlinkSync, statSync, watch } from 'node:fs'
 import { join, parse, resolve, sep } from 'node:path'
 
-/** The quiet time before a change is reported, so that a file written in pieces is read once. */
+/** The time without changes before a report, so that a file written in pieces is read once. */
 const quietMs = 50
 /** The maximum delay of a report while changes continue. */
 const longestMs = 90
 const pollIntervalMs = 1_000
 const mostLinks = 40
 
-/** The names on the path of a file that may change, by directory: every link, and the file itself. */
+/** The names on a file's path that may change, by directory: every link, and the file itself. */
 function namesOnTheWay(path: string): Map<string, Set<string>> {
   const names = new Map<string, Set<string>>()
   const note = (folder: string, name: string) => {
@@ -65,7 +65,7 @@ function safeStamp(path: string): string {
   }
 }
 
-/** Returns a function that stops it */
+/** Returns a function that stops the watch. */
 export function watchFile(path: string, onChange: () => void): () => void {
   const watchers = new Map<string, { readonly watcher: FSWatcher; names: Set<string> }>()
   let lastReported = safeStamp(path)
@@ -85,7 +85,7 @@ export function watchFile(path: string, onChange: () => void): () => void {
     timer = setTimeout(report, Math.max(0, Math.min(quietMs, firstAt + longestMs - now)))
   }
 
-  /** Watches the directories that the path currently leads through. */
+  /** Watches the directories on the path as its links currently resolve. */
   function follow(): void {
     const wanted = namesOnTheWay(path)
     for (const [folder, { watcher }] of watchers) {
@@ -103,7 +103,7 @@ export function watchFile(path: string, onChange: () => void): () => void {
   function observe(folder: string, names: Set<string>): void {
     try {
       const entry = { names, watcher: watch(folder, (_, name) => (name === null || entry.names.has(name)) && note()) }
-      // A deleted directory is found again by polling.
+      // Polling detects when a deleted directory exists again.
       entry.watcher.on('error', () => {
         entry.watcher.close()
         watchers.delete(folder)
@@ -111,7 +111,7 @@ export function watchFile(path: string, onChange: () => void): () => void {
       entry.watcher.unref()
       watchers.set(folder, entry)
     } catch {
-      // The directory does not exist yet, or there are no watches left: polling has to suffice.
+      // The directory does not exist yet, or the kernel has no free watches. Polling must suffice.
     }
   }
 

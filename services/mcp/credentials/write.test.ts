@@ -26,14 +26,14 @@ afterEach(() => folder.remove())
 const fresh = { note: undefined, lifetimeMs: undefined, database: undefined }
 const entriesIn = (path: string) => parseEntries(tokenForm, readFileSync(path, 'utf8'))
 
-test('a missing folder is reported', async () => {
+test('an error names a missing folder', async () => {
   const missing = join(folder.path, 'missing')
   await expect(addToken(join(missing, 'tokens.yaml'), fresh, Date.now())).rejects.toThrow(
     `there is no folder ${missing}`,
   )
 })
 
-test('of many concurrent changes, in several processes, none is lost', async () => {
+test('loses none of many concurrent changes by several processes', async () => {
   const script = `
     import { addToken } from '${join(import.meta.dirname, 'administration.ts')}'
     for (let left = 6; left > 0; left--)
@@ -46,7 +46,7 @@ test('of many concurrent changes, in several processes, none is lost', async () 
   expect(readdirSync(folder.path).sort()).toEqual(['.tokens.yaml.lock', 'tokens.yaml'])
 })
 
-test('only the owner can read written files, even if others could before', async () => {
+test('only the owner can read written files, even if other users could before', async () => {
   writeFileSync(folder.tokenFile, 'tokens: {}\n')
   chmodSync(folder.tokenFile, 0o644)
   await addToken(folder.tokenFile, fresh, Date.now())
@@ -66,7 +66,7 @@ test('files written by root belong to the owner of the folder or the file', asyn
   expect(statSync(folder.tokenFile).uid).toBe(owner)
 })
 
-test('a link remains a link, and its target is written', async () => {
+test('keeps a link, and writes its target', async () => {
   const link = join(folder.path, 'link.yaml')
   writeFileSync(folder.tokenFile, 'tokens: {}\n')
   symlinkSync(folder.tokenFile, link)
@@ -75,7 +75,7 @@ test('a link remains a link, and its target is written', async () => {
   expect(entriesIn(folder.tokenFile).size).toBe(1)
 })
 
-test('an invalid file is not overwritten', async () => {
+test('does not overwrite an invalid file', async () => {
   writeFileSync(folder.tokenFile, 'tokens: [')
   await expect(addToken(folder.tokenFile, fresh, Date.now())).rejects.toThrow(`${folder.tokenFile} is not YAML`)
   expect(readFileSync(folder.tokenFile, 'utf8')).toBe('tokens: [')

@@ -1,6 +1,6 @@
 /**
- * Changes of credential files. Of two concurrent changes, by any processes, neither is lost; readers see the old or the
- * new file, never a part of it; and only its owner can read it.
+ * Changes credential files. Two concurrent changes, by any processes, are both applied. Readers see the old or the new
+ * file, never a part of it. Only the file's owner can read it.
  */
 import { randomBytes } from 'node:crypto'
 import { closeSync, constants, existsSync, fchownSync, fsyncSync, openSync } from 'node:fs'
@@ -18,7 +18,7 @@ const privateMode = 0o600
 const codeOf = (error: unknown): string =>
   error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'unknown error'
 
-/** undefined if the file does not exist. @throws CredentialError */
+/** Returns undefined if the file does not exist. @throws CredentialError */
 export async function readText(path: string): Promise<string | undefined> {
   try {
     return await readFile(path, 'utf8')
@@ -28,15 +28,15 @@ export async function readText(path: string): Promise<string | undefined> {
   }
 }
 
-/** Whether other users than its owner can read or write it. */
+/** Whether users other than the file's owner can read or write it. */
 export async function isLax(path: string): Promise<boolean> {
   const found = await stat(path).catch(() => undefined)
   return found !== undefined && (found.mode & 0o077) !== 0
 }
 
 /**
- * Serializes writers by an SQLite lock on a file beside it. The kernel releases the lock when the process ends, in any
- * way.
+ * Serializes writers by an SQLite lock on a file beside the credential file. The kernel releases the lock when the
+ * process ends for any reason.
  */
 async function locked<Result>(path: string, work: () => Promise<Result>): Promise<Result> {
   const lockPath = join(dirname(path), `.${basename(path)}.lock`)
@@ -80,7 +80,7 @@ function take(lock: DatabaseSync): boolean {
   }
 }
 
-/** After a power failure, the file is the old or the new one. */
+/** Replaces the file atomically: after a power failure, it is the old or the new file. */
 async function replace(path: string, text: string): Promise<void> {
   const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString('hex')}`)
   try {
@@ -103,10 +103,10 @@ async function replace(path: string, text: string): Promise<void> {
 
 type Owner = { readonly uid: number; readonly gid: number }
 
-/** The owner of the file, or of its directory if it does not exist yet. */
+/** The owner of the file, or of its directory if the file does not exist yet. */
 const ownerOf = async (path: string): Promise<Owner> => (await stat(path).catch(() => undefined)) ?? stat(dirname(path))
 
-/** Root writes files for the server's account, which could not read a file owned by root. */
+/** Root may write a file for the server's account. That account could not read a file owned by root. */
 function keepOwner(descriptor: number, { uid, gid }: Owner): void {
   if (process.getuid?.() === 0) fchownSync(descriptor, uid, gid)
 }
@@ -121,7 +121,7 @@ function syncDirectory(path: string): void {
 }
 
 /**
- * Reads the file, applies the change and writes it, under the lock. If the change returns its input, nothing is
+ * Reads the file, applies the change and writes the file, under the lock. If the change returns its input, nothing is
  * written. A missing file has no entries.
  * @throws CredentialError if the file is invalid or cannot be written; errors of the change
  */
@@ -130,7 +130,7 @@ export async function changeEntries<Entry>(
   path: string,
   change: (before: Entries<Entry>) => Entries<Entry>,
 ): Promise<void> {
-  // Replaces the target of a link, not the link.
+  // Replaces a link's target, not the link itself.
   const target = await realpath(path).catch(() => path)
   await locked(target, async () => {
     const text = await readText(target)

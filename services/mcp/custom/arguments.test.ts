@@ -46,7 +46,7 @@ describe('an error of arguments names the argument and the rule', () => {
     expect([error?.message, error?.isShape]).toEqual([problem, isShape])
   })
 
-  test('with each branch if none of them fits', () => {
+  test('with the errors of each branch if no branch matches', () => {
     const error = errorOf({ anyOf: [{ required: ['a'] }, { required: ['b'] }] }, {})
     expect(error?.message).toBe('a is required; b is required; the arguments must match a schema in anyOf')
     expect(error?.isShape).toBe(false)
@@ -54,7 +54,7 @@ describe('an error of arguments names the argument and the rule', () => {
 })
 
 test.each<[string, JsonObject, JsonObject]>([
-  ['the name of a prototype', { required: ['constructor'] }, {}],
+  ['the name of a prototype property', { required: ['constructor'] }, {}],
   [
     'a reference to an anchor',
     { $defs: { n: { $anchor: 'n', type: 'integer' } }, properties: { a: { $ref: '#n' } } },
@@ -81,7 +81,7 @@ test.each<[string, JsonObject, JsonObject[string], boolean]>([
     false,
   ],
   ['0 and -0', { uniqueItems: true }, [0, -0], false],
-  ['a name of a prototype', { uniqueItems: true, items: { type: 'string' } }, ['valueOf', 'valueOf'], false],
+  ['a name of a prototype property', { uniqueItems: true, items: { type: 'string' } }, ['valueOf', 'valueOf'], false],
   [
     'values of other types',
     { uniqueItems: true },
@@ -91,18 +91,18 @@ test.each<[string, JsonObject, JsonObject[string], boolean]>([
   ['infinity and null', { uniqueItems: true }, [Number.POSITIVE_INFINITY, null], true],
   ['a member that is nested', { uniqueItems: true }, [{ a: { b: 1 } }, { a: { b: 2 } }, { a: 'b' }], true],
   ['duplicates, if they are allowed', { uniqueItems: false }, [1, 1], true],
-  ['an object of an enum', { items: { enum: ['x', { b: 1, a: [0] }] } }, [{ a: [-0], b: 1 }, 'x'], true],
+  ['an object that the enum contains', { items: { enum: ['x', { b: 1, a: [0] }] } }, [{ a: [-0], b: 1 }, 'x'], true],
   ['an object that the enum does not contain', { items: { enum: ['x', '{}', { a: 1 }] } }, [{ a: 1 }, {}], false],
   ['names of methods in an enum', { items: { enum: [{ valueOf: 1 }] } }, [{ valueOf: 1 }], true],
   ['a constant null', { items: { const: null } }, [null], true],
   ['a text that differs from the constant', { items: { const: 1 } }, ['1'], false],
-  ['an array of a constant', { const: [{ a: 1, b: 2 }] }, [{ b: 2, a: 1 }], true],
+  ['a constant array', { const: [{ a: 1, b: 2 }] }, [{ b: 2, a: 1 }], true],
   ['a value of an empty enum', { items: { enum: [] } }, ['x'], false],
 ])('equality in a list: %s', (_, keywords, a, isAccepted) => {
   expect(errorOf(list(keywords), { a }) === undefined).toBe(isAccepted)
 })
 
-describe('the time that a check can block the server is limited', () => {
+describe('limits how long a check can block the server', () => {
   const objects = (count: number, of: (index: number) => JsonObject) => Array.from({ length: count }, (_, i) => of(i))
 
   test.each<[string, JsonObject, () => JsonObject[string]]>([
@@ -117,7 +117,7 @@ describe('the time that a check can block the server is limited', () => {
     expect(cpuTimeOf(() => errorOf(list(keywords), { a })) / 1_000).toBeLessThan(900)
   })
 
-  test('a slow pattern is not tried on a text that is too long', () => {
+  test('does not match a slow pattern against a text that is too long', () => {
     const a = { maxLength: 20, pattern: '^(a+)+$' }
     expect(errorOf({ properties: { a } }, { a: `${'a'.repeat(40)}b` })?.message).toContain('20 characters')
   })
@@ -130,7 +130,7 @@ describe('the time that a check can block the server is limited', () => {
       { items: { $ref: '#/$defs/n' } },
       JSON.parse('['.repeat(40) + ']'.repeat(40)),
     ],
-  ])('%s: the arguments are refused', (_, keywords, a) => {
+  ])('%s: refuses the arguments', (_, keywords, a) => {
     const n = { type: 'array', minItems: 1, items: anyItself }
     const check = argumentsCheck({ type: 'object', ...list(keywords), $defs: { n } } as JsonSchema, 20)
     expect(() => check({ a })).toThrow(
@@ -139,7 +139,7 @@ describe('the time that a check can block the server is limited', () => {
     expect(() => check({ a: 1 })).toThrow('a must be array')
   })
 
-  test('an error has few problems and short names', () => {
+  test('an error lists few problems, with short names', () => {
     const anyOf = Array.from({ length: 30 }, (_, i) => ({ required: [`a${i}`] }))
     expect(errorOf({ anyOf }, {})?.message).toMatch(/ a19 is required; the arguments must match a schema in anyOf$/)
     const unknown = errorOf({ additionalProperties: false }, { ['x'.repeat(10_000)]: 1 })?.message
@@ -156,16 +156,16 @@ test.each<[JsonObject]>([
   [{ minContains: 1 }],
   [{ contains: {}, minContains: 0 }],
   [{ properties: { ab: {} }, patternProperties: { '^a': {} } }],
-])('the schema %j, of which a part has no effect, is accepted', a => {
+])('accepts the schema %j, although a part of it has no effect', a => {
   expect(() => argumentsCheck({ type: 'object', properties: { a } } as JsonSchema)).not.toThrow()
 })
 // biome-ignore-end lint/suspicious/noThenProperty: the name of a keyword of JSON Schema
 
-test('names of prototypes are not arguments', () => {
+test('names of prototype properties are not arguments', () => {
   expect(errorOf({ properties: { toString: { type: 'string' } } }, {})).toBeUndefined()
 })
 
-test('schemas with one $id do not know each other', () => {
+test('two schemas can have the same $id', () => {
   const schema = (type: string): JsonObject => ({ $id: 'https://example.com/a', properties: { a: { type } } })
   expect(errorOf(schema('string'), { a: 'x' })).toBeUndefined()
   expect(errorOf(schema('integer'), { a: 1 })).toBeUndefined()
@@ -175,6 +175,6 @@ test.each([
   [{ properties: { a: { unknown: 1 } } }, 'unknown keyword: "unknown"'],
   [{ properties: { a: { type: 'text' } } }, 'schema is invalid'],
   [{ properties: { a: { $ref: 'https://example.com/b' } } }, "can't resolve reference"],
-])('the schema %j is refused: %s', (schema, problem) => {
+])('refuses the schema %j: %s', (schema, problem) => {
   expect(() => argumentsCheck({ type: 'object', ...schema } as JsonSchema)).toThrow(problem)
 })

@@ -1,4 +1,4 @@
-/** The arguments of a custom tool, checked by Ajv against the JSON Schema that the tool's owner wrote. */
+/** Checks a custom tool's arguments with Ajv against the JSON Schema from the custom definitions. */
 import { createRequire } from 'node:module'
 import { createContext, Script } from 'node:vm'
 import type { ErrorObject, Options } from 'ajv/dist/2020.js'
@@ -6,16 +6,16 @@ import type { JsonObject, JsonSchema } from '../../mcp-protocol/json.ts'
 import { ArgumentsError } from '../core/arguments.ts'
 import { linearKeywords } from './keywords.ts'
 
-/** A check blocks the event loop. */
+/** A check blocks the event loop, so its time is limited. */
 const longestCheckMs = 1_000
 const mostProblems = 20
 const longestName = 200
 
 const options: Options = {
-  // Names of prototype properties are ordinary names.
+  // Names of prototype properties are ordinary argument names.
   ownProperties: true,
   validateFormats: false,
-  // Valid keywords without effect, such as `if` alone, are accepted.
+  // Accepts valid keywords that have no effect, such as `if` alone.
   strictSchema: 'log',
   logger: {
     log: () => {},
@@ -27,14 +27,14 @@ const options: Options = {
   allowMatchingProperties: true,
   keywords: ['$anchor', 'x-mcp-header'],
 }
-/** The module takes 2 MiB, so servers without custom tools do not load it. */
+/** Loads Ajv only for custom tools, because the module takes 2 MiB. */
 function load() {
   const { Ajv2020, _, str } = createRequire(import.meta.url)('ajv/dist/2020.js') as typeof import('ajv/dist/2020.js')
   const keywords = linearKeywords({ _, str })
   return { Ajv2020, keywords, metaSchema: new Ajv2020(options), within: timeLimit() }
 }
 
-/** Only `vm` can stop a check: a pattern, or a recursive schema, can take exponential time. */
+/** A pattern or a recursive schema can take exponential time, and only `vm` can stop such a check. */
 function timeLimit(): (run: () => boolean, timeout: number) => boolean {
   const box: { run?: () => boolean } = {}
   const context = createContext(box)
@@ -55,10 +55,10 @@ function timeLimit(): (run: () => boolean, timeout: number) => boolean {
   }
 }
 
-/** `metaSchema` validates schemas; it compiles the meta-schema once. */
+/** `metaSchema` validates schemas. It compiles the meta-schema once. */
 let loaded: ReturnType<typeof load> | undefined
 
-/** `/names/1` as `names[1]`. */
+/** Converts `/names/1` to `names[1]`. */
 const nameOf = (pointer: string) =>
   (pointer.length > longestName ? `${pointer.slice(0, longestName).toWellFormed()}…` : pointer)
     .replace(/\/(\d+)(?=\/|$)/g, '[$1]')
@@ -81,7 +81,7 @@ function problemOf({ instancePath, keyword, params, message }: ErrorObject): str
 const shapeKeywords = new Set(['type', 'required', 'additionalProperties', 'false schema'])
 
 /**
- * Compiles a schema into a check of arguments, which throws an ArgumentsError.
+ * Compiles a schema into a check that throws an ArgumentsError for invalid arguments.
  * @throws Error if the schema is invalid, or has an unknown keyword
  */
 export function argumentsCheck(
@@ -91,14 +91,14 @@ export function argumentsCheck(
   loaded ??= load()
   const { Ajv2020, keywords, metaSchema, within } = loaded
   metaSchema.validateSchema(schema, true)
-  // A separate instance: an instance keeps its schemas, and finds them by their $id.
+  // Each tool has its own instance, because an instance finds its schemas by their $id.
   const ajv = new Ajv2020({ ...options, validateSchema: false })
   for (const keyword of keywords) ajv.removeKeyword(String(keyword.keyword)).addKeyword(keyword)
   const isValid = ajv.compile(schema)
   return args => {
     if (within(() => isValid(args), timeoutMs)) return
     const errors = isValid.errors ?? []
-    // The last error is that of the enclosing keyword, such as anyOf.
+    // The last error belongs to the enclosing keyword, such as anyOf.
     const last = errors.slice(-1)
     const isShape = shapeKeywords.has(last[0]?.keyword ?? '')
     const shown = [...errors.slice(0, Math.min(errors.length - 1, mostProblems)), ...last]

@@ -1,4 +1,4 @@
-/** Prompts, resources and tools from a file: errors in the file, and their behaviour on a real Postgres. */
+/** Prompts, resources and tools from a file: errors in the file, and the definitions' behaviour on a real Postgres. */
 import { randomBytes } from 'node:crypto'
 import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
@@ -128,7 +128,7 @@ describe('on a read-only database', () => {
     port = await start()
   })
 
-  test('a tool binds its arguments by the order of its properties, and marks rows as data', async () => {
+  test("binds a tool's arguments in the order of its properties, and marks rows as data", async () => {
     const found = await call(port, 'find_people', { name: 'A', tags: ['x', "y'"] })
     expect(tableIn(found.text)).toEqual(['id\tname\ttags', `1\tAda\t["x", "y'"]`, `2\tAlan\t["x", "y'"]`])
     expect(tableIn((await call(port, 'find_people', { name: 'A', most: 1 })).text)).toEqual([
@@ -138,7 +138,7 @@ describe('on a read-only database', () => {
     expect(tableIn((await call(port, 'find_people', { name: "' OR true --" })).text)).toEqual(['id\tname\ttags'])
   })
 
-  test('concurrent calls of a tool on one connection get the rows for their own arguments', async () => {
+  test('concurrent calls on one connection each return the rows for their own arguments', async () => {
     const short = vi.spyOn(Durations.prototype, 'ofShort').mockReturnValue(0.01)
     onTestFinished(() => short.mockRestore())
     const names = ['Ada', 'Alan', 'nobody', "A'; SELECT", 'x'.repeat(100)]
@@ -151,7 +151,7 @@ describe('on a read-only database', () => {
     expect(short).toHaveBeenCalled()
   })
 
-  test('a tool is listed with its schema, and arguments that do not fit it are refused', async () => {
+  test('lists a tool with its schema, and refuses arguments that do not match the schema', async () => {
     const { body } = await post(port, rpc('tools/list'))
     const tools = at(body, 'result', 'tools')
     expect(tools).toContainEqual(
@@ -176,7 +176,7 @@ describe('on a read-only database', () => {
     ['passwords', {}, 'rolpassword'],
     ['count_by_letter', { letter: 'A' }, 'This database is read-only here: DO writes.'],
     ['numbers', { most: 1 }, 'This database is read-only here: CREATE FUNCTION writes.'],
-  ])('%s is refused as in query_database', async (name, args, reason) => {
+  ])('refuses %s like query_database', async (name, args, reason) => {
     const answer = await call(port, name, args)
     expect([answer.isError, answer.text]).toEqual([true, expect.stringContaining(reason)])
   })
@@ -188,7 +188,7 @@ describe('on a read-only database', () => {
     )
   })
 
-  test('resources are rows or text, truncated to one result, and report failures', async () => {
+  test('resources return rows or text, truncated to one result, and report failures', async () => {
     const read = async (uri: string) => {
       const { body } = await post(port, rpc('resources/read', { uri }))
       return at(body, 'result', 'contents', 0)
@@ -214,7 +214,7 @@ describe('on a read-only database', () => {
     expect((await call(port, 'read_resource', { uri: 'custom://motto' })).text).toContain('Be brief.')
   })
 
-  test('prompts are filled in once, and their arguments checked', async () => {
+  test('checks the arguments of a prompt, and replaces each placeholder once', async () => {
     const get = async (args: JsonObject) =>
       (await post(port, rpc('prompts/get', { name: 'look-at', arguments: args }))).body
     expect(at(await get({ table: '{{deep}}', deep: 'true' }), 'result', 'messages')).toEqual([
@@ -241,7 +241,7 @@ describe('on a read-only database', () => {
 })
 
 describe('on a writable database', () => {
-  test('a tool writes, and a destructive statement is confirmed as in query_database', async () => {
+  test('a tool can write, and asks for confirmation of destructive statements like query_database', async () => {
     const port = await start({ allowWrites: true })
     expect(tableIn((await call(port, 'add_person', { id: 7, name: 'Grace' })).text)).toEqual(['id', '7'])
     expect((await call(port, 'clear_people')).text).toMatch(/^Refused: the statement changes every row/)
@@ -252,7 +252,7 @@ describe('on a writable database', () => {
     await postgres.run('DELETE FROM people WHERE id = 7')
   })
 
-  test('PL/pgSQL code gets its arguments, returns its result, and changes nothing else', async () => {
+  test('PL/pgSQL code receives its arguments, returns its result, and leaves no functions behind', async () => {
     const port = await start({ allowWrites: true, allowUnconfirmed: true })
     const counted = await call(port, 'count_by_letter', { letter: "A'; $espalier$" })
     expect(tableIn(counted.text)).toEqual([`{"found": 0, "letter": "A'; $espalier$"}`])
@@ -262,7 +262,7 @@ describe('on a writable database', () => {
     expect(tableIn((await call(port, 'numbers', { most: 2 })).text)).toEqual(['n\tsquare', '1\t1', '2\t4'])
     expect((await call(port, 'numbers', { most: 3 })).isError).toBe(false)
     expect((await call(port, 'numbers', { most: 5_000 })).text).toMatch(/Results \(\d+ rows shown of more/)
-    // Postgres deletes them when the session ends, after the response.
+    // The remaining objects are deleted when the session ends, which is after the response.
     const remaining = async () =>
       (await postgres.run(`SELECT count(*)::int FROM pg_proc WHERE proname LIKE 'espalier%'`)).rows[0].count
     await expect.poll(remaining, { timeout: 10_000 }).toBe(0)
@@ -275,7 +275,7 @@ describe('a file', () => {
       ({ key, source, rule }) => `${key} ${source.kind === 'file' ? source.line : ''} ${rule}`,
     )
 
-  test('is refused with all errors, each with its key, its line and the rule', () => {
+  test('is refused with all errors; each error has its key, its line and its rule', () => {
     expect(
       problemsOf(`prompts:
   - name: bad name
@@ -297,7 +297,7 @@ more: 1
     ).toEqual([
       'prompts[0].name 2 must be 1 to 64 letters, digits and _ . -',
       'prompts[0].messages 3 must have at least 1 entries',
-      'resources[0].uri 5 must be a URI such as custom://name, and not of the scheme pg',
+      'resources[0].uri 5 must be a URI such as custom://name, and must not have the scheme pg',
       'resources[0].sql 5 must be given',
       'resources[1].type 6 must be of one of the known kinds',
       'tools[0].input_schema.properties.a 12 must have a type of JSON Schema',
@@ -358,14 +358,14 @@ more: 1
     ['SELECT 1; SELECT 2', 'There are 2 statements'],
     ['SELECT $2', 'uses $2, but input_schema has 1 properties'],
     ['COMMIT', 'must not be transaction control'],
-  ])('with the statement %s is refused before the server starts to serve', async (sql, problem) => {
+  ])('with the statement %s is refused before the server starts', async (sql, problem) => {
     const text = `tools: [{ name: t, type: sql, sql: "${sql}", input_schema: { properties: { a: { type: string } } } }]`
     const { definitions: custom } = readDefinitions(text, 'f')
     await expect(checkStatements(custom)).rejects.toThrow(problem)
     await expect(checkStatements(custom)).rejects.toThrow(ConfigurationError)
   })
 
-  test('with a resource that writes, or invalid code, is refused as well, with all errors at once', async () => {
+  test('with a writing resource or with invalid code is refused, with all errors at once', async () => {
     const { definitions: custom, problems } = readDefinitions(
       `resources: [{ uri: "a:b", name: x, type: sql, sql: DELETE FROM t }]
 tools: [{ name: t, type: pl-func, language: plpgsql, code: x, returns: ") int", input_schema: {} }]`,
@@ -377,7 +377,7 @@ tools: [{ name: t, type: pl-func, language: plpgsql, code: x, returns: ") int", 
     )
   })
 
-  test('is named by the configuration, or by its variable, and its errors are reported with the other ones', () => {
+  test('has its path in a key or a variable, and its errors are reported with other configuration errors', () => {
     const read = (file: string, environment: Record<string, string> = {}) =>
       readMcpSettings({
         file: { path: 'mcp.yaml', text: `databases: [{name: main}]\n${file}` },
@@ -401,7 +401,7 @@ tools: [{ name: t, type: pl-func, language: plpgsql, code: x, returns: ") int", 
   })
 })
 
-test("the reserved names are those of the server's tools", () => {
+test("the reserved names are the names of the server's own tools", () => {
   const databases = createDatabaseAccess({ maximumBytes: 1_000, audit: () => {}, warn: () => {} })
   const settings = readMcpSettings({
     file: { path: 'f', text: 'databases: [{name: main}]' },

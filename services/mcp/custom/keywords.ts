@@ -1,13 +1,15 @@
-/** `uniqueItems`, `enum` and `const` of JSON Schema in linear time: Ajv compares each pair of items. */
+/**
+ * `uniqueItems`, `enum` and `const` of JSON Schema in linear time. Ajv's own `uniqueItems` compares each pair of items.
+ */
 import type { CodeKeywordDefinition } from 'ajv/dist/2020.js'
 import type { Json, JsonObject } from '../../mcp-protocol/json.ts'
 
 const isObject = (value: Json | undefined) => typeof value === 'object' && value !== null
 
-/** Equal values have the same text, different values different ones. */
+/** Equal values have the same text, and different values have different texts. */
 function canonical(value: Json | undefined): string {
   if (typeof value === 'string') return JSON.stringify(value)
-  // V8 hashes integer strings by value, so clients could choose integers that collide.
+  // V8 hashes integer strings by value. Without a prefix, clients could choose integers that collide.
   if (typeof value !== 'object' || value === null) return `#${value}`
   if (Array.isArray(value)) return `[${value.map(canonical).join()}]`
   const members = value as JsonObject

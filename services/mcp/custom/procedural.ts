@@ -1,10 +1,13 @@
-/** Runs PL/pgSQL of custom tools as statements. Pure, except for a random quote tag that the code cannot know. */
+/**
+ * Converts the PL/pgSQL code of custom tools to statements. Code cannot end its dollar quotes, because their tag is
+ * random.
+ */
 import { randomBytes } from 'node:crypto'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 
 /** The setting in which a `pl-do` tool returns its result. */
 const resultSetting = 'mcp.tool_result'
-/** A temporary function: it ends with the session, which ends with the call. */
+/** A temporary function. Postgres deletes it with the session, which ends with the call. */
 const functionName = 'pg_temp.espalier_custom_tool'
 
 const quoted = (text: string): string => `'${text.replaceAll("'", "''")}'`
@@ -14,7 +17,7 @@ function body(code: string): string {
   return `${quote}\n${code}\n${quote}`
 }
 
-/** The code is its own block, with the variables `args` and `result`. */
+/** The code becomes an inner block that can use the variables `args` and `result`. */
 export const doStatement = (code: string, args: JsonObject): string =>
   `DO LANGUAGE plpgsql ${body(
     `DECLARE args jsonb := ${quoted(JSON.stringify(args))}::jsonb; result jsonb;\nBEGIN\n${code.trimEnd().replace(/;?$/, ';')}\nEND`,

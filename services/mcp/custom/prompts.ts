@@ -1,4 +1,4 @@
-/** Custom prompts of the operator: messages with `{{argument}}` placeholders. */
+/** The installation's own prompts: messages with `{{argument}}` placeholders. */
 import type { Content } from '../core/content.ts'
 import { CoreError } from '../core/errors.ts'
 import type { Prompt } from '../core/prompt.ts'

@@ -1,6 +1,6 @@
 /**
- * Reads the file of custom definitions. Reports all errors at once, each with its key, its line and the rule, and never
- * with the value.
+ * Reads the file of custom definitions. Reports all errors at once. An error has its key, its line and the rule, but
+ * never the value.
  */
 import { type Document, nameOf, pathOf } from '../../configuration/document.ts'
 import type { Problem } from '../../configuration/errors.ts'

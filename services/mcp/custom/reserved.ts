@@ -1,7 +1,4 @@
-/**
- * Names of the server's own tools, including those that are switched off: a custom tool must not have one of these
- * names.
- */
+/** Names of the server's own tools, including disabled tools. A custom tool must not have one of these names. */
 export const reservedToolNames: readonly string[] = [
   'query_database',
   'execute_explain',

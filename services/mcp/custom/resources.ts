@@ -1,4 +1,4 @@
-/** Custom resources of the operator: text from the file, or the rows of a read statement. */
+/** The installation's own resources: text from the file, or the rows of a read statement. */
 
 import { fenceTokens } from '../../retrieval/fence.ts'
 import { failureOf, noDatabase } from '../catalogue/failures.ts'

@@ -30,7 +30,10 @@ const toolName = name.refine(own => !reservedToolNames.includes(own), 'is the na
 const ownUri = z
   .string()
   .max(1_024)
-  .regex(/^(?!pg:)[a-z][a-z0-9+.-]*:[\x21-\x7e]+$/, 'must be a URI such as custom://name, and not of the scheme pg')
+  .regex(
+    /^(?!pg:)[a-z][a-z0-9+.-]*:[\x21-\x7e]+$/,
+    'must be a URI such as custom://name, and must not have the scheme pg',
+  )
 const mimeType = oneLine(100)
 
 const content = z.discriminatedUnion('type', [
@@ -154,7 +157,7 @@ const list = <Item extends z.ZodType>(item: Item) => z.array(item).max(mostOfAKi
 
 export const definitionsFile = z.strictObject({ prompts: list(prompt), resources: list(resource), tools: list(tool) })
 
-/** The keys that must be unique within a list, by the path of the list; `*` is any index. */
+/** The keys that must be unique within a list, by the list's path; `*` is any index. */
 const identities = [
   [['prompts'], 'name'],
   [['prompts', '*', 'arguments'], 'name'],
@@ -178,7 +181,7 @@ function listsAt(
   return Array.isArray(value) ? value.flatMap((one, index) => listsAt(one, rest, [...at, index])) : []
 }
 
-/** Paths of duplicates, in a file that may have other errors. */
+/** Paths of duplicate names. The file may have other errors. */
 export const repeatedIn = (value: unknown): readonly (readonly (string | number)[])[] =>
   identities.flatMap(([path, field]) =>
     listsAt(value, path, []).flatMap(([at, items]) => {
@@ -197,6 +200,6 @@ export type PromptDefinition = z.infer<typeof prompt>
 export type ResourceDefinition = z.infer<typeof resource>
 export type CustomToolDefinition = z.infer<typeof tool>
 
-/** Replaces each `{{name}}` once: values are not expanded again. */
+/** Replaces each `{{name}}` once. Does not replace placeholders inside values. */
 export const filled = (template: string, values: { readonly [name: string]: string }): string =>
   template.replace(placeholder, (_, key: string) => values[key] ?? '')

@@ -1,6 +1,6 @@
 /**
- * Checks the statements of custom definitions before the server starts: one that can never run is reported with its
- * key.
+ * Checks the statements of custom definitions before the server starts. Reports the key of a statement that can never
+ * run.
  */
 import { nameOf, type Path } from '../../configuration/document.ts'
 import { ConfigurationError, type Problem } from '../../configuration/errors.ts'
@@ -11,7 +11,7 @@ import { doStatement, functionStatement } from './procedural.ts'
 import type { CustomDefinitions } from './read.ts'
 import type { CustomToolDefinition } from './schema.ts'
 
-/** The highest number of the parameters `$1`, `$2` and so on. */
+/** The highest number among the parameters `$1`, `$2` and so on. */
 export const parameterCount = ({ tree }: Analysis): number =>
   Math.max(0, ...[...JSON.stringify(tree).matchAll(/"ParamRef":\{"number":(\d+)/g)].map(([, number]) => Number(number)))
 

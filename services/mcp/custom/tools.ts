@@ -1,5 +1,5 @@
 /**
- * Custom tools of the operator. Their statements are checked like those of `query_database`, and run in the same
+ * The installation's own tools. Their statements are checked like those of `query_database`, and run in the same
  * transactions with the same limits.
  */
 
@@ -30,21 +30,24 @@ type Prepared = {
   readonly analysis: Analysis
   readonly decision: Decision
   readonly statement: JudgedStatement
-  /** Length of the text before the statement; for PL/pgSQL code, Postgres reports no position. */
+  /**
+   * The length of the text before the statement. Error positions of Postgres include this text. For PL/pgSQL code,
+   * Postgres reports no position.
+   */
   readonly prefix: number
 }
 
-/** Converts a value to the text of a parameter: arrays and objects as JSON. */
+/** Converts a value to the text of a parameter. Arrays and objects become JSON. */
 function parameterOf(value: JsonObject[string]): string | null {
   if (value === undefined || value === null) return null
   return typeof value === 'object' ? JSON.stringify(value) : String(value)
 }
 
-/** A character is at most one token, except in a few scripts. */
+/** Except in a few scripts, a character has at most one token. */
 const truncate = (text: string, tokens: number): string =>
   atMostTokens(text) <= tokens ? text : `${text.slice(0, Math.floor(tokens / 2)).toWellFormed()}…`
 
-/** JSON would change an integer beyond 2^53. */
+/** The name of an argument with an integer beyond 2^53, which JSON parsing may have changed. */
 const lostInteger = (args: JsonObject): string | undefined =>
   Object.keys(args).find(key => {
     const value = args[key]
@@ -71,7 +74,7 @@ export class CustomTool implements Tool {
   readonly #confirmations: Confirmations
   readonly #checkArguments: (args: JsonObject) => void
   readonly #definitions: { readonly reading: ToolDefinition; readonly writing: ToolDefinition }
-  /** The database with the tool's own timeout, if it is shorter. */
+  /** Copies of database settings with the tool's own timeout, if it is shorter. */
   readonly #limited = new WeakMap<DatabaseSettings, DatabaseSettings>()
 
   constructor(tool: CustomToolDefinition, parts: CustomParts, confirmations: Confirmations) {
@@ -83,7 +86,7 @@ export class CustomTool implements Tool {
   }
 
   get definition(): ToolDefinition {
-    return this.#parts.entries.takeWrites() ? this.#definitions.writing : this.#definitions.reading
+    return this.#parts.entries.hasWritable() ? this.#definitions.writing : this.#definitions.reading
   }
 
   scopeOf(): 'mcp:read' {
@@ -168,7 +171,7 @@ export class CustomTool implements Tool {
     return { analysis, decision }
   }
 
-  /** undefined: no confirmation is needed, or it was given. */
+  /** Returns undefined if no confirmation is needed, or if the user has confirmed. */
   #confirm({ decision }: Prepared, args: JsonObject, database: DatabaseSettings, context: CallContext) {
     const { confirm: effect } = decision
     if (effect === undefined) return undefined

@@ -1,4 +1,7 @@
-/** Statements on a real Postgres: limits of time and size, cancelling, and that no call leaves anything in the session for the next. */
+/**
+ * Statements on a real Postgres: limits of time and size, and cancellation. No call leaves anything in the session for
+ * the next call.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -42,7 +45,7 @@ const run = (text: string, changed: Partial<JudgedStatement> = {}, settings = {}
     .then(ran => ({ ...ran, rows: ran.texts.decoded() }))
 const one = async (text: string) => (await run(text)).rows[0]?.[0]
 
-test('slow statements of one caller do not delay another, also if the catalogue must be read first', async () => {
+test('slow statements of one caller do not delay another caller, also if the catalogue must be read first', async () => {
   const access = createDatabaseAccess({ maximumBytes: 10_000_000, audit: () => {}, warn: () => {} })
   const database = databaseOf(postgres, { name: 'shared', connectTimeoutMs: 30_000 })
   const leaving = new AbortController()
@@ -68,7 +71,7 @@ test('slow statements of one caller do not delay another, also if the catalogue 
   }
 })
 
-test('the reason for a missing connection is logged, and its kind is reported to callers', async () => {
+test('logs why a connection failed, and reports only the kind of failure to callers', async () => {
   const failed = (settings: object) => run('SELECT 1', {}, settings).catch((error: unknown) => error)
   const help = 'Retrying does not help: the log of this tool server has the reason for its administrator.'
   warned.length = 0
@@ -108,7 +111,7 @@ test.each([
   ],
   [new ConnectionFailure('no', '57P03'), /again in/],
   [new DatabaseError(new Map([['C', '53300']])), /again in/],
-])('a failure is reported by its kind, never by its message: %j', (error, pattern) => {
+])('reports the kind of a failure, never its message: %j', (error, pattern) => {
   expect(unreachable('main', error).message).toMatch(pattern)
 })
 
@@ -122,14 +125,14 @@ describe('rows', () => {
     expect(rows).toEqual([['1.50', '{1,NULL}', '1 day 02:00:00', null, '', '[1,3)', 't']])
   })
 
-  test('end at the maximum, and further rows are not produced', async () => {
+  test('end at the maximum, and Postgres produces no further rows', async () => {
     const { rows, isTruncated } = await run('SELECT 1 FROM pg_proc, pg_proc AS b, pg_proc AS c', {
       maximumRows: 3,
     })
     expect([rows, isTruncated]).toEqual([[['1'], ['1'], ['1']], false])
   })
 
-  test('end when they are too large, many or one', async () => {
+  test('end at the size limit, also within a single large row', async () => {
     const many = await run(`SELECT n, repeat('x', 100000) FROM generate_series(1, 100) AS n`)
     expect(many.isTruncated).toBe(true)
     expect(many.rows.map(([n]) => n)).toEqual(['1', '2', '3', '4', '5', '6', '7', '8', '9'])
@@ -140,7 +143,7 @@ describe('rows', () => {
 })
 
 describe('a read', () => {
-  test('of the server runs all its statements on one snapshot, with values', async () => {
+  test('by the server itself runs all its statements on one snapshot, with values', async () => {
     const results = await databases.read(
       databaseOf(postgres),
       [
@@ -214,7 +217,7 @@ describe('time', () => {
     })
   })
 
-  test('is limited also when Postgres does not check its own limit, and the connection counts until the statement has stopped', async () => {
+  test('is limited also while Postgres does not check its own limit; the connection counts until the statement stops', async () => {
     const limits = { statementTimeoutMs: 300, poolSize: 1, connectTimeoutMs: 200, name: 'stuck' }
     for (const mode of ['read', 'write'] as const) {
       const from = performance.now()
@@ -245,7 +248,7 @@ describe('time', () => {
     expect(await one('SELECT count(*) FROM t WHERE n = 99')).toBe('0')
   })
 
-  test('ends when the client disconnects, in Postgres too', async () => {
+  test('ends when the client disconnects: Postgres cancels the statement', async () => {
     const aborter = new AbortController()
     const running = run('SELECT pg_sleep(30)', {}, {}, { signal: aborter.signal })
     await sleep(100)
@@ -259,7 +262,7 @@ describe('time', () => {
   })
 })
 
-test('a statement has a tag that no value can escape from', async () => {
+test('no value can escape from the tag of a statement', async () => {
   const caller = { ...callContext().caller, principal: `user:*/ ; DROP TABLE t; '/*é${'x'.repeat(500)}` }
   const { rows } = await run(
     `SELECT query FROM pg_stat_activity WHERE pid = pg_backend_pid() -- the end`,
@@ -282,7 +285,7 @@ test('a statement has a tag that no value can escape from', async () => {
   })
 })
 
-test('the catalogue is read once for concurrent callers, and again for a new function', async () => {
+test('reads the catalogue once for concurrent callers, and again for a new function', async () => {
   const settings = databaseOf(postgres, { name: 'facts' })
   const readings = () => noted.filter(({ tool, database }) => tool === 'catalogue' && database === 'facts').length
   const leaving = new AbortController()
@@ -301,7 +304,7 @@ test('the catalogue is read once for concurrent callers, and again for a new fun
   expect(readings()).toBe(before + 1)
 })
 
-test('the values of a tag are decoded unchanged', () => {
+test('tag values decode to the original values', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' }), (requestId, principal) => {
       const context = callContext({ requestId, traceparent: requestId, caller: { ...callContext().caller, principal } })
@@ -310,12 +313,12 @@ test('the values of a tag are decoded unchanged', () => {
   )
 })
 
-test('a missing database is a connection failure, and wrong settings are reported as such', async () => {
+test('reports a missing database as a connection failure, and wrong settings as wrong settings', async () => {
   await expect(run('SELECT 1', {}, { name: 'away', port: await freePort() })).rejects.toThrow(ConnectionFailure)
   await expect(run('SELECT 1', {}, { name: 'odd', sslmode: 'verify-ca' })).rejects.toThrow('sslrootcert')
 })
 
-test('connections belong to the database, not to the caller, and change with its settings', async () => {
+test('connections belong to the database, not to the caller, and are replaced when its settings change', async () => {
   const pids = new Set<string | null | undefined>()
   for (let index = 0; index < 10; index++) {
     const caller = { ...callContext().caller, principal: `token:${index}` }

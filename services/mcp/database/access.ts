@@ -6,11 +6,11 @@ import type { CallContext } from '../core/call.ts'
 
 type Column = {
   readonly name: string
-  /** The OID of its type in pg_type. */
+  /** The OID of the column's type in pg_type. */
   readonly type: number
 }
 
-/** Each value as psql prints it; null: NULL. */
+/** Rows with each value as psql prints it; null is SQL NULL. */
 export type Rows = {
   readonly columns: readonly Column[]
   readonly rows: readonly (readonly (string | null)[])[]
@@ -20,11 +20,11 @@ export type { OwnStatement }
 
 export type DatabaseAccess = {
   /**
-   * Runs statements of the server itself one after another, in one READ ONLY transaction on one snapshot, with the
-   * database's time limit, each tagged with tool, user and request. Cancelled in Postgres when the signal is aborted.
-   * `tool`: for the tag and the audit log. `isForAll`: other callers wait for the result too.
-   * @throws DatabaseError, ConnectionFailure, AcquisitionTimeout of services/postgres/errors.ts; the abort reason of
-   * the signal
+   * Runs statements of the server itself, one after another, in one READ ONLY transaction on one snapshot. Applies the
+   * database's time limit. Tags each statement with tool, user and request. If the signal aborts, cancels the statement
+   * in Postgres. `tool`: for the tag and the audit log. `isForAll`: other callers may wait for the result too.
+   * @throws DatabaseError, ConnectionFailure, AcquisitionTimeout of services/postgres/errors.ts; the signal's abort
+   *   reason
    */
   read(
     database: DatabaseSettings,
@@ -35,49 +35,51 @@ export type DatabaseAccess = {
   ): Promise<readonly Rows[]>
 }
 
-/** A checked statement of a caller, as it will run. */
+/** A caller's statement that passed the checks, as it will run. */
 export type JudgedStatement = {
   readonly text: string
   /** Values of the parameters `$1`, `$2` and so on. */
   readonly values?: readonly (string | null)[]
-  /** `write`: in a READ WRITE transaction that is committed; otherwise READ ONLY, and rolled back. */
+  /**
+   * `write`: runs in a READ WRITE transaction that is committed. `read`: runs in a READ ONLY transaction that is rolled
+   * back.
+   */
   readonly mode: 'read' | 'write'
-  /** The maximum number of rows; further ones are not produced. */
+  /** The maximum number of rows. Postgres produces no further rows. */
   readonly maximumRows: number
-  /** A statement to run first, for example to open a cursor that is fetched from. */
+  /** Statements that run before, for example to open a cursor for a FETCH. */
   readonly before?: readonly string[]
-  /** The caller's own text for the audit log; default: `text`. */
+  /** The statement as the caller wrote it, for the audit log; `text` by default. */
   readonly written?: string
 }
 
 export type Ran = Pick<Rows, 'columns'> & {
   readonly texts: TextRows
-  /** Returned or written rows, by the command tag. */
+  /** The number of returned or written rows in the command tag. */
   readonly affected: number
-  /** Whether rows are missing because together they are too large for one result. */
+  /** Whether rows are missing because all rows together exceed the size limit of one result. */
   readonly isTruncated: boolean
 }
 
 export type StatementRunner = {
   /**
-   * Runs one statement in its own transaction, with the database's time limit, tagged. Only its writes outlive the
-   * call.
-   * @throws DatabaseError, ConnectionFailure, AcquisitionTimeout; ResultTooLarge of a write; the abort reason of the
-   * signal
+   * Runs one statement in its own transaction with the database's time limit, and tags it. After the call, nothing but
+   * its writes remains.
+   * @throws DatabaseError, ConnectionFailure, AcquisitionTimeout; ResultTooLarge of a write; the signal's abort reason
    */
   run(database: DatabaseSettings, statement: JudgedStatement, context: CallContext, tool: string): Promise<Ran>
-  /** Records in the audit log a statement that was not sent. */
+  /** Records a statement in the audit log that was refused, and so not sent. */
   refused(database: DatabaseSettings, statement: string, context: CallContext, tool: string): void
 }
 
-/** The audit record of a statement that was sent or refused. */
+/** The audit record of a statement that the server sent or refused. */
 export type AuditEntry = {
   readonly tool: string
   readonly database: string
   readonly principal: string
   readonly requestId: string
   readonly mode: 'read' | 'write'
-  /** Whether it is a caller's statement, or the server's. */
+  /** Whether a caller or the server wrote the statement. */
   readonly author: 'caller' | 'server'
   readonly statement: string
   readonly rows: number

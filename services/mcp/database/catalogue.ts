@@ -1,6 +1,6 @@
 /**
- * Catalogue data for the decision which statements may run, read at first use and cached. The first read also logs a
- * warning if the login of a database has more privileges than any query needs.
+ * Catalogue data that decides which statements may run. The server reads it at first use and caches it. The first read
+ * also logs a warning if the database's login has more privileges than any query needs.
  */
 import { LRUCache } from 'lru-cache'
 import type { DatabaseSettings } from '../configuration/types.ts'
@@ -10,7 +10,7 @@ import { secretNames } from '../statement/settings.ts'
 import type { DatabaseAccess, Rows } from './access.ts'
 import { secretFactsOf, secretsSql } from './secrets.ts'
 
-/** Beyond this number, names are not refused; READ ONLY still limits such functions. */
+/** Names beyond this number are not refused. READ ONLY still limits these functions. */
 const maximumRows = 50_000
 
 /** The minimum time between two reads. */
@@ -26,7 +26,7 @@ const volatileSql = `p.provolatile = 'v' AND p.prokind <> 'a' OR p.prokind = 'a'
 
 const namesSql = 'SELECT DISTINCT proname FROM pg_catalog.pg_proc'
 
-/** Functions with arguments or results that only Postgres can create cannot be called by a statement. */
+/** Omits functions whose arguments or results only Postgres can create, because no statement can call them. */
 const functionsSql = `SELECT n.nspname, p.proname, p.pronargs - p.pronargdefaults,
     CASE WHEN p.provariadic = 0 THEN p.pronargs ELSE 1000 END, ${membership},
     COALESCE((SELECT t.typtype IN ('c', 'd', 'p') FROM pg_catalog.pg_type t WHERE t.oid = p.proargtypes[0]), false)
@@ -46,8 +46,8 @@ const castsSql = `SELECT DISTINCT t.typname, n.nspname FROM pg_catalog.pg_cast c
   WHERE p.provolatile = 'v' AND pn.nspname <> 'pg_catalog' LIMIT ${maximumRows}`
 
 /**
- * A view's rule names called functions and read relations by OID; pg_depend does not list those of Postgres itself.
- * Views on views call what the inner views call.
+ * A view's rule names called functions and read relations by OID. pg_depend does not list functions of Postgres itself.
+ * A view calls all functions of the views that it reads.
  */
 const viewsSql = `WITH RECURSIVE rule AS MATERIALIZED (
     SELECT c.oid, n.nspname, c.relname, r.ev_action::text AS action
@@ -73,18 +73,18 @@ const settingsSql = `SELECT pg_catalog.lower(name), vartype = 'string', setting 
 
 export type Catalogue = {
   /**
-   * Reads again if one of these functions is unknown: it may be new.
-   * @throws errors of `DatabaseAccess.read`
+   * Reads again if one of these functions is unknown, because the function may be new.
+   * @throws the errors of `DatabaseAccess.read`
    */
   facts(database: DatabaseSettings, context: CallContext, functions: readonly string[]): Promise<CatalogueFacts>
-  /** Call it after a statement that may have created functions or views. */
+  /** Discards the cached facts. Must follow every statement that may have created functions or views. */
   forget(database: DatabaseSettings): void
 }
 
 type Known = { readonly facts: CatalogueFacts; readonly readAt: number }
 type Cells = Rows['rows'][number]
 
-/** Groups rows by a name, and maps each with `of`. */
+/** Groups rows by a name, and converts each row with `of`. */
 function grouped<T>(rows: readonly Cells[], nameAt: number, of: (cells: Cells) => T): Map<string, T[]> {
   const groups = new Map<string, T[]>()
   for (const cells of rows) {
@@ -110,7 +110,8 @@ const viewOf = ([, schema, functionSchema, name, extension]: Cells): ViewFacts =
   functions: [{ schema: functionSchema ?? '', name: name ?? '', extension: extension ?? null }],
 })
 
-const searchPathOf = (text: string | null | undefined): readonly string[] => JSON.parse(text ?? '[]') as string[] // an array of names, by current_schemas
+// current_schemas returns an array of names
+const searchPathOf = (text: string | null | undefined): readonly string[] => JSON.parse(text ?? '[]') as string[]
 
 function factsOf(
   [session, names, functions, operators, casts, views, settings, ...hidden]: readonly Rows[],
@@ -145,7 +146,7 @@ export function createCatalogue(
 ): Catalogue {
   const known = new LRUCache<string, Known>({ max: 1_000 })
   const warned = new Set<string>()
-  /** Running reads: concurrent callers share one. */
+  /** Running reads, which concurrent callers share. */
   const reading = new Map<string, Promise<CatalogueFacts>>()
 
   async function read(database: DatabaseSettings, context: CallContext): Promise<CatalogueFacts> {
@@ -162,7 +163,7 @@ export function createCatalogue(
       warned.add(database.name)
       warn(
         { database: database.name, user: database.user },
-        'the login of this database is a superuser, or may read and write files or run programs of the server, or make roles: give the tool server a role with only the grants it needs. Writes are refused unless allow_privileged_login is set',
+        'the login of this database is a superuser, or it may create roles, run programs, or read or write files of the server: give the tool server a role with only the grants that it needs. Writes are refused unless allow_privileged_login is set',
       )
     }
     return factsOf(results, database)
@@ -181,11 +182,11 @@ export function createCatalogue(
       const key = keyOf(database)
       const cached = known.get(key)
       if (cached !== undefined) {
-        // An unknown name must not cause a read of the catalogue in every call.
+        // An unknown name must not cause a catalogue read in every call.
         const isFresh = now() - cached.readAt < leastAgeMs
         if (isFresh || functions.every(name => cached.facts.functions.has(name))) return cached.facts
       }
-      // The caller that reads may abort; then the next caller reads.
+      // If the caller that reads aborts, the next caller reads.
       for (let other = reading.get(key); other !== undefined; other = reading.get(key)) {
         const facts = await other.catch(() => undefined)
         if (facts !== undefined) return facts

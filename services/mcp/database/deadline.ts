@@ -1,20 +1,20 @@
 /**
- * The time limit of a statement, enforced by this server. Postgres checks its own limit only at times: not while it
- * creates, converts or copies a large value, which can take many seconds. The caller gets an answer at the limit.
+ * Enforces a statement's time limit in this server. Postgres does not check its own limit while it creates, converts or
+ * copies a large value, which can take many seconds. The caller receives an error at the limit.
  */
 import { DatabaseError } from '../../../wire/errors.ts'
 
 export type Deadline = {
   /** Starts the deadline now. */
   start(): void
-  /** @throws DatabaseError if it has passed */
+  /** @throws DatabaseError if the deadline has passed */
   check(): void
   clear(): void
-  /** Rejects when it has passed. */
+  /** Rejects when the deadline passes. */
   readonly passed: Promise<never>
 }
 
-/** The time that Postgres gets to report its own limit. */
+/** The time that Postgres has to report its own limit first. */
 const graceMs = 500
 
 const overdue = () =>

@@ -1,6 +1,7 @@
 /**
- * Which of the configured databases a caller may use, and which one its session has selected; by default the first it
- * may use. Selections are stored by token, limited in number, and deleted if the database no longer exists.
+ * Which of the configured databases a caller may use, and which database its session has selected. The default is the
+ * first database that the caller may use. Selections are stored by session, and their number is limited. A selection of
+ * a database that no longer exists is ignored.
  */
 import { LRUCache } from 'lru-cache'
 import type { DatabaseSettings } from '../configuration/types.ts'
@@ -13,7 +14,7 @@ export type DatabaseEntries = {
   current(caller: Caller): DatabaseSettings | undefined
   select(caller: Caller, name: string): Selection
   /** Whether any database is writable. */
-  takeWrites(): boolean
+  hasWritable(): boolean
 }
 
 const maximumSelections = 10_000
@@ -41,6 +42,6 @@ export function createEntries(databases: () => readonly DatabaseSettings[]): Dat
       selected.set(caller.session, name)
       return 'selected'
     },
-    takeWrites: () => databases().some(({ allowWrites }) => allowWrites),
+    hasWritable: () => databases().some(({ allowWrites }) => allowWrites),
   }
 }

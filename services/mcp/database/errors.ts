@@ -1,6 +1,6 @@
-/** Failures of a call that are neither errors of Postgres nor of the connection. */
+/** Failures of a call that are errors neither of Postgres nor of the connection. */
 
-/** The result is larger than this server accepts, and a part of it would be of no use. Writes have been rolled back. */
+/** The result is larger than this server accepts, and a part of it would be useless. Writes were rolled back. */
 export class ResultTooLarge extends Error {
   constructor() {
     super('the result is too large; nothing was written')

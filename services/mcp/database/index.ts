@@ -1,6 +1,6 @@
 /**
- * The configured databases: statements on them, each recorded in the audit log whatever its outcome, and the cached
- * facts about their functions.
+ * The configured databases: runs statements on them, records each statement in the audit log whatever its outcome, and
+ * caches facts about their functions.
  */
 import { DatabaseError } from '../../../wire/errors.ts'
 import { AcquisitionTimeout, ConnectionFailure } from '../../postgres/errors.ts'
@@ -11,17 +11,17 @@ import { createPools } from './pools.ts'
 import { type StatementRequest, Transactions } from './transactions.ts'
 
 type DatabaseAccessOptions = {
-  /** The size limit of rows, for one call. */
+  /** The size limit of rows in one call. */
   readonly maximumBytes: number
   readonly audit: (entry: AuditEntry) => void
-  /** Receives warnings about privileged logins, and why a database cannot be reached. */
+  /** Logs warnings about privileged logins, and the reasons why a database cannot be reached. */
   readonly warn: (facts: object, message: string) => void
 }
 
 export type Databases = DatabaseAccess &
   StatementRunner &
   Catalogue & {
-    /** Opens the minimum connections of these databases, and closes those of all other ones. */
+    /** Opens the minimum connections of these databases, and closes the connections of all other databases. */
     prepare(databases: readonly DatabaseSettings[]): void
     close(): void
   }
@@ -36,7 +36,7 @@ function outcomeOf(error: unknown, signal: AbortSignal): string {
   return 'failed'
 }
 
-/** One literal, so that all entries have the same hidden class. */
+/** One object literal, so that all entries have the same hidden class. */
 const entryOf = (
   { database, context, tool }: StatementRequest,
   { mode, author, statement }: Noted,
@@ -60,7 +60,7 @@ export function createDatabaseAccess({ maximumBytes, audit, warn }: DatabaseAcce
   const pools = createPools(Date.now)
   const transactions = new Transactions(pools, maximumBytes)
 
-  /** Records the outcome of a call, whatever it was. */
+  /** Records the outcome of a call in the audit log. */
   async function noted<T>(
     request: StatementRequest,
     entry: Noted,
@@ -103,7 +103,7 @@ export function createDatabaseAccess({ maximumBytes, audit, warn }: DatabaseAcce
       return noted(request, entry, count, () => transactions.runJudged(request, statement))
     },
     refused: (database, statement, context, tool) => {
-      // Its effect is not known for certain, so its text is withheld like that of a write.
+      // The effect of a refused statement is not known for certain. So the log omits its text, as for a write.
       const entry = { mode: 'write', author: 'caller', statement } as const
       audit(entryOf({ database, context, tool }, entry, { rows: 0, milliseconds: 0, outcome: 'refused' }))
     },

@@ -1,6 +1,6 @@
 /**
- * One connection pool for each configured database, with the shares of its callers: created at first use, and again
- * when its settings have changed.
+ * One connection pool for each configured database, with the shares of its callers. A pool is created at first use, and
+ * created again after its settings change.
  */
 import { AddressError, connectionAddress } from '../../postgres/address.ts'
 import { Durations } from '../../postgres/durations.ts'
@@ -14,19 +14,19 @@ type Shared = {
   readonly pool: Pool
   readonly shares: Shares
   readonly shortReads: ShortReads
-  /** Statistics of callers' reads, by their text. */
+  /** Statistics of callers' reads, by statement text. */
   readonly durations: Durations
 }
 
 export type Pools = {
   /** @throws ConnectionFailure if the settings are invalid */
   of(database: DatabaseSettings): Shared
-  /** Opens the minimum connections of these databases. Other databases no longer keep any. */
+  /** Opens the minimum connections of these databases. Other databases no longer keep minimum connections. */
   prepare(databases: readonly DatabaseSettings[]): void
   close(): void
 }
 
-/** A connection string of libpq keywords and values. */
+/** Quotes a value in a libpq connection string. */
 const quoted = (value: string): string => `'${value.replace(/['\\]/g, '\\$&')}'`
 
 function connectionText(database: DatabaseSettings): string {
@@ -52,7 +52,7 @@ function connectionText(database: DatabaseSettings): string {
 
 function addressOf(database: DatabaseSettings) {
   try {
-    // Missing settings have no other source, except the password file.
+    // PGPASSFILE is the only environment variable that can supply missing settings.
     return connectionAddress(connectionText(database), { PGPASSFILE: process.env.PGPASSFILE })
   } catch (error) {
     if (error instanceof AddressError) throw new ConnectionFailure(`the settings of this database: ${error.message}`)
@@ -65,7 +65,7 @@ export function createPools(now: () => number): Pools {
   const own: Pools = {
     of: database => {
       const known = pools.get(database.name)
-      // The settings object of the last call: if it is the same, its contents need no comparison.
+      // The settings of the last call. The same object needs no comparison of its contents.
       if (known?.database === database) return known
       const { poolSize, poolIdleMs, poolLifetimeMs, poolCheckMs } = database
       const settings = `${[poolSize, poolIdleMs, poolLifetimeMs, poolCheckMs].join(' ')} ${connectionText(database)}`
@@ -98,7 +98,7 @@ export function createPools(now: () => number): Pools {
         try {
           own.of(database).pool.keep(database.poolMinimum)
         } catch (error) {
-          // The first call reports errors of the settings.
+          // The first call reports errors in the settings.
           if (!(error instanceof ConnectionFailure)) throw error
         }
       }

@@ -1,4 +1,4 @@
-/** Catalogue queries for the secrets that are visible, and the views and functions that expose them. */
+/** Catalogue queries that find the visible secrets, and the views and functions that expose them. */
 import type { CatalogueFacts, RevealingFacts } from '../statement/facts.ts'
 import { type GuardCondition, guardedRelations, revealingText } from '../statement/guarded.ts'
 import { secretNames } from '../statement/settings.ts'
@@ -7,7 +7,7 @@ import type { Rows } from './access.ts'
 const maximumRows = 50_000
 const text = (value: string): string => `'${value.replaceAll("'", "''")}'`
 
-/** Names are constants of this program. */
+/** Only constants of this program become part of the SQL. */
 const guardedSql = `guarded(schema, relation, hidden, condition) AS (VALUES ${guardedRelations
   .map(
     ({ schema, name, columns, condition }) =>
@@ -32,8 +32,8 @@ const conditionsSql = `WITH ${guardedSql} SELECT
 const bodyOf = `CASE WHEN p.prokind IN ('f', 'p') AND l.lanname = 'sql' THEN pg_catalog.pg_get_functiondef(p.oid) ELSE p.prosrc END`
 
 /**
- * A view's rule lists the columns that it reads of each relation, as column number plus 7; 7 alone is the whole row.
- * Functions are found by their text, except those of extensions and of Postgres.
+ * A view's rule lists the columns that it reads of each relation, as column number plus 7. The number 7 alone is the
+ * whole row. Functions are found by their text, except functions of extensions and of Postgres.
  */
 const revealingSql = `WITH RECURSIVE ${guardedSql},
   functions AS MATERIALIZED (SELECT p.oid, n.nspname, p.proname,
@@ -94,7 +94,8 @@ export function secretFactsOf(
   const views = new Map<string, RevealingFacts[]>()
   const functions = new Map<string, RevealingFacts[]>()
   for (const [kind, schema, name, condition] of revealing?.rows ?? []) {
-    const found: RevealingFacts = { schema: schema ?? '', condition: (condition ?? 'always') as GuardCondition } // one of those that the statement writes
+    // one of the values that the statement writes
+    const found: RevealingFacts = { schema: schema ?? '', condition: (condition ?? 'always') as GuardCondition }
     pushTo(kind === 'view' ? views : functions, name ?? '', found)
   }
   return {

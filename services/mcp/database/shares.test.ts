@@ -1,4 +1,4 @@
-/** Shares of a pool: no caller blocks another's statements, and no caller waits forever. */
+/** Shares of a pool: no caller blocks another caller's statements, and no caller waits forever. */
 import fc from 'fast-check'
 import { expect, test, vi } from 'vitest'
 import { AcquisitionTimeout } from '../../postgres/errors.ts'
@@ -12,7 +12,7 @@ const stateOf = async <T>(promise: Promise<T>): Promise<T | 'waiting'> => {
   return Promise.race([promise, Promise.resolve('waiting' as const)])
 }
 
-test('one caller takes half, and the next caller gets a slot immediately', async () => {
+test('one caller can take half of the slots, and the next caller gets a slot immediately', async () => {
   const shares = createShares(4, 1_000)
   const slow = Array.from({ length: 10 }, () => shares.take('slow', never))
   const began = await Promise.all(slow.map(stateOf))
@@ -29,13 +29,13 @@ test('one caller takes half, and the next caller gets a slot immediately', async
   for (const one of slow.slice(1)) one.catch(() => {})
 })
 
-test('the only caller over stdio has all of them', async () => {
+test('the only caller over stdio can take all slots', async () => {
   const shares = createShares(3, 1_000)
   const all = [1, 2, 3].map(() => shares.take(undefined, never))
   for (const one of all) expect(await stateOf(one)).toBeTypeOf('function')
 })
 
-test('waiting ends at the timeout, when the caller aborts, and if too many wait', async () => {
+test('a wait ends at the timeout, when the caller aborts, and when too many callers wait', async () => {
   vi.useFakeTimers()
   try {
     const shares = createShares(1, 1_000)
@@ -58,7 +58,7 @@ test('waiting ends at the timeout, when the caller aborts, and if too many wait'
   }
 })
 
-test('callers are distinguished by principal, and without a token by address', () => {
+test('shares belong to principals; without a token they belong to addresses', () => {
   const user = { ...anyone, kind: 'user', principal: 'user:alice' } as const
   expect(ownerOf({ caller: user, address: '192.0.2.1' })).toBe('user:alice')
   expect(ownerOf({ caller: anyone, address: '192.0.2.1' })).not.toBe(ownerOf({ caller: anyone, address: '192.0.2.2' }))
@@ -66,7 +66,7 @@ test('callers are distinguished by principal, and without a token by address', (
   expect(ownerOf({ caller: anyone, address: undefined })).toBeUndefined()
 })
 
-test('never more slots than exist; no slot remains free while a caller without one waits; callers take turns; all finish', async () => {
+test('never exceeds the number of slots; a caller without a slot gets the next free slot; callers take turns; all finish', async () => {
   const step = fc.record({ owner: fc.constantFrom('a', 'b', 'c', 'd'), gives: fc.boolean(), at: fc.nat() })
   await fc.assert(
     fc.asyncProperty(fc.integer({ min: 1, max: 6 }), fc.array(step, { maxLength: 60 }), async (size, steps) => {

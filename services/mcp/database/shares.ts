@@ -1,7 +1,7 @@
 /**
- * Limits how many connections of a database each caller uses at once. A caller gets no more than remain free for
- * others, so that its slow statements leave half of them. Of the waiting callers, the one with the fewest connections
- * is next. Waiting time and queue length are limited.
+ * Limits how many connections of a database each caller uses at once. A caller never uses more connections than are
+ * free, so its slow statements leave half of them to other callers. Of the waiting callers, the caller with the fewest
+ * connections is next. Waiting time and queue length are limited.
  */
 import { networkOf } from '../../http/address.ts'
 import { AcquisitionTimeout } from '../../postgres/errors.ts'
@@ -9,33 +9,33 @@ import type { CallContext } from '../core/call.ts'
 
 export type Shares = {
   /**
-   * Waits for a slot; the returned function releases it.
-   * @throws AcquisitionTimeout; the abort reason of the signal
+   * Waits for a slot. The returned function releases the slot.
+   * @throws AcquisitionTimeout; the signal's abort reason
    */
   take(owner: string | undefined, signal: AbortSignal): Promise<() => void>
-  /** Whether a call waits for a slot. */
+  /** Whether any call waits for a slot. */
   readonly isWaitedFor: boolean
 }
 
 type Waiter = { begin(): void }
 
-/** Maximum number of waiting statements of one caller, and in total. */
+/** The maximum number of waiting statements, of one caller and in total. */
 const mostWaitingOfOne = 100
 const mostWaiting = 1_000
 
 /**
- * The key of the share: the principal, or the address for callers without a token. undefined: the only caller, over
- * stdio.
+ * The key of the caller's share: the principal, or the address of a caller without a token. undefined: the only caller,
+ * over stdio.
  */
 export function ownerOf({ caller, address }: Pick<CallContext, 'caller' | 'address'>): string | undefined {
   if (caller.kind !== 'anyone') return caller.principal
   return address === undefined ? undefined : `address ${networkOf(address)}`
 }
 
-/** `waitMs`: the timeout of waiting for a slot. */
+/** `waitMs`: how long a caller may wait for a slot. */
 export function createShares(size: number, waitMs: number): Shares {
   const slots = new Map<string | undefined, number>()
-  /** Callers in the order of their last service, the latest last. */
+  /** Waiting callers. The caller that received a slot last is at the end. */
   const waiting = new Map<string | undefined, Waiter[]>()
   let free = size
   let waiters = 0

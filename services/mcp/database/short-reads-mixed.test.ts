@@ -1,6 +1,6 @@
 /**
- * Short reads of several callers, mixed with reads that fail, sleep, end their connection, change session state or are
- * cancelled: each gets its own result only.
+ * Mixes short reads of several callers with reads that fail, sleep, end their connection, change session state or are
+ * cancelled. Each read must receive only its own result.
  */
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
@@ -13,7 +13,7 @@ import { createDatabaseAccess } from './index.ts'
 
 let postgres: TestPostgres
 beforeAll(async () => {
-  // Every read is sent as a short one, whatever it does.
+  // Treats every read as a short read, whatever it does.
   vi.spyOn(Durations.prototype, 'ofShort').mockReturnValue(0.01)
   postgres = await startPostgres('17')
   await postgres.run(
@@ -62,7 +62,7 @@ const calls = fc.record({
   isCancelled: fc.oneof({ weight: 9, arbitrary: fc.constant(false) }, { weight: 1, arbitrary: fc.constant(true) }),
 })
 
-test('each gets its own result in a clean session, and each is recorded once', { timeout: 60_000 }, async () => {
+test('each read gets its own result in a clean session, and is recorded once', { timeout: 60_000 }, async () => {
   const noted: AuditEntry[] = []
   const access = createDatabaseAccess({ maximumBytes: 1_000_000, audit: entry => noted.push(entry), warn: () => {} })
   const database = databaseOf(postgres, { poolSize: 8, connectTimeoutMs: 20_000, statementTimeoutMs: 20_000 })

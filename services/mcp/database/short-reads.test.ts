@@ -1,6 +1,6 @@
 /**
- * Short reads that share a connection, on a real Postgres: each has its own transaction and its own error, and no
- * caller waits behind another.
+ * Short reads that share a connection, on a real Postgres. Each read has its own transaction and its own error, and no
+ * caller waits behind another caller.
  */
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest'
 import { connectionAddress } from '../../postgres/address.ts'
@@ -29,7 +29,7 @@ beforeEach(
 
 const caller = (name: string) => ({ ...anyone, kind: 'user' as const, principal: `user:${name}` })
 
-/** Access with its own pool. */
+/** Opens database access with its own pool. */
 function open(settings: object = {}) {
   const noted: AuditEntry[] = []
   const access = createDatabaseAccess({ maximumBytes: 1_000_000, audit: entry => noted.push(entry), warn: () => {} })
@@ -44,7 +44,7 @@ function open(settings: object = {}) {
     )
     return ran.texts.decoded()
   }
-  /** Repeats a read until it counts as short, on a busy machine too. */
+  /** Repeats a read until it counts as a short read, also on a busy machine. */
   const measure = async (text: string) => {
     for (let count = 0; count < 200; count++) await run(text)
   }
@@ -54,7 +54,7 @@ function open(settings: object = {}) {
 const pidOf = 'SELECT pg_backend_pid()'
 const several = <T>(make: () => Promise<T>) => Array.from({ length: 6 }, make)
 
-/** Short reads of a pool with one connection for each of two callers, where no statement counts as slow. */
+/** Opens a pool with one connection for each of two callers, in which no statement counts as slow. */
 async function openShared(size = 4) {
   const address = connectionAddress(postgres.uri('postgres'))
   const lasting = { acquisitionTimeoutMs: 20_000, maximumLifetimeMs: 600_000, maximumIdleMs: 600_000 }
@@ -85,7 +85,7 @@ test('reads of one caller share a connection, and reads of two callers do not', 
   expect(pool.figures).toMatchObject({ open: 2, idle: 2 })
 })
 
-test('after one that fails, the following ones run on their own connections, and the connection is clean for the next', async () => {
+test('after a failed read, the queued reads are evicted, and the next caller gets a clean connection', async () => {
   const { pool, run } = await openShared(2)
   const outcomes = await Promise.allSettled([
     run('alice', 'SELECT locked(), 1 / (SELECT 0)'),
@@ -119,7 +119,7 @@ test("a function that prepares statements with a connection's own names cannot e
   expect(await run(`SELECT name FROM pg_prepared_statements WHERE statement ~ '^(BEGIN|ROLLBACK|COMMIT)'`)).toEqual([])
 })
 
-test('if no connection can be opened for the first, the other ones run by themselves', async () => {
+test('if the first read aborts before its connection opens, the reads that wait for it still run', async () => {
   const { pool, run } = await openShared(2)
   const connections = await Promise.all([pool.acquire(), pool.acquire()])
   const leaving = new AbortController()
@@ -135,7 +135,7 @@ test('if no connection can be opened for the first, the other ones run by themse
   expect(pool.figures).toMatchObject({ open: 2, idle: 2, waiting: 0 })
 })
 
-test('each is recorded', async () => {
+test('records each read', async () => {
   const { noted, run, measure } = open()
   await measure(pidOf)
   const before = noted.length
@@ -145,7 +145,7 @@ test('each is recorded', async () => {
   )
 })
 
-test('each runs READ ONLY with its limits, and leaves nothing behind', async () => {
+test('each read runs READ ONLY with its limits, and leaves no session state', async () => {
   const { run, measure } = open({ poolSize: 1, statementTimeoutMs: 4_321 })
   const text = `SELECT current_setting('transaction_read_only'), current_setting('statement_timeout'), current_setting('work_mem'),
     set_config('work_mem', '1MB', false), locked(), (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory')`
@@ -156,7 +156,7 @@ test('each runs READ ONLY with its limits, and leaves nothing behind', async () 
   expect(await run(sessionState)).toEqual([['4MB', '0']])
 })
 
-test('a failing read affects no other, and leaves no lock', async () => {
+test('a failing read affects no other read, and leaves no lock', async () => {
   const { run, measure } = open({ poolSize: 1 })
   const failing = 'SELECT locked(), 1 / (SELECT n FROM divisor)'
   await measure(pidOf)
@@ -168,7 +168,7 @@ test('a failing read affects no other, and leaves no lock', async () => {
   expect(await run(`SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'`)).toEqual([['0']])
 })
 
-test('a read that becomes slow delays no other, and its caller can abort', async () => {
+test('a read that becomes slow delays no other read, and its caller can abort it', async () => {
   const { run, measure, noted } = open()
   const slow = `SELECT 'slow' FROM delay, pg_sleep(seconds)`
   await measure(pidOf)
@@ -184,12 +184,12 @@ test('a read that becomes slow delays no other, and its caller can abort', async
   expect(noted.at(-1)).toMatchObject({ outcome: 'cancelled' })
   const active = `SELECT FROM pg_stat_activity WHERE query LIKE 'SELECT ''slow''%' AND state = 'active'`
   await expect.poll(async () => (await postgres.run(active)).rowCount, { timeout: 5_000 }).toBe(0)
-  // All connections of the caller are free again.
+  // The caller's connections are all free again.
   await postgres.run('UPDATE delay SET seconds = 0.05')
   expect(await Promise.all(several(() => run(slow)))).toEqual(several(async () => {}).map(() => [['slow']]))
 })
 
-test('its time is limited', async () => {
+test('limits the time of a short read', async () => {
   const { run, measure } = open({ statementTimeoutMs: 300 })
   const slow = 'SELECT pg_sleep(seconds) FROM delay'
   await measure(slow)
@@ -199,7 +199,7 @@ test('its time is limited', async () => {
   expect(await run(slow)).toEqual([['']])
 })
 
-test('if their connection ends, all slots are released', async () => {
+test('releases all slots if the connection ends', async () => {
   const { run, measure } = open({ poolSize: 1, connectTimeoutMs: 2_000 })
   await measure(pidOf)
   const ending = 'SELECT pg_terminate_backend(pg_backend_pid()) FROM divisor WHERE n = 0'

@@ -1,6 +1,6 @@
 /**
- * Short reads of one caller that arrive at the same time share a connection: they are sent in one write, one after
- * another, each in its own transaction. Callers never share a connection with each other, so none waits behind another
+ * Concurrent short reads of one caller share a connection. The server sends them in one write; they run one after
+ * another, each in its own transaction. Two callers never share a connection, so no caller waits behind another
  * caller's statement.
  */
 
@@ -12,18 +12,19 @@ import type { Step, Taken } from '../../postgres/run.ts'
 import { rollBack } from '../../postgres/transact.ts'
 import type { Shares } from './shares.ts'
 
-/** Reads queued behind a statement that takes longer run again on a connection of their own. */
+/** If a statement takes longer, the reads queued behind it run again on their own connections. */
 const usualSlowMs = 20
 /**
- * Limits of reads that wait for a connection to open, and of the search for capacity. Further reads run by themselves.
+ * Limits the reads that wait for one connection to open, and the time of the search for a connection. Further reads run
+ * alone.
  */
 const mostWaiting = 100
 const maximumWaitMs = 100
 
 type ShortRead = {
-  /** The caller whose share the connection counts against. */
+  /** The caller whose share includes the connection. */
   readonly owner: string | undefined
-  /** A transaction that is rolled back at its end. */
+  /** A transaction that ends with a rollback. */
   readonly steps: readonly Step[]
   readonly expectedMs: number
   readonly signal: AbortSignal
@@ -33,33 +34,33 @@ type ShortRead = {
 
 export type ShortReads = {
   /**
-   * @throws Evicted if it should run again on a connection of its own; DatabaseError, ConnectionFailure,
-   * AcquisitionTimeout; the abort reason of the signal
+   * @throws Evicted if the read should run again on its own connection; DatabaseError, ConnectionFailure,
+   *   AcquisitionTimeout; the signal's abort reason
    */
   run(read: ShortRead): Promise<Taken>
 }
 
-/** A connection of an owner, or its acquisition, and how many reads wait for it. */
+/** A caller's connection, which may still be opening, and the number of reads that wait for it. */
 type Joinable = { readonly opening: Promise<Connection>; waiting: number }
 
 export function createShortReads(pool: Pool, shares: Shares, slowMs = usualSlowMs): ShortReads {
-  /** The connection that each owner's next read joins. */
+  /** The connection that each caller's next read joins. */
   const joinable = new Map<string | undefined, Joinable>()
 
   async function opened(owner: string | undefined, signal: AbortSignal, forget: () => void): Promise<Connection> {
-    const giveBack = await shares.take(owner, signal)
+    const release = await shares.take(owner, signal)
     try {
       const connection = await pool.acquire()
       const free = async () => {
         forget()
         if (connection.transaction !== 'idle') await rollBack(connection, afterFailure)
         pool.release(connection)
-        giveBack()
+        release()
       }
       connection.share(() => void free(), slowMs)
       return connection
     } catch (error) {
-      giveBack()
+      release()
       throw error
     }
   }
@@ -76,7 +77,8 @@ export function createShortReads(pool: Pool, shares: Shares, slowMs = usualSlowM
   }
 
   /**
-   * Runs on a connection in the same event loop turn in which it has capacity: a turn later, another owner may have it.
+   * Starts the read in the same event loop turn in which the connection has capacity. One turn later, another read
+   * could have taken the capacity.
    */
   function begun(connection: Connection, { steps, expectedMs, signal, onBegin }: ShortRead): Promise<Taken> {
     onBegin()
@@ -89,7 +91,7 @@ export function createShortReads(pool: Pool, shares: Shares, slowMs = usualSlowM
     for (let known = joinable.get(owner); known !== undefined; known = joinable.get(owner)) {
       if (known.waiting >= mostWaiting || performance.now() - began > maximumWaitMs) throw new Evicted()
       known.waiting++
-      // The reason of a failed connection is reported to the call that opened it.
+      // The call that opened the connection reports why it failed.
       const connection = await known.opening.catch(() => {
         throw new Evicted()
       })

@@ -1,6 +1,6 @@
 /**
- * Runs statements in their own transactions. Each has limits of time and size, leaves nothing in the session for the
- * next one, and is tagged.
+ * Runs each statement in its own transaction. The transaction has limits of time and size, leaves nothing in the
+ * session for the next transaction, and is tagged.
  */
 import {
   afterFailure,
@@ -26,7 +26,10 @@ import type { Pools } from './pools.ts'
 import { ownerOf } from './shares.ts'
 import { statementTag } from './tag.ts'
 
-/** The caller and the purpose. `isForAll`: other callers wait for the result too, so it counts against no share. */
+/**
+ * The caller and the purpose. `isForAll`: other callers may wait for the result too, so the statement counts against no
+ * caller's share.
+ */
 export type StatementRequest = {
   readonly database: DatabaseSettings
   readonly context: CallContext
@@ -34,10 +37,10 @@ export type StatementRequest = {
   readonly isForAll?: boolean
 }
 
-/** Not a possible principal or address. */
-const everybody = ''
+/** The share of statements for all callers. No principal or address is empty. */
+const allCallers = ''
 
-/** A caller's statement, whose tag differs each time. */
+/** A caller's statement. It is unnamed, because its tag is never the same again. */
 const mainStep = (text: string, values: Step['values'], maximumRows: number): Step => ({
   text,
   values,
@@ -66,7 +69,7 @@ function recordDuration(
 
 export class Transactions {
   readonly #pools: Pools
-  /** The size limit of rows, for one call. */
+  /** The size limit of rows in one call. */
   readonly #maximumBytes: number
 
   constructor(pools: Pools, maximumBytes: number) {
@@ -74,7 +77,7 @@ export class Transactions {
     this.#maximumBytes = maximumBytes
   }
 
-  /** Reads with statements of the server itself, all on one snapshot. */
+  /** Reads with the server's own statements, all on one snapshot. */
   readOwn(request: StatementRequest, statements: readonly OwnStatement[]): Promise<readonly Rows[]> {
     const tag = statementTag(request.context, request.tool)
     const tagged = statements.map(({ text, ...rest }) => ({ text: text + tag, ...rest }))
@@ -91,8 +94,8 @@ export class Transactions {
   }
 
   /**
-   * Works in a started transaction; an abort of the signal ends it. If the deadline passes, the caller gets an answer,
-   * and the connection and its share are released when Postgres has stopped: until then they count.
+   * Runs `work` in a started transaction. If the signal aborts, the transaction ends. If the deadline passes, the
+   * caller receives an error. The connection and its share still count until Postgres has stopped the statement.
    */
   async #within<T>(
     { database, context, isForAll = false }: StatementRequest,
@@ -102,12 +105,12 @@ export class Transactions {
   ): Promise<T> {
     const { signal } = context
     const { pool, shares } = this.#pools.of(database)
-    const giveBack = await shares.take(isForAll ? everybody : ownerOf(context), signal)
+    const release = await shares.take(isForAll ? allCallers : ownerOf(context), signal)
     const begun = (connection: Connection) => {
       deadline?.start()
       return work(connection, beginSteps(kind, database))
     }
-    const working = transact(pool, signal, begun, afterFailure).finally(giveBack)
+    const working = transact(pool, signal, begun, afterFailure).finally(release)
     try {
       return await (deadline === undefined ? working : Promise.race([working, deadline.passed]))
     } catch (error) {
@@ -120,8 +123,8 @@ export class Transactions {
   }
 
   /**
-   * Runs a read that is known to be short together with other reads of its caller. undefined: it is not known to be
-   * short, or should run by itself.
+   * Runs a short read together with other reads of its caller. Returns undefined if the read is not known to be short,
+   * or should run alone.
    */
   async #runShort(
     request: StatementRequest,
@@ -129,7 +132,7 @@ export class Transactions {
   ): Promise<Ran | undefined> {
     const { database, context, tool } = request
     const { shortReads, durations } = this.#pools.of(database)
-    // A shared connection has its own limit for results.
+    // A shared connection has its own limit for the size of results.
     const canShare = this.#maximumBytes >= maximumSharedBytes
     const expectedMs = mode === 'read' && before === undefined && canShare ? durations.ofShort(text) : undefined
     if (expectedMs === undefined) return undefined
@@ -144,7 +147,7 @@ export class Transactions {
       recordDuration(durations, text, ran, tookMsOf(taken.rows[begin.length + 1]))
       return ran
     } catch (error) {
-      // It runs by itself next time, so that its duration is measured.
+      // The read runs alone next time, so that its duration is measured.
       durations.forget(text)
       if (error instanceof Evicted) return undefined
       signal.throwIfAborted()
@@ -179,12 +182,13 @@ export class Transactions {
 }
 
 async function commitWrite(connection: Connection, isTruncated: boolean, deadline: Deadline): Promise<void> {
-  // A result that cannot be shown completely has not been committed, because the connection has ended.
+  // The connection has ended, so a write whose result is too large was not committed.
   if (isTruncated) throw new ResultTooLarge()
-  // The caller got the answer that nothing was done, or waits without a limit.
+  // If the deadline has passed, the caller has received an error and the write must not be committed. Otherwise, the
+  // commit has no time limit.
   deadline.check()
   deadline.clear()
   await connection.run(commit, true)
-  // A function may have changed session settings or taken locks, so the next call gets a new session.
+  // A function may have changed session settings or taken locks, so the next call needs a new session.
   connection.close()
 }

@@ -1,11 +1,11 @@
 /**
- * Messages for callers when a database cannot be reached: the kind of the fault, and whether to retry. Hosts, addresses
- * and the server's own messages are only in the log.
+ * Messages for callers when a database cannot be reached: the kind of fault, and whether to retry. Only the log
+ * contains hosts, addresses and the server's own messages.
  */
 
 type Unreachable = { readonly message: string; readonly retryable: boolean }
 
-/** Configuration faults, by SQLSTATE or Node's error codes. Other faults may be temporary. */
+/** Faults in the configuration, by SQLSTATE or Node's error code. Other faults may be temporary. */
 const faults: readonly (readonly [code: RegExp, text: string])[] = [
   [/^28/, 'its server refuses the login of this tool server'],
   [/^3D000$/, 'its server has no database of that name'],
@@ -14,7 +14,7 @@ const faults: readonly (readonly [code: RegExp, text: string])[] = [
   [/^open /, 'a file of its settings cannot be read'],
 ]
 
-/** The codes of an error and its causes. */
+/** The codes of an error and of its causes. */
 function codesOf(error: unknown): string[] {
   if (!(error instanceof Error)) return []
   const text = (name: string) => {

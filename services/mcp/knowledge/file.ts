@@ -1,6 +1,6 @@
 /**
- * A knowledge-base file: SQLite with the table `chunks`, whose vectors are float32, little endian. It is opened for
- * each query and never written, so a replaced file is used from the next query on.
+ * A knowledge-base file: SQLite with the table `chunks`, whose vectors are little-endian float32. Each query opens the
+ * file, and no query writes it. So a replaced file takes effect with the next query.
  */
 import { existsSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
@@ -15,9 +15,12 @@ import {
 
 const required = ['text', 'project_name', 'project_version']
 const bytesPerNumber = 4
-/** Vectors between checks whether the caller still waits. */
+/** The number of vectors between two checks whether the caller has aborted. */
 const rowsBetweenChecks = 256
-/** The same text is often in several versions of a manual: this many are read for each requested one. */
+/**
+ * Several versions of a manual often have the same text. For each requested chunk, the search keeps this many
+ * candidates.
+ */
 const candidatesPerHit = 5
 
 const text = z.union([z.string(), z.number(), z.null()]).transform(value => (value === null ? '' : String(value)))
@@ -42,7 +45,7 @@ function within<Result>(path: string, work: (database: DatabaseSync, columns: Re
     return work(database, columns)
   } catch (error) {
     if (error instanceof KnowledgeError) throw error
-    // SQLite's own messages: not a database, malformed, locked.
+    // SQLite's own message, for example for a malformed or locked file.
     const problem = error instanceof Error && 'errcode' in error ? error.message : 'it cannot be read'
     throw new KnowledgeError({ kind: 'invalid', problem })
   } finally {
@@ -66,7 +69,7 @@ const conditionOf = (column: string, values: readonly string[]): string =>
 
 const columnOf = (provider: KnowledgeProvider): string => `${provider}_embedding`
 
-/** The numbers of a BLOB, if they are as many as requested. */
+/** The numbers of a BLOB, or undefined if their count differs from `dimensions`. */
 function numbersOf(blob: Uint8Array, dimensions: number): Float32Array | undefined {
   if (blob.length !== dimensions * bytesPerNumber) return undefined
   const { buffer, byteOffset } = byteAligned(blob)
@@ -75,7 +78,10 @@ function numbersOf(blob: Uint8Array, dimensions: number): Float32Array | undefin
 
 const byteAligned = (blob: Uint8Array): Uint8Array => (blob.byteOffset % bytesPerNumber === 0 ? blob : blob.slice())
 
-/** Cosine of two vectors of one dimension; `length` is that of the first. NaN if one is 0 or contains no numbers. */
+/**
+ * The cosine of two vectors of the same dimension; `length` is the length of the first vector. Returns NaN if a vector
+ * is 0 or contains no numbers.
+ */
 function cosine(one: Float32Array, length: number, other: Float32Array): number {
   let [product, square] = [0, 0]
   for (let at = 0; at < one.length; at++) {
@@ -88,7 +94,7 @@ function cosine(one: Float32Array, length: number, other: Float32Array): number 
 
 type Candidate = { readonly rowid: number | bigint; readonly similarity: number }
 
-/** The nearest so far, in a sorted list: it is short, and few chunks enter it. */
+/** The nearest chunks so far, in a sorted list. A list is fast enough, because it is short and few chunks enter it. */
 function createNearest(limit: number): { add(one: Candidate): void; readonly all: readonly Candidate[] } {
   const all: Candidate[] = []
   return {
@@ -103,8 +109,8 @@ function createNearest(limit: number): { add(one: Candidate): void; readonly all
 }
 
 /**
- * The chunks nearest to a vector, exactly; duplicate texts once.
- * @param isAborted whether the caller no longer waits: then the search returns what it has
+ * Finds exactly the chunks nearest to a vector. Returns duplicate texts once.
+ * @param isAborted whether the caller has aborted; the search then stops and returns the chunks found so far
  * @throws KnowledgeError
  */
 export function searchFile(

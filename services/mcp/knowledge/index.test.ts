@@ -1,4 +1,4 @@
-/** The knowledge-base file: search results, on both threads, and invalid files. */
+/** The knowledge base: search results on both threads, and invalid files. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -43,7 +43,7 @@ const faultOf = async (search: Promise<unknown>) => {
 describe.each(Object.entries(threads))('on %s', (_, mainThreadBytes) => {
   const base = open(mainThreadBytes)
 
-  test('the nearest are found, exactly as by comparing with each', async () => {
+  test('finds exactly the nearest chunks, as a comparison with every chunk does', async () => {
     const vector = fc.array(fc.float({ min: -1, max: 1, noNaN: true }), { minLength: 4, maxLength: 4 })
     await fc.assert(
       fc.asyncProperty(
@@ -73,7 +73,7 @@ describe.each(Object.entries(threads))('on %s', (_, mainThreadBytes) => {
     )
   })
 
-  test('projects and versions restrict it, and are listed', async () => {
+  test('lists projects and versions, and restricts a search to them', async () => {
     const chunks: TestChunk[] = [
       { text: 'a', project: 'Postgres', version: '17' },
       { text: 'b', project: 'Postgres', version: '16' },
@@ -92,7 +92,7 @@ describe.each(Object.entries(threads))('on %s', (_, mainThreadBytes) => {
     ])
   })
 
-  test('a replaced file is noticed', async () => {
+  test('detects a replaced file', async () => {
     writeKnowledge(path, [{ text: 'old', project: 'Before' }])
     expect(await base.search(question(), never)).toMatchObject([{ text: 'old' }])
     expect(await base.products(never)).toMatchObject([{ project: 'Before' }])
@@ -104,7 +104,7 @@ describe.each(Object.entries(threads))('on %s', (_, mainThreadBytes) => {
     expect(await faultOf(base.products(never))).toEqual({ kind: 'missing' })
   })
 
-  test('the same text in several versions is returned once', async () => {
+  test('returns a text of several versions once', async () => {
     writeKnowledge(path, [
       ...['17', '16', '15'].map(version => ({ text: 'same', version })),
       { text: 'other', vector: [0.5, 0.5, 0] },
@@ -112,7 +112,7 @@ describe.each(Object.entries(threads))('on %s', (_, mainThreadBytes) => {
     expect((await base.search(question({ limit: 2 }), never)).map(({ text }) => text)).toEqual(['same', 'other'])
   })
 
-  test('chunks with unusable vectors are skipped', async () => {
+  test('skips chunks with unusable vectors', async () => {
     const chunks = [
       { text: 'none', vector: null },
       { text: 'short', vector: [1] },
@@ -125,7 +125,7 @@ describe.each(Object.entries(threads))('on %s', (_, mainThreadBytes) => {
     expect(await base.search(question(), never)).toMatchObject([{ text: 'good', similarity: 1 }])
   })
 
-  test('vectors of other dimensions, or of another provider, are reported', async () => {
+  test('reports vectors of other dimensions, or of another provider', async () => {
     writeKnowledge(path, [{ text: 'a', vector: [1, 2, 3, 4] }])
     expect(await faultOf(base.search(question(), never))).toEqual({ kind: 'dimensions', stored: 4, requested: 3 })
     expect(await faultOf(base.search(question({ provider: 'voyage' }), never))).toEqual({
@@ -134,7 +134,7 @@ describe.each(Object.entries(threads))('on %s', (_, mainThreadBytes) => {
     })
   })
 
-  test('a file that is no knowledge base is reported, whatever it contains', async () => {
+  test('reports a file that is not a knowledge base, whatever it contains', async () => {
     const empty = new DatabaseSync(join(directory, 'empty.db'))
     empty.exec('CREATE TABLE IF NOT EXISTS other (x)')
     empty.close()
@@ -154,7 +154,7 @@ describe.each(Object.entries(threads))('on %s', (_, mainThreadBytes) => {
     )
   })
 
-  test('an aborted search does not block others', async () => {
+  test('an aborted search throws its abort reason', async () => {
     writeKnowledge(path, [{ text: 'a' }])
     await expect(base.search(question(), AbortSignal.abort(new Error('gone')))).rejects.toThrow('gone')
   })
@@ -164,7 +164,7 @@ describe('a large file', () => {
   const large = join(directory, 'large.db')
   const base = open(1_000_000, large)
 
-  test('delays no other request while it is searched', async () => {
+  test('delays no other request during a search', async () => {
     const dimensions = 256
     writeKnowledge(
       large,
@@ -186,7 +186,7 @@ describe('a large file', () => {
     expect(ticks).toBeGreaterThan(3)
   })
 
-  test('is not searched further for aborted requests, and is for the other ones', async () => {
+  test('is no longer searched for aborted requests, but still for other requests', async () => {
     const vector = new Float32Array(256).fill(1)
     const leaving = new AbortController()
     const searches = Array.from({ length: 20 }, () => base.search(question({ vector }), leaving.signal))
@@ -197,7 +197,7 @@ describe('a large file', () => {
     expect(await stays).toHaveLength(5)
   })
 
-  test('has a limit of concurrent searches', async () => {
+  test('limits concurrent searches', async () => {
     const vector = new Float32Array(256).fill(1)
     const leaving = new AbortController()
     const all = Array.from({ length: 40 }, () => faultOf(base.search(question({ vector }), leaving.signal)))

@@ -1,5 +1,5 @@
 /**
- * Searches in the knowledge base. Small files are read on the calling thread, large ones on a separate thread, so that
+ * Searches the knowledge base. Reads a small file on the calling thread, and a large file on a separate thread, so that
  * other requests are not delayed.
  */
 import { statSync } from 'node:fs'
@@ -9,27 +9,27 @@ import { createThread } from './thread.ts'
 import { KnowledgeError, type KnowledgeHit, type KnowledgeQuestion, type Product } from './types.ts'
 
 export type KnowledgeBase = {
-  /** @throws KnowledgeError; the abort reason of the signal */
+  /** @throws KnowledgeError; the signal's abort reason */
   products(signal: AbortSignal): Promise<readonly Product[]>
-  /** @throws KnowledgeError; the abort reason of the signal */
+  /** @throws KnowledgeError; the signal's abort reason */
   search(question: KnowledgeQuestion, signal: AbortSignal): Promise<readonly KnowledgeHit[]>
   close(): void
 }
 
 type KnowledgeOptions = {
   readonly path: string
-  /** Larger files are not read on the main thread. */
+  /** The maximum size of a file that is read on the main thread. */
   readonly mainThreadBytes?: number
 }
 
 const idleMs = 60_000
 
-/** Identifies the file and its state. */
+/** `name`: identifies the file and its state. */
 type Stamp = { readonly name: string; readonly size: number }
 
 export function createKnowledgeBase({ path, mainThreadBytes = 4_194_304 }: KnowledgeOptions): KnowledgeBase {
   const thread = createThread(idleMs)
-  /** Cached, because listing reads the whole file. */
+  /** Cached, because listing products reads the whole file. */
   let known: { readonly stamp: string; readonly products: readonly Product[] } | undefined
 
   function stampOf(): Stamp {

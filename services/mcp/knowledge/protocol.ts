@@ -1,9 +1,9 @@
-/** Messages between the main thread and the one that searches large knowledge bases. */
+/** Messages between the main thread and the thread that searches large knowledge bases. */
 import type { KnowledgeFault, KnowledgeHit, KnowledgeQuestion, Product } from './types.ts'
 
 export type Task = { readonly kind: 'products' } | { readonly kind: 'search'; readonly question: KnowledgeQuestion }
 
-/** `aborted`: one number, not 0 if the caller no longer waits. */
+/** `aborted`: one number; it becomes nonzero when the caller aborts. */
 export type TaskMessage = {
   readonly id: number
   readonly path: string

@@ -1,4 +1,7 @@
-/** One task on a knowledge-base file, on either thread. Errors of the file are results; other errors are thrown. */
+/**
+ * Runs one task on a knowledge-base file, on either thread. Returns errors of the file as results, and throws other
+ * errors.
+ */
 import { readProducts, searchFile } from './file.ts'
 import type { Task, TaskResult } from './protocol.ts'
 import { KnowledgeError } from './types.ts'

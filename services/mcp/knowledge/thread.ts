@@ -1,13 +1,13 @@
 /**
- * The thread for large knowledge bases, controlled from the main one: started at first use, ended when idle for a
- * while, and never keeping the process running.
+ * Controls the thread for large knowledge bases from the main thread. The thread starts at first use and ends after
+ * some idle time. It never keeps the process running.
  */
 import { Worker } from 'node:worker_threads'
 import type { ResultMessage, Task, TaskMessage, TaskResult } from './protocol.ts'
 import { KnowledgeError } from './types.ts'
 
 type Thread = {
-  /** @throws KnowledgeError if too many wait; the abort reason of the signal */
+  /** @throws KnowledgeError if too many searches wait; the signal's abort reason */
   run(path: string, task: Task, signal: AbortSignal): Promise<TaskResult>
   close(): void
 }

@@ -1,15 +1,15 @@
-/** Queries and results of a knowledge base. */
+/** Queries to a knowledge base, and their results. */
 
 export type KnowledgeProvider = 'openai' | 'voyage' | 'ollama' | 'gemini'
 
-/** A project in one version. */
+/** One version of a project. */
 export type Product = { readonly project: string; readonly version: string; readonly chunks: number }
 
 export type KnowledgeQuestion = {
-  /** The provider whose vectors are compared. */
+  /** The provider whose vectors the search compares. */
   readonly provider: KnowledgeProvider
   readonly vector: Float32Array
-  /** Empty: all. */
+  /** The projects to search; empty: all. */
   readonly projects: readonly string[]
   readonly versions: readonly string[]
   readonly limit: number
@@ -22,13 +22,13 @@ export type KnowledgeHit = {
   readonly project: string
   readonly version: string
   readonly path: string
-  /** Cosine, 1 for the same direction. */
+  /** The cosine: 1 for vectors of the same direction. */
   readonly similarity: number
 }
 
 export type KnowledgeFault =
   | { readonly kind: 'missing' }
-  /** Not SQLite, or without the tables of a knowledge base. */
+  /** The file is not SQLite, or lacks the tables of a knowledge base. */
   | { readonly kind: 'invalid'; readonly problem: string }
   | { readonly kind: 'no vectors'; readonly provider: string }
   | { readonly kind: 'dimensions'; readonly stored: number; readonly requested: number }

@@ -14,7 +14,7 @@ let double: ProviderDouble
 beforeAll(async () => {
   double = await startProviderDouble({
     key: 'k',
-    // A model that calls a tool, and then reports its result.
+    // A model that calls a tool, and then reports the tool's result.
     reply: ({ exchanged }) => {
       const result = exchanged.findLast(({ kind }) => kind === 'result')
       if (result?.kind === 'result') return { text: `There are ${result.text}.` }
@@ -47,7 +47,8 @@ async function sendLlm(llm: readonly LlmSettings[], target: string, body: unknow
     parameters: {},
     signal: new AbortController().signal,
   }
-  return route?.answer({ ...request, body: JSON.parse(JSON.stringify(body)) as Json }) // JSON.parse returns JSON
+  // JSON.parse returns only JSON values.
+  return route?.answer({ ...request, body: JSON.parse(JSON.stringify(body)) as Json })
 }
 
 const tools = [
@@ -58,7 +59,7 @@ const tools = [
   },
 ]
 
-test('providers are listed, the first as the default', async () => {
+test('lists the providers; the first is the default', async () => {
   expect(await sendLlm([settings('gemini'), settings('ollama', { model: undefined })], '/api/llm/providers')).toEqual({
     status: 200,
     body: {
@@ -73,7 +74,7 @@ test('providers are listed, the first as the default', async () => {
 })
 
 describe.each(languages)('%s', provider => {
-  test('a chat continues with the result of a tool', async () => {
+  test("a chat continues with a tool's result", async () => {
     const messages: object[] = [
       { role: 'system', content: 'Be brief.' },
       { role: 'user', content: 'How many orders are there?', cache_control: { type: 'ephemeral' } },
@@ -103,7 +104,7 @@ describe.each(languages)('%s', provider => {
     expect(double.seen.at(-1)?.understood).toMatchObject({ system: 'Be brief.', maximumTokens: 500 })
   })
 
-  test('the configured temperature is sent, and none by default', async () => {
+  test('sends the configured temperature, and none by default', async () => {
     const body = { messages: [{ role: 'user', content: 'hello' }], provider }
     await sendLlm([settings(provider, { temperature: 0.25 })], '/api/llm/chat', body)
     expect(double.seen.at(-1)?.understood?.temperature).toBe(0.25)
@@ -111,13 +112,13 @@ describe.each(languages)('%s', provider => {
     expect(double.seen.at(-1)?.understood?.temperature).toBeUndefined()
   })
 
-  test('models are listed', async () => {
+  test('lists the models', async () => {
     const answer = await sendLlm([settings(provider)], `/api/llm/models?provider=${provider}`)
     expect(answer).toMatchObject({ status: 200, body: { models: [{ name: 'small-1' }] } })
   })
 })
 
-test('a model and a provider other than the defaults can be used', async () => {
+test('a request can choose another model and provider than the defaults', async () => {
   const body = { messages: [{ role: 'user', content: 'hi' }], provider: 'ollama', model: 'large-2' }
   await sendLlm([settings('openai'), settings('ollama')], '/api/llm/chat', body)
   expect(double.seen[0]).toMatchObject({ path: '/api/chat', body: { model: 'large-2' } })
@@ -141,7 +142,7 @@ test.each([
     { ...hi, tools: [{ name: 'no spaces please' }] },
     'tools.0.name: must be 1 to 128 letters, digits, underscores, dots or hyphens',
   ],
-])('%s %j is refused, with the field and the rule', async (target, body, message) => {
+])('%s refuses %j with the field and the rule', async (target, body, message) => {
   const refused = sendLlm([settings('openai', { model: undefined })], target, body)
   await expect(refused).rejects.toMatchObject({ status: 400, message })
 })
@@ -158,14 +159,14 @@ test.each([
   await expect(answer).rejects.toMatchObject({ status, message: expect.stringContaining(message) })
 })
 
-test('without a language model the chat returns an error', async () => {
+test('without a configured model the chat returns an error', async () => {
   await expect(sendLlm([], '/api/llm/chat', hi)).rejects.toMatchObject({
     status: 503,
     message: 'no language model is configured',
   })
 })
 
-test('any JSON is answered, or refused with a field', async () => {
+test('answers any JSON, or refuses it and names the field', async () => {
   const like = fc.record({
     messages: fc.array(fc.record({ role: fc.constantFrom('user', 'assistant', 'x'), content: fc.jsonValue() }), {
       maxLength: 3,

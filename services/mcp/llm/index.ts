@@ -1,6 +1,6 @@
 /**
- * Endpoints that forward chats to language models, so that a browser needs no key: the providers, their models, and the
- * chat itself.
+ * Endpoints that forward chats to language models, so that a browser needs no provider key: the providers, their
+ * models, and the chat itself.
  */
 import { createChatProvider } from '../../providers/chat/index.ts'
 import { ProviderError } from '../../providers/errors.ts'
@@ -20,7 +20,7 @@ const displays: Readonly<Record<LlmSettings['provider'], string>> = {
 
 type Configured = { readonly settings: LlmSettings; readonly provider: ChatProvider }
 
-/** The client's error when a provider fails: a bad request if the provider refuses the request. */
+/** The client's status when a provider fails. If the provider refuses the request, the client gets a 400. */
 function statusOf({ kind, status }: ProviderError): ApiError['status'] {
   switch (kind) {
     case 'limited':
@@ -45,8 +45,8 @@ async function withHttpErrors<Answer>(answer: Promise<Answer>): Promise<Answer> 
 }
 
 /**
- * `llm`: the available providers, the default first.
- * @throws ProviderError if the base URL of one is invalid
+ * `llm`: the available providers. The first is the default.
+ * @throws ProviderError if a provider's base URL is invalid
  */
 export function llmRoutes(llm: readonly LlmSettings[]): readonly ApiRoute[] {
   const configured: readonly Configured[] = llm.map(settings => ({ settings, provider: createChatProvider(settings) }))

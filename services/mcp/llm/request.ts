@@ -1,11 +1,11 @@
-/** Converts the request of a chat client to the messages of the provider API. */
+/** Converts a chat client's request to the messages of `services/providers`. */
 import { z } from 'zod'
 import type { ChatBlock, ChatMessage, ChatTool } from '../../providers/types.ts'
 
 const jsonMap = z.record(z.string(), z.json())
 const name = z.string().regex(/^[\w.-]{1,128}$/, 'must be 1 to 128 letters, digits, underscores, dots or hyphens')
 
-/** A result is a text, or the content blocks of a tool result: texts unchanged, other blocks as JSON. */
+/** A tool result is a text or content blocks. Text blocks stay unchanged; other blocks become JSON. */
 const resultContent = z.union(
   [
     z.string(),

@@ -1,4 +1,4 @@
-/** `design-schema`: from requirements to tables, for a kind of workload. */
+/** `design-schema`: designs tables from requirements, for a kind of workload. */
 import type { Prompt } from '../core/prompt.ts'
 import { beginningWith, boundedArgument, chosenArgument, quoted, userMessage } from './messages.ts'
 

@@ -1,4 +1,4 @@
-/** `diagnose-query-issue`: from a complaint to its cause, by evidence. */
+/** `diagnose-query-issue`: finds the cause of a query's problem from evidence. */
 import type { Prompt } from '../core/prompt.ts'
 import { boundedArgument, quoted, userMessage } from './messages.ts'
 

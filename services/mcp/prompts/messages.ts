@@ -1,6 +1,4 @@
-/**
- * Common parts of the prompts: one message, arguments with limits, and the user's text separated from the instructions.
- */
+/** Shared parts of the prompts: messages, arguments with limits, and the separation of user text from instructions. */
 import type { Outcome } from '../core/call.ts'
 import { CoreError } from '../core/errors.ts'
 import type { PromptResult } from '../core/prompt.ts'
@@ -17,7 +15,7 @@ export function boundedArgument(args: { readonly [name: string]: string }, name:
   return text
 }
 
-/** One of the values; the first by default. @throws CoreError */
+/** Returns an argument that must be one of these values. The first value is the default. @throws CoreError */
 export function chosenArgument<Value extends string>(
   args: { readonly [name: string]: string },
   name: string,
@@ -30,7 +28,7 @@ export function chosenArgument<Value extends string>(
   return found
 }
 
-/** Quotes a user's text between fences that it does not contain. */
+/** Quotes a user's text between fences that the text does not contain. */
 export function quoted(text: string): string {
   const longest = Math.max(2, ...[...text.matchAll(/`+/g)].map(([run]) => run.length))
   const fence = '`'.repeat(longest + 1)

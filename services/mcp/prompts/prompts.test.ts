@@ -1,4 +1,4 @@
-/** Prompts: how they are listed, argument limits, and that a user's text remains inside its fence. */
+/** Prompts: the list, the argument limits, and the fences around user text. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { callContext } from '../testing/calls.ts'
@@ -22,7 +22,7 @@ const invalid = (problem: string) => ({
 })
 
 describe('prompts', () => {
-  test('are these, with these arguments', () => {
+  test('have the expected names and arguments', () => {
     const listed = prompts.map(({ definition }) => [
       definition.name,
       ...(definition.arguments ?? []).map(({ name, required }) => (required ? name : `${name}?`)),
@@ -63,7 +63,7 @@ describe('prompts', () => {
     await expect(textOf(name, args)).rejects.toMatchObject(invalid(problem))
   })
 
-  test('differ by their arguments', async () => {
+  test('depend on their arguments', async () => {
     const variants: Record<string, string>[] = [
       {},
       { use_case: 'oltp' },

@@ -1,4 +1,4 @@
-/** `setup-semantic-search`: from a question to a search by meaning, with the missing setup. */
+/** `setup-semantic-search`: searches by meaning for a question, and sets up what the search needs. */
 import type { Prompt } from '../core/prompt.ts'
 import { boundedArgument, quoted, userMessage } from './messages.ts'
 

@@ -1,4 +1,4 @@
-/** Capped JSON, for any object and any limit. */
+/** `cappedJson` with any object and any limit. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { cappedJson } from './cap.ts'

@@ -1,11 +1,11 @@
-/** JSON within a token limit: lists are truncated one after another, and `truncated` reports it. Pure. */
+/** Fits JSON into a token limit: truncates one list after another, and reports it in `truncated`. */
 import type { Json, JsonObject } from '../../mcp-protocol/json.ts'
 
 type Attempt = { readonly object: JsonObject; readonly text: string; readonly fits: boolean }
 
 /**
- * The object as JSON text. If it exceeds the limit, the first of `lists` is truncated to fit; if that is not enough, it
- * is emptied and the next list is truncated. undefined: the object is too large even without its lists.
+ * The object as JSON text. If the text exceeds the limit, truncates the first of `lists`. If that is not enough,
+ * empties this list and truncates the next. Returns undefined if the object is too large even without its lists.
  */
 export function cappedJson(
   object: JsonObject,
@@ -27,7 +27,7 @@ export function cappedJson(
   return current.fits ? current.text : undefined
 }
 
-/** With as many items as fit, possibly none. */
+/** Keeps as many items as fit, possibly none. */
 function truncateList(
   object: JsonObject,
   key: string,

@@ -1,4 +1,4 @@
-/** The content of each built-in resource as an object, with the lists that are truncated if it is too large. */
+/** The content of each built-in resource: an object, and its lists that are truncated if the object is too large. */
 
 import type { Json, JsonObject } from '../../mcp-protocol/json.ts'
 import { onlyCell } from '../../postgres/cells.ts'
@@ -11,14 +11,14 @@ import { type RequestedResource, schemaUri, tableUri } from './uri.ts'
 
 type Document = {
   readonly object: JsonObject
-  /** The lists that may be truncated, in this order, and how to read the rest. */
+  /** The lists that may be truncated, in this order. */
   readonly lists?: readonly string[]
   readonly more?: string
 }
 
 type Sources = { readonly access: DatabaseAccess; readonly catalogue: Catalogue }
 
-/** undefined if it does not exist, or the role may not see it. */
+/** Returns undefined if the resource does not exist, or if the role may not see it. */
 export async function documentOf(
   requested: RequestedResource,
   reading: Reading,
@@ -27,7 +27,7 @@ export async function documentOf(
   const read = async (statement: OwnStatement): Promise<Json | undefined> => {
     const [rows] = await access.read(reading.database, [statement], reading.context, reading.tool)
     const text = rows && onlyCell(rows)
-    // Our statements return one JSON document.
+    // The statement returns one JSON document.
     return text === undefined ? undefined : (JSON.parse(text) as Json)
   }
   const readObject = async (statement: OwnStatement) => {
@@ -69,7 +69,7 @@ const documentFrom = (object: JsonObject | undefined): Document | undefined => o
 const listed = (object: JsonObject | undefined, list: string, more: string): Document | undefined =>
   object && { object, lists: [list], more }
 
-/** `full_version` is like `PostgreSQL 17.1 on x86_64-pc-linux-gnu, compiled by gcc ..., 64-bit`. */
+/** For example `PostgreSQL 17.1 on x86_64-pc-linux-gnu, compiled by gcc ..., 64-bit`. */
 const versionParts = /^\S+ \S+ .*?on (?<platform>[^,]+), compiled by (?<compiler>.+), (?<bits>\d+-bit)$/
 
 function systemDocument(found: JsonObject, { name, host, port, allowWrites }: DatabaseSettings): Document {
@@ -110,7 +110,7 @@ function schemaDocument({ schemas, relations }: Overview, name: string): Documen
   const schema = schemas.find(one => one.name === name)
   if (schema === undefined) return undefined
   const inSchema = relations.filter(relation => relation.schema === name)
-  // A list that is too long is truncated.
+  // `cappedJson` truncates the end of a list that is too long.
   const tables = [...inSchema.filter(isOwn), ...inSchema.filter(relation => !isOwn(relation))].map(relation => ({
     ...describedRelation(relation),
     uri: tableUri(name, relation.name),
@@ -177,7 +177,7 @@ async function tableDocument(
   }
 }
 
-/** Changed settings with all details; of the rest, names and values. */
+/** Changed settings with all details, and other settings with name and value only. */
 function settingsDocument(found: Json): Document {
   const all = (Array.isArray(found) ? found : []).filter(isObject)
   const isOwn = ({ source }: JsonObject) => source !== 'default' && source !== 'override'

@@ -1,4 +1,4 @@
-/** The content of a resource when the database fails: JSON that clients recognize by `error`. */
+/** The content of a resource if the database fails: JSON that clients recognize by `error`. */
 import type { Failure } from '../catalogue/failures.ts'
 import type { ResourceContents } from '../core/content.ts'
 
@@ -9,6 +9,6 @@ export const failureText = (failure: Failure): string => {
   return JSON.stringify({ error: true, message, code, retryable })
 }
 
-/** Whether the contents were written by `failureText`. */
+/** Whether `failureText` wrote the contents. */
 export const isFailure = (contents: readonly ResourceContents[]): boolean =>
   contents.some(content => 'text' in content && content.text.startsWith(beginning))

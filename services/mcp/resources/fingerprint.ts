@@ -1,6 +1,6 @@
 /**
- * A fingerprint of a resource that is computed without reading the resource: if two fingerprints differ, the resource
- * has changed. A catalogue row that is rewritten has another `xmin`. Changes of statistics, as by ANALYZE, do not
+ * A resource's fingerprint, which is computed without reading the resource. If two fingerprints differ, the resource
+ * has changed. An update of a catalogue row changes its `xmin`. Changes of statistics, for example by ANALYZE, do not
  * count.
  */
 
@@ -13,7 +13,7 @@ import type { CallContext } from '../core/call.ts'
 import type { DatabaseAccess, OwnStatement } from '../database/access.ts'
 import { type RequestedResource, requestedResource } from './uri.ts'
 
-/** A digest of rows in any order. */
+/** A digest of rows that does not depend on their order. */
 const digest = (values: string) =>
   `(pg_catalog.concat_ws(':', pg_catalog.count(*), pg_catalog.sum(pg_catalog.hashtextextended(pg_catalog.concat_ws(':', ${values}), 0))))`
 
@@ -56,7 +56,7 @@ function statementOf(requested: RequestedResource): OwnStatement | undefined {
   }
 }
 
-/** Reads of the watch have no calling request. */
+/** The watch reads without a client's request. */
 const ownContext = (signal: AbortSignal): CallContext => ({
   caller: {
     kind: 'anyone',
@@ -78,10 +78,10 @@ const ownContext = (signal: AbortSignal): CallContext => ({
 
 export type Fingerprint = (uri: string, database: DatabaseSettings, signal: AbortSignal) => Promise<string | undefined>
 
-/** Maximum number of watched resources. */
+/** The maximum number of watched resources. */
 const mostWatched = 1_000
 
-/** undefined if there is none: the URI is unknown, or its resource differs on each read. */
+/** The fingerprint is undefined if the URI is unknown, or if the resource differs on each read. */
 export function createFingerprint(access: DatabaseAccess, catalogue: Catalogue): Fingerprint {
   const seen = new LRUCache<string, string>({ max: mostWatched })
   return async (uri, database, signal) => {

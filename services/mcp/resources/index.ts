@@ -1,7 +1,7 @@
 /**
- * The built-in resources: `pg://...`, of the caller's selected database. Each is one JSON document with a maximum size.
- * If the database fails, the document reports it. A resource that does not exist, or that the role may not see, is
- * unknown.
+ * The built-in resources: `pg://...` of the caller's selected database. Each is one JSON document with a maximum size.
+ * If the database fails, the document reports the failure. If a resource does not exist, or the role may not see it,
+ * the server reports it as unknown.
  */
 
 import { cellsOf } from '../../postgres/cells.ts'
@@ -44,9 +44,9 @@ const definition = (key: ResourceName, name: string, description: string): Keyed
 
 const definitions = [
   definition('system_info', 'postgresql_system_info', 'Version, platform, database, role and connection'),
-  definition('schemas', 'schemas', 'Schemas with how many tables and views they have'),
+  definition('schemas', 'schemas', 'Schemas with their numbers of tables and views'),
   definition('extensions', 'extensions', 'Installed extensions'),
-  definition('settings', 'settings', 'Server settings, those that were changed first'),
+  definition('settings', 'settings', 'Server settings, changed settings first'),
   definition('activity', 'activity', 'Sessions in this database and what they do'),
   definition('statistics', 'statistics', 'Figures of the database and of its largest tables'),
 ]

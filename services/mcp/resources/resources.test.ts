@@ -44,7 +44,7 @@ const read = async (uri: string, options?: Options) => JSON.parse(await textOf(u
 const unknown = { name: 'CoreError', fault: { kind: 'unknown resource' } }
 
 describe('the resources', () => {
-  test('are listed with templates, without those that are switched off', async () => {
+  test('are listed with templates, without disabled resources', async () => {
     const { caller } = callContext()
     const uris = (options: Options) =>
       provider(options)
@@ -81,7 +81,7 @@ describe('the resources', () => {
     })
   })
 
-  test('lead from schemas to tables by their URIs, with any names', async () => {
+  test('contain the URIs of the next level, from schemas to tables, for any names', async () => {
     const { schemas } = await read('pg://schemas')
     const schema = schemas.find(({ name }: { name: string }) => name === 'two words')
     expect(schema).toMatchObject({ description: 'Of two words', tables: 1, views: 0, uri: 'pg://schemas/two%20words' })
@@ -98,7 +98,7 @@ describe('the resources', () => {
     })
   })
 
-  test('show settings, changed ones first, and no passwords', async () => {
+  test('show settings, changed settings first, and no passwords', async () => {
     const text = await textOf('pg://settings')
     expect(text).not.toContain('hush')
     const { changed, defaults } = JSON.parse(text)
@@ -109,7 +109,7 @@ describe('the resources', () => {
     expect(await read('pg://settings/work_mem')).toMatchObject({ value: '7168', default: '4096', context: 'user' })
   })
 
-  test("use Postgres's own functions, even if users have created better matching ones", async () => {
+  test("use Postgres's own functions, even if users have created functions that match better", async () => {
     const made = ['concat_ws(text, text, text)', 'format(text, name, name)']
     const body = `RETURNS text LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''shadowed''; END'`
     await server.postgres.run(made.map(name => `CREATE FUNCTION public.${name} ${body}`).join('; '))
@@ -126,13 +126,13 @@ describe('the resources', () => {
     }
   })
 
-  test('show extensions, and available ones by name', async () => {
+  test('show installed extensions, and available extensions by name', async () => {
     const { extensions } = await read('pg://extensions')
     expect(extensions).toMatchObject([{ name: 'plpgsql', schema: 'pg_catalog' }])
     expect(await read('pg://extensions/pg_stat_statements')).toMatchObject({ installed_version: null })
   })
 
-  test('show statements of other sessions only as far as the role may see them', async () => {
+  test('show only those statements of other sessions that the role may see', async () => {
     const other = server.postgres.run('SELECT pg_sleep(1.5) AS secret_work')
     await expect
       .poll(async () => JSON.stringify(await read('pg://activity')), { interval: 50 })
@@ -185,7 +185,7 @@ describe('unknown resources', () => {
     await expect(provider().read(uri, callContext())).rejects.toMatchObject({ ...unknown, fault: { uri } })
   })
 
-  test('and a resource that the role may not see is unknown too', async () => {
+  test('include resources that the role may not see', async () => {
     const options = { database: { user: 'reader', name: 'reader' } }
     await expect(read('pg://schemas/hidden', options)).rejects.toMatchObject(unknown)
     await expect(read('pg://schemas/hidden/tables/salaries', options)).rejects.toMatchObject(unknown)
@@ -210,7 +210,7 @@ describe('completion', () => {
   const complete = (template: string, variable: string, value: string, chosen = {}) =>
     provider().complete?.(template, variable, value, chosen, callContext())
 
-  test('has values for every variable', async () => {
+  test('returns values for every variable', async () => {
     expect(await complete('pg://schemas/{schema}', 'schema', 'TWO')).toEqual(['two words'])
     const table = 'pg://schemas/{schema}/tables/{table}'
     expect(await complete(table, 'table', '', { schema: 'public' })).toEqual(['things'])
@@ -246,7 +246,7 @@ describe('a fingerprint', () => {
     expect(await of(uri)).not.toBe(before)
   })
 
-  test("uses Postgres's own functions, even if users have created better matching ones", async () => {
+  test("uses Postgres's own functions, even if users have created functions that match better", async () => {
     const before = await of('pg://extensions')
     const body = `RETURNS text LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''shadowed''; END'`
     await server.postgres.run(`CREATE FUNCTION public.concat_ws(text, bigint, numeric) ${body}`)
@@ -259,7 +259,7 @@ describe('a fingerprint', () => {
       expect(await of(uri)).toBeUndefined()
   })
 
-  test('that has changed makes the next reader see the change', async () => {
+  test('that has changed invalidates the cache, so the next reader sees the change', async () => {
     const watch = createFingerprint(server.access, server.catalogue)
     await watch('pg://schemas', server.database(), signal)
     const before = await read('pg://schemas/public')

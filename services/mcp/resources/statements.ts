@@ -1,6 +1,6 @@
 /**
- * The statements of the built-in resources; each returns one JSON document. Values that may contain a password are
- * omitted.
+ * The statements of the built-in resources. Each returns one JSON document. They omit values that may contain a
+ * password.
  */
 import type { OwnStatement } from '../database/access.ts'
 import { mayContainSecret, secretNames } from '../statement/settings.ts'
@@ -13,7 +13,7 @@ select pg_catalog.json_build_object('postgresql_version', pg_catalog.current_set
   'size_bytes', case when pg_catalog.has_database_privilege(current_database(), 'connect') then pg_catalog.pg_database_size(current_database()) end)`,
 }
 
-/** Values of settings that may contain passwords, such as primary_conninfo, are hidden from all callers. */
+/** Hides values of settings that may contain passwords, such as primary_conninfo, from all callers. */
 const shownSetting = `case
   when setting.name ~* '${secretNames}' and setting.vartype = 'string' and setting.setting <> ''
   then '(hidden)' else setting.setting end`
@@ -62,7 +62,7 @@ export const extensionNames: OwnStatement = {
 
 const mostSessions = 200
 
-/** What pg_stat_activity shows the role: of other roles' sessions, only that they are active. */
+/** The role sees what pg_stat_activity shows it: of other roles' sessions, only that they are active. */
 export const activity: OwnStatement = {
   text: `
 select pg_catalog.json_build_object(

@@ -1,4 +1,4 @@
-/** URIs of resources: every schema and table name is restored from its URI, and no text makes the parser throw. */
+/** URIs of resources: every schema and table name can be restored from its URI, and the parser never throws. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { requestedResource, schemaUri, tableUri } from './uri.ts'
@@ -7,7 +7,7 @@ const name = fc
   .string({ minLength: 1, maxLength: 63, unit: 'grapheme' })
   .filter(text => !text.includes('\0') && encodeURIComponent(text).length < 400)
 
-test('are parsed to the names they were made of', () => {
+test('are parsed to the original names', () => {
   fc.assert(
     fc.property(name, name, (schema, table) => {
       expect(requestedResource(schemaUri(schema))).toEqual({ name: 'schema', schema })
@@ -16,7 +16,7 @@ test('are parsed to the names they were made of', () => {
   )
 })
 
-test('are those of a resource, or of none', () => {
+test('belong to a resource, or are refused without an error', () => {
   const parts = fc.constantFrom(
     'pg://',
     'schemas',

@@ -1,4 +1,4 @@
-/** The URIs and URI templates of the built-in resources. Pure. */
+/** The URIs and URI templates of the built-in resources. */
 
 export type ResourceName =
   | 'system_info'
@@ -12,7 +12,7 @@ export type ResourceName =
   | 'setting'
   | 'extension'
 
-/** The name of a resource, and the values of its template's variables. */
+/** A resource's name, and the values of its template's variables. */
 export type RequestedResource =
   | { readonly name: 'system_info' | 'schemas' | 'extensions' | 'settings' | 'activity' | 'statistics' }
   | { readonly name: 'schema'; readonly schema: string }
@@ -22,7 +22,7 @@ export type RequestedResource =
 
 const scheme = 'pg://'
 const longestUri = 1_000
-/** The name in Postgres, percent-encoded. */
+/** The maximum length of a percent-encoded Postgres name. */
 const longestName = 200
 
 export const templates = {
@@ -34,7 +34,7 @@ export const templates = {
 
 const plain = ['system_info', 'schemas', 'extensions', 'settings', 'activity', 'statistics'] as const
 
-/** undefined: not the URI of a built-in resource. */
+/** Returns undefined if the URI does not belong to a built-in resource. */
 export function requestedResource(uri: string): RequestedResource | undefined {
   if (uri.length > longestUri || !uri.startsWith(scheme)) return undefined
   const segments = uri.slice(scheme.length).split('/').map(decoded)
@@ -54,7 +54,7 @@ export function requestedResource(uri: string): RequestedResource | undefined {
   return undefined
 }
 
-/** One path segment; undefined if it is none. */
+/** Decodes one path segment; undefined if it is not valid. */
 function decoded(segment: string): string | undefined {
   try {
     const text = decodeURIComponent(segment)

@@ -5,13 +5,13 @@ import { anyone } from '../core/caller.ts'
 import type { DatabaseEntries } from '../database/entries.ts'
 import { createWatch } from './watch.ts'
 
-// Only its name is read.
+// The watch reads only the name.
 const database = { name: 'main' } as DatabaseSettings
 const entries: DatabaseEntries = {
   available: () => [database],
   current: () => database,
   select: () => 'selected',
-  takeWrites: () => false,
+  hasWritable: () => false,
 }
 
 function watching(fingerprint: (checks: number) => string | undefined | Error) {
@@ -32,7 +32,7 @@ function watching(fingerprint: (checks: number) => string | undefined | Error) {
 }
 
 describe('a watched resource', () => {
-  test('is announced when its fingerprint differs, and not if there was none', async () => {
+  test('is announced when its fingerprint changes, but not after a check without a fingerprint', async () => {
     const fingerprints = ['a', 'a', new Error('down'), undefined, 'a', 'b', 'b', 'c']
     const { follow, announced, checks } = watching(check => fingerprints[Math.min(check, fingerprints.length - 1)])
     const end = follow('pg://schemas', anyone)

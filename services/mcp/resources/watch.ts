@@ -1,6 +1,6 @@
 /**
- * Watches the resources that clients subscribe to: compares fingerprints at an interval while there are subscribers.
- * Subscribers of the same resource of the same database share the checks.
+ * Watches the resources that clients subscribe to. Compares fingerprints at an interval while a resource has
+ * subscribers. Subscribers of the same resource of the same database share the checks.
  */
 import type { Logger } from 'pino'
 import type { DatabaseSettings } from '../configuration/types.ts'
@@ -18,12 +18,12 @@ type WatchOptions = {
 
 type Watched = { followers: number; readonly end: AbortController }
 
-/** The timeout of a check, so that a database that does not answer never has two checks at once. */
+/** The timeout of a check. The next check starts only after the previous check ends. */
 const checkIntervalMs = 30_000
-/** Beyond this number a subscription is accepted without notifications. */
+/** Beyond this number, a subscription succeeds but sends no notifications. */
 const mostWatched = 1_000
 
-/** Returns a function that subscribes a caller to a resource; that one returns a function that unsubscribes */
+/** Returns a function that subscribes a caller to a resource. That function returns a function that unsubscribes. */
 export function createWatch(options: WatchOptions): (uri: string, caller: Caller) => () => void {
   const { fingerprint, entries, announce, logger, intervalMs = 10_000 } = options
   const watched = new Map<string, Watched>()
@@ -32,7 +32,7 @@ export function createWatch(options: WatchOptions): (uri: string, caller: Caller
     try {
       return await fingerprint(uri, database, AbortSignal.any([end, AbortSignal.timeout(checkIntervalMs)]))
     } catch (error) {
-      // The check failed; the next one compares with the previous fingerprint.
+      // After a failed check, the next check compares with the last known fingerprint.
       logger.debug({ err: error, uri, database: database.name }, 'a watched resource could not be checked')
       return undefined
     }

@@ -1,11 +1,11 @@
-/** Calls are found wherever the grammar allows one; so are casts, operators and relations of a statement. */
+/** Finds calls wherever the grammar allows them, and also casts, operators and relations of a statement. */
 import { expect, test } from 'vitest'
 import { analyse } from './analysis.ts'
 import { parseStatement } from './parser.ts'
 
 const analysed = async (text: string) => analyse(await parseStatement(text))
 
-/** `@` is the position of the call. */
+/** `@` marks the position of the call. */
 const statements: readonly string[] = [
   'SELECT @',
   'SELECT DISTINCT ON (@) n FROM t',
@@ -106,7 +106,7 @@ const statements: readonly string[] = [
   'CREATE INDEX ON t ((@))',
 ]
 
-test.each(statements)('the call in %s', async statement => {
+test.each(statements)('finds the call in %s', async statement => {
   for (const call of ['hidden(n)', '"hidden"(n)', 'apart.hidden(n)', 'U&"hidd\\0065n"(n)', 'HIDDEN (n)']) {
     const { calls } = await analysed(statement.replaceAll('@', call))
     expect(calls.find(({ name }) => name === 'hidden')).toEqual({
@@ -117,7 +117,7 @@ test.each(statements)('the call in %s', async statement => {
   }
 })
 
-test('casts, operators, attributes and relations', async () => {
+test('finds casts, operators, attributes and relations', async () => {
   const found = await analysed(
     `SELECT x::apart.kind, CAST(y AS kind2[]), kind3 'v', a OPERATOR(s.===) b, c ~~~ d, e <@> ALL (SELECT 1), t.attribute, (t).second, (f(t)).third
      FROM s.rel AS t, ONLY other ORDER BY g USING >>>`,

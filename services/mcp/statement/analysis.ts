@@ -1,6 +1,7 @@
 /**
- * The kind of a statement and all names in it, from its parse tree. If a node may name a function without call syntax
- * (`t.f`, a cast, an operator), that name is included: the list may contain more than what runs, never less.
+ * Reads the kind of a statement and all names in it from its parse tree. A node may name a function without call syntax
+ * (`t.f`, a cast, an operator). Such names are included, so the list may contain more functions than run, but never
+ * fewer.
  */
 import { classOf, type StatementClass } from './classes.ts'
 import { mergesEveryRow, upsertsEveryRow, writesEveryRow } from './conditions.ts'
@@ -10,13 +11,13 @@ import { StatementRefusal } from './refusal.ts'
 
 export type Name = { readonly schema: string | undefined; readonly name: string }
 export type Call = Name & {
-  /** undefined: unknown. */
+  /** The number of arguments; undefined: unknown. */
   readonly arguments: number | undefined
 }
 
 type Attribute = {
   readonly name: string
-  /** Whether the expression before it may be of any type; otherwise it is a row. */
+  /** Whether the expression before the name may have any type. Otherwise, it is a row. */
   readonly isOfAny: boolean
 }
 
@@ -26,29 +27,29 @@ export type Analysis = {
   readonly tag: string
   readonly text: string
   readonly tree: TreeNode
-  /** Bodies of the functions that it creates, or runs as DO. */
+  /** Bodies of functions that the statement creates, or runs as DO. */
   readonly bodies: readonly string[]
   readonly calls: readonly Call[]
-  /** Names written as columns of a row, which may be functions of the row, or casts. */
+  /** Names in column syntax. Such a name may be a column, a function of the row, or a cast. */
   readonly attributes: readonly Attribute[]
   readonly operators: readonly Name[]
   readonly types: readonly Name[]
   readonly relations: readonly Name[]
-  /** Settings that SHOW and current_setting read, `all` for all of them; undefined: a computed name. */
+  /** Settings that SHOW and current_setting read; `all` means all settings. undefined: the name is computed. */
   readonly settings: readonly (string | undefined)[]
-  /** Whether it contains an INSERT, UPDATE, DELETE or MERGE. */
+  /** Whether the statement contains an INSERT, UPDATE, DELETE or MERGE. */
   readonly hasWrite: boolean
   readonly hasInto: boolean
   readonly hasLock: boolean
-  /** Whether an UPDATE or a DELETE in it affects every row. */
+  /** Whether an UPDATE or DELETE in the statement affects every row. */
   readonly hasUnfiltered: boolean
-  /** For a definition: whether it only adds something, or can be undone. */
+  /** Only for definitions: whether the statement only adds something, or can be undone. */
   readonly isOrdinary: boolean
   /** Whether the outermost SELECT has a LIMIT, OFFSET or FETCH. */
   readonly hasLimit: boolean
 }
 
-/** Close to Postgres's own limits; statements written by people are far below. */
+/** This is close to Postgres's own limits. Statements that people write are far below. */
 const maximumDepth = 500
 
 const isNode = (value: unknown): value is TreeNode =>
@@ -69,13 +70,13 @@ function nameOf(list: unknown): Name | undefined {
   return name === undefined ? undefined : { schema: parts.at(-2), name }
 }
 
-/** `of`: the name before it; undefined for an expression. */
+/** `of`: the name before the dot; undefined for another expression. */
 type FoundAttribute = { readonly of: string | undefined; readonly name: string }
 
 type Found = {
   calls: Call[]
   attributes: FoundAttribute[]
-  /** Names of functions in FROM: such a name alone is a value of the function's type. */
+  /** Names of functions in FROM. Such a name alone is a value of the function's type. */
   sources: Set<string>
   operators: Name[]
   types: Name[]
@@ -92,7 +93,7 @@ const push = (list: Name[], name: Name | undefined): void => {
   if (name !== undefined) list.push(name)
 }
 
-/** Stands for a name that Postgres generates. */
+/** Represents a name that Postgres generates. */
 const anyName = '*'
 
 /** The default name of a function in FROM. */
@@ -114,7 +115,7 @@ function literalOf(value: unknown): string | undefined {
   return isNode(text) && typeof text.sval === 'string' ? text.sval : undefined
 }
 
-/** What each kind of node contributes, by its name. */
+/** By kind of node: adds the names in a node to `found`. */
 const visitors: { readonly [kind: string]: (node: TreeNode, found: Found) => void } = {
   FuncCall: (node, { calls, settings }) => {
     const name = nameOf(node.funcname)
@@ -171,7 +172,7 @@ const visitors: { readonly [kind: string]: (node: TreeNode, found: Found) => voi
   },
 }
 
-/** Fields with a node whose kind is not written. */
+/** Fields whose node does not name its kind. */
 const kinds: { readonly [field: string]: string } = {
   relation: 'RangeVar',
   sourceRelation: 'RangeVar',
@@ -206,7 +207,7 @@ function walk(value: unknown, found: Found, depth: number): void {
   }
 }
 
-/** @throws StatementRefusal if it is nested too deeply */
+/** @throws StatementRefusal if the statement is nested too deeply */
 export function analyse({ node, text }: ParsedStatement): Analysis {
   const found: Found = {
     calls: [],
@@ -227,7 +228,7 @@ export function analyse({ node, text }: ParsedStatement): Analysis {
     name,
     isOfAny: of === undefined || found.sources.has(of) || found.sources.has(anyName),
   }))
-  // `'x'.f` means f('x').
+  // `'x'.current_setting` means current_setting('x').
   if (attributes.some(({ name, isOfAny }) => isOfAny && name === readsSetting)) found.settings.push(undefined)
   const select = isNode(node.SelectStmt) ? node.SelectStmt : {}
   const hasLimit = select.limitCount !== undefined || select.limitOffset !== undefined
@@ -235,5 +236,5 @@ export function analyse({ node, text }: ParsedStatement): Analysis {
   return { ...classOf(node), text, tree: node, isOrdinary: isOrdinary(node), ...rest, attributes, hasLimit }
 }
 
-/** Names of the functions that it calls with call syntax. */
+/** Names of functions that the statement calls with call syntax. */
 export const calledNames = ({ calls }: Analysis): readonly string[] => calls.map(({ name }) => name)

@@ -1,4 +1,4 @@
-/** Kinds of statements, by the root node of their parse tree. Kinds that are missing here are never allowed. */
+/** The class of a statement, by the root node of its parse tree. Statements that are missing here are never allowed. */
 import type { TreeNode } from './parser.ts'
 
 /**
@@ -8,7 +8,10 @@ import type { TreeNode } from './parser.ts'
  */
 export type StatementClass = 'select' | 'show' | 'explain' | 'write' | 'definition' | 'other'
 
-/** Statements that cannot run in a transaction, outlive it in the session, access files, or change privileges. */
+/**
+ * Statements that are never allowed: they cannot run in a transaction, have effects in the session after it, access
+ * files, or change privileges.
+ */
 const others: { readonly [kind: string]: string } = {
   TransactionStmt: 'transaction control',
   VariableSetStmt: 'SET',
@@ -44,7 +47,7 @@ const others: { readonly [kind: string]: string } = {
   ReassignOwnedStmt: 'REASSIGN OWNED',
 }
 
-/** Required for building a database; each needs a confirmation. */
+/** Statements that building a database requires. All of them except ordinary ones need a confirmation. */
 const definitions: { readonly [kind: string]: string } = {
   CreateStmt: 'CREATE TABLE',
   CreateTableAsStmt: 'CREATE TABLE AS',

@@ -1,4 +1,4 @@
-/** Which writes affect every row by their form, and which definitions only add. */
+/** Which writes affect every row because of their form, and which definitions only add something. */
 import { expect, test } from 'vitest'
 import { analyse } from './analysis.ts'
 import { parseStatement } from './parser.ts'
@@ -32,7 +32,7 @@ test.each([
   'id = 1 or true',
   "name like '%' and exists (select 1)",
   'exists (select 1 from (select 1) as t where t.id = 1)',
-])('a condition that holds for every row: %s', async condition => {
+])('a condition that is true for every row: %s', async condition => {
   for (const statement of [`DELETE FROM t WHERE ${condition}`, `UPDATE s.t SET id = 1 WHERE ${condition}`])
     expect((await analysed(statement)).hasUnfiltered, statement).toBe(true)
 })
@@ -75,7 +75,7 @@ test.each([
   ['INSERT INTO t SELECT * FROM t ON CONFLICT (id) DO UPDATE SET a = 1', true],
   ['INSERT INTO t VALUES (1) ON CONFLICT (id) DO UPDATE SET a = 1', false],
   ['INSERT INTO t SELECT * FROM t', false],
-])('%s touches every row: %s', async (statement, touches) => {
+])('%s affects every row: %s', async (statement, touches) => {
   expect((await analysed(statement)).hasUnfiltered).toBe(touches)
 })
 
@@ -103,6 +103,6 @@ test.each([
   ['CREATE RULE x AS ON INSERT TO t DO INSTEAD DELETE FROM u', false],
   ['GRANT ALL ON t TO public', false],
   ['CREATE EXTENSION x', false],
-])('%s only adds: %s', async (statement, adds) => {
+])('%s only adds something: %s', async (statement, adds) => {
   expect((await analysed(statement)).isOrdinary).toBe(adds)
 })

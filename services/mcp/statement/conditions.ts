@@ -1,6 +1,6 @@
 /**
- * Whether the condition of an UPDATE, DELETE or MERGE is true for every row by its form alone, so that it has no
- * effect.
+ * Decides whether the form of an UPDATE, DELETE or MERGE shows that its condition is true for every row, so that the
+ * condition has no effect.
  */
 import type { TreeNode } from './parser.ts'
 
@@ -20,7 +20,7 @@ function stringsOf(list: unknown): string[] {
 type Scope = {
   /** Names of the target relation. */
   readonly target: ReadonlySet<string>
-  /** Whether an unqualified name may belong to another relation. */
+  /** Whether an unqualified name may belong to a relation other than the target. */
   readonly hasOthers: boolean
 }
 
@@ -31,7 +31,7 @@ function nameOf(relation: TreeNode): string | undefined {
   return typeof aliasName === 'string' ? aliasName : typeof relname === 'string' ? relname : undefined
 }
 
-/** Names in a FROM; they hide the same name of the target. */
+/** Names in a FROM. A name hides the target's name if both are the same. */
 function namesIn(value: unknown): string[] {
   if (Array.isArray(value)) return value.flatMap(namesIn)
   if (!isNode(value)) return []
@@ -42,7 +42,7 @@ function namesIn(value: unknown): string[] {
   ]
 }
 
-/** In a subquery, only its conditions and its FROM matter: which rows exist does not depend on what EXISTS selects. */
+/** The select list of EXISTS does not matter, because it does not decide which rows exist. */
 function queryReads(query: TreeNode, scope: Scope, isExists: boolean): boolean {
   const inner = namesIn(query.fromClause)
   const target = new Set([...scope.target].filter(name => !inner.includes(name)))
@@ -81,7 +81,7 @@ const textOf = (value: unknown): string => JSON.stringify(withoutLocations(value
 const reflexive = new Set(['=', '>=', '<=', '~~', '@>', '<@'])
 const anyText = /^(%+|\.\*|)$/
 
-/** `a = a`, `a LIKE '%'`, `a IN (SELECT a FROM the same table)`. */
+/** Detects `a = a`, `a LIKE '%'`, `a IN (SELECT a FROM the same table)`. */
 function isTautology(node: TreeNode, scope: Scope): boolean {
   const { A_Expr: expression, SubLink: link } = node
   if (isNode(expression)) {
@@ -89,7 +89,7 @@ function isTautology(node: TreeNode, scope: Scope): boolean {
     const isSame = textOf(expression.lexpr) === textOf(expression.rexpr)
     if (isSame && (reflexive.has(operator) || expression.kind === 'AEXPR_NOT_DISTINCT')) return true
     const constant = isNode(expression.rexpr) && isNode(expression.rexpr.A_Const) ? expression.rexpr.A_Const : {}
-    // An empty text has no value in the tree.
+    // The parse tree has no value for an empty text.
     const pattern = isNode(constant.sval) ? String(constant.sval.sval ?? '') : undefined
     return ['~~', '~~*', '~', '~*'].includes(operator) && pattern !== undefined && anyText.test(pattern)
   }
@@ -101,7 +101,7 @@ function isTautology(node: TreeNode, scope: Scope): boolean {
   return name !== undefined && others.length === 0 && scope.target.has(name) && limits.every(key => !(key in query))
 }
 
-/** `a IS NULL OR a IS NOT NULL`, and `a OR NOT a`. */
+/** Detects `a IS NULL OR a IS NOT NULL`, and `a OR NOT a`. */
 function isComplete(terms: readonly unknown[]): boolean {
   const texts = new Set(terms.map(textOf))
   return terms.some(term => {
@@ -128,7 +128,7 @@ function scopeOf(relation: unknown, others: unknown): Scope {
   return { target: new Set(target === undefined ? [] : [target]), hasOthers: namesIn(others).length > 0 }
 }
 
-/** For an UPDATE or a DELETE. An unqualified name does not count if it may belong to another relation. */
+/** For an UPDATE or DELETE. Ignores unqualified names that may belong to another relation. */
 export const writesEveryRow = ({ relation, fromClause, usingClause, whereClause }: TreeNode): boolean =>
   isAlwaysTrue(whereClause, scopeOf(relation, [fromClause, usingClause]))
 

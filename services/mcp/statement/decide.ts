@@ -1,4 +1,4 @@
-/** Decides whether and how a statement may run, from its kind, its names and the catalogue. Pure. */
+/** Decides whether and how a statement may run, from its kind, its names and the catalogue. */
 import type { Analysis, Call, Name } from './analysis.ts'
 import type { CatalogueFacts, VolatileFunction } from './facts.ts'
 import { isDangerous, isOfWrites, isReadOnly, isViewOfFiles } from './functions.ts'
@@ -6,16 +6,16 @@ import { StatementRefusal } from './refusal.ts'
 import { refuseSecrets } from './secrets.ts'
 
 export type Decision = {
-  /** In a READ ONLY transaction that is rolled back, or in one that is committed. */
+  /** `read`: in a READ ONLY transaction that is rolled back. `write`: in a transaction that is committed. */
   readonly mode: 'read' | 'write'
-  /** Why a user must confirm it first; undefined: no confirmation. */
+  /** Why a user must confirm the statement first; undefined: no confirmation. */
   readonly confirm: string | undefined
 }
 
 /** A function that a read may not call. */
 type Objection = { readonly name: string; readonly isForbidden: boolean; readonly how: string }
 
-/** A catalogue name can be any text, and becomes part of the server's message here. */
+/** A catalogue name can be any text, and the server's message contains it. So the message omits unusual names. */
 const plainName = /^[\p{L}\p{N}_$#@+*/<>=~!%^&|?.-]{1,128}$/u
 
 function shown({ schema, name }: { readonly schema?: string | undefined; readonly name: string }): string {
@@ -36,7 +36,7 @@ function objectionTo(
   const { schema, name, extension } = found
   if (isDangerous(name)) return { name: shown(found), isForbidden: !isOfWrites(name), how }
   if (isReadOnly(schema, name, extension)) return undefined
-  // Functions of Postgres that are not known to be harmless are for superusers; functions of users are for callers who
+  // Functions of Postgres that are not known to be harmless are for superusers. Functions of users are for callers who
   // may write.
   return { name: shown(found), isForbidden: schema === 'pg_catalog' && !isOfWrites(name), how }
 }
@@ -54,7 +54,7 @@ function objectionToCall(call: Call, facts: CatalogueFacts, how: string): Object
 
 function objectionToOperator(operator: Name, facts: CatalogueFacts): Objection | undefined {
   const schemas = facts.operators.get(operator.name) ?? []
-  // A function with the name of a Postgres operator is treated as that operator, unless its schema is written.
+  // If an operator has the same name as a Postgres operator, an unqualified use counts as the Postgres operator.
   if (operator.schema === undefined && facts.ownOperators.has(operator.name)) return undefined
   const schema = schemas.find(candidate => isVisible(operator, candidate, facts))
   return schema === undefined
@@ -90,7 +90,7 @@ function* objections(analysis: Analysis, facts: CatalogueFacts): Generator<Objec
   }
   for (const { name, isOfAny } of analysis.attributes) {
     const named = { schema: undefined, name }
-    // `x.f` means f(x) if x has no such column; if x is a row, only for functions that accept one.
+    // `x.f` means f(x) if x has no such column. If x is a row, only functions that accept a row matter.
     if (isOfAny || facts.volatile.get(name)?.some(({ takesRow }) => takesRow))
       yield objectionToCall({ ...named, arguments: 1 }, facts, 'the function')
     if (isOfAny) yield objectionToCast(named, facts)
@@ -100,7 +100,7 @@ function* objections(analysis: Analysis, facts: CatalogueFacts): Generator<Objec
   for (const relation of analysis.relations) yield objectionToView(relation, facts)
 }
 
-/** Forbidden functions first: other errors do not matter then. */
+/** Returns a forbidden function first, because other objections do not matter then. */
 function worst(analysis: Analysis, facts: CatalogueFacts): Objection | undefined {
   let first: Objection | undefined
   for (const objection of objections(analysis, facts)) {
@@ -153,13 +153,15 @@ function decideRead(analysis: Analysis, facts: CatalogueFacts, allowWrites: bool
 
 function confirmationOf({ hasUnfiltered, isOrdinary, class: kind, tag }: Analysis): string | undefined {
   if (hasUnfiltered) return 'changes every row of a table, for it has no WHERE that says which'
-  return kind === 'definition' && !isOrdinary ? `is ${tag}, which may delete or replace what is there` : undefined
+  return kind === 'definition' && !isOrdinary
+    ? `is ${tag}, which may delete or replace existing data or objects`
+    : undefined
 }
 
 /** What a database's configuration allows beyond reads. */
 export type Permissions = {
   readonly allowWrites: boolean
-  /** Whether writes are allowed for a privileged login as well. */
+  /** Whether writes are also allowed for a privileged login. */
   readonly allowPrivilegedLogin: boolean
 }
 
@@ -171,7 +173,7 @@ export function decide(analysis: Analysis, facts: CatalogueFacts, permissions: P
   if (decision.mode === 'write' && facts.isPowerful && !permissions.allowPrivilegedLogin) {
     throw new StatementRefusal(
       'forbidden',
-      'Refused: the login of this database is a superuser, or can read and write files of the server, run programs or make roles, and so could the text of a function. Give this tool server a role with only the grants it needs, or set allow_privileged_login: true in the configuration of this database.',
+      'Refused: the login of this database is a superuser, or can create roles, run programs, or read or write files of the server. The text of a function could do the same. Give this tool server a role with only the grants that it needs, or set allow_privileged_login: true in the configuration of this database.',
     )
   }
   return decision

@@ -1,4 +1,4 @@
-/** Cached decisions: valid only as long as the facts that they depend on. */
+/** Cached decisions are valid only while the facts that they depend on are unchanged. */
 import { expect, test } from 'vitest'
 import { readsOnly } from './decide.ts'
 import { createDecisions } from './decisions.ts'
@@ -32,7 +32,7 @@ const factsWith = (functions: readonly VolatileFunction[], changed: Partial<Cata
 const writes = { allowWrites: true, allowPrivilegedLogin: false }
 const withoutVolatile = factsWith([])
 
-test('a statement is checked once while nothing has changed, and its functions are looked up each time', async () => {
+test('checks a statement once while nothing changes, and looks up its functions each time', async () => {
   const decisions = createDecisions()
   const requested: (readonly string[])[] = []
   const of = (query: string) =>
@@ -52,13 +52,13 @@ test('a statement is checked once while nothing has changed, and its functions a
   expect(await of(long)).not.toBe(await of(long))
 })
 
-test('other facts, settings or databases cause a new check', async () => {
+test('a change of facts, settings or database causes a new check', async () => {
   const decisions = createDecisions()
   const of = (facts: CatalogueFacts, permissions = readsOnly) =>
     decisions.of('SELECT f()', permissions, async () => facts)
   expect((await of(withoutVolatile)).decision.mode).toBe('read')
   await expect(of(factsWith([volatile('f')]))).rejects.toThrow('VOLATILE')
-  // A refusal neither replaces a cached decision, nor is cached itself.
+  // A refusal is not cached, and does not replace a cached decision.
   expect((await of(withoutVolatile)).decision.mode).toBe('read')
   expect((await of(factsWith([volatile('f')]), writes)).decision.mode).toBe('write')
   await expect(of(factsWith([volatile('f')], { isPowerful: true }), writes)).rejects.toThrow('superuser')

@@ -1,6 +1,6 @@
 /**
- * Decisions on callers' statements. Each is cached by the statement's text while its settings and catalogue facts are
- * current. Refusals are not cached.
+ * Decisions on callers' statements. A decision is cached by the statement's text while settings and catalogue facts are
+ * unchanged. Refusals are not cached.
  */
 import { SieveCache } from '../../cache/sieve.ts'
 import { type Analysis, analyse, calledNames } from './analysis.ts'
@@ -8,7 +8,7 @@ import { type Decision, decide, type Permissions } from './decide.ts'
 import type { CatalogueFacts } from './facts.ts'
 import { parseStatement } from './parser.ts'
 
-/** The number of cached decisions of one database, and the longest cached text, in characters. */
+/** The maximum number of cached decisions of one database, and the maximum length of a cached text, in characters. */
 const maximumCached = 256
 const longestText = 2_000
 
@@ -20,13 +20,13 @@ export type CheckedStatement = {
 type CachedDecision = CheckedStatement & { readonly calls: readonly string[] }
 type Current = { readonly facts: CatalogueFacts; readonly decisions: SieveCache<CachedDecision> }
 
-/** Reads the current facts, and reads them again if one of these functions is unknown. */
+/** Returns the current facts. Reads them again if one of these functions is unknown. */
 type FactsFor = (calls: readonly string[]) => Promise<CatalogueFacts>
 
 type Decisions = {
   /**
-   * `permissions`: the settings object of a database, which is replaced when they change.
-   * @throws StatementRefusal; errors of `factsFor`
+   * `permissions`: the settings object of a database. A change of settings creates a new object.
+   * @throws StatementRefusal; the errors of `factsFor`
    */
   of(query: string, permissions: Permissions, factsFor: FactsFor): Promise<CheckedStatement>
 }

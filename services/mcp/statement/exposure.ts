@@ -1,15 +1,15 @@
 /**
- * Whether a statement shows a guarded column of the catalogue, from its parse tree. Other columns of such a relation
- * may be read by name; everything that could mean the whole row is refused: `*`, the relation's name as a value, column
- * aliases, NATURAL.
+ * Decides from the parse tree whether a statement shows a guarded column of the catalogue. A statement may read other
+ * columns of such a relation by name. Everything that could mean the whole row is refused: `*`, the relation's name as
+ * a value, column aliases, NATURAL.
  */
 import type { TreeNode } from './parser.ts'
 
-/** A relation in the statement. */
+/** A relation in the statement with guarded columns. */
 export type Guard = {
   readonly name: string
   readonly hidden: readonly string[]
-  /** All names that may follow its name and a dot. */
+  /** All names that may follow the relation's name and a dot. */
   readonly columns: ReadonlySet<string>
 }
 
@@ -24,17 +24,17 @@ const isStar = (item: unknown): boolean => isNode(item) && 'A_Star' in item
 
 /** Kinds of nodes with their own FROM. */
 const queries = new Set(['SelectStmt', 'InsertStmt', 'UpdateStmt', 'DeleteStmt', 'MergeStmt'])
-/** The two sides of a UNION have no kind in the tree; those of a join do. */
+/** In the tree, the two sides of a UNION have no kind, but the two sides of a join have one. */
 const isQuery = (key: string, child: TreeNode): boolean =>
   queries.has(key) || ((key === 'larg' || key === 'rarg') && 'op' in child)
 
 type Scope = { hasGuarded: boolean; hasStar: boolean; hasJoinOfNames: boolean }
 
-/** undefined: none is shown. Otherwise the form that may show one. */
+/** Returns the part of the statement that may show a guarded column, or undefined if there is none. */
 export function exposureOf(tree: TreeNode, guards: readonly Guard[]): string | undefined {
   const guarded = new Map(guards.map(one => [one.name, one]))
   const hidden = new Set(guards.flatMap(one => one.hidden))
-  /** Names of guarded relations in the statement, with the relation. */
+  /** Guarded relations by their names in the statement. */
   const names = new Map<string, Guard>()
   const columnLists: unknown[][] = []
   let found: string | undefined

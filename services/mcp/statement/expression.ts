@@ -1,10 +1,10 @@
-/** Whether a text is exactly one expression, so that it can be put in parentheses in our own statement. */
+/** Checks that a text is exactly one expression, so that the server can put it in parentheses in its own statement. */
 import { parseStatement } from './parser.ts'
 import { StatementRefusal } from './refusal.ts'
 
 /**
- * Fields of a SELECT of one expression; anything that a text could add appears as another field, or as another value of
- * these.
+ * The fields of a SELECT of one expression. If the text adds something, the tree has another field, or another value of
+ * these fields.
  */
 const plain = new Set(['targetList', 'limitOption', 'op'])
 
@@ -17,9 +17,9 @@ export async function isExpression(text: string): Promise<boolean> {
     const { targetList, op } = select as {
       targetList?: readonly { ResTarget?: { name?: string; val?: object } }[]
       op?: string
-    } // the form of libpg_query's JSON
+    } // libpg_query's JSON has this form
     const [target] = targetList ?? []
-    // `a, b` in parentheses is a row.
+    // In parentheses, `a, b` is a row.
     const isRow = target?.ResTarget?.val !== undefined && 'RowExpr' in target.ResTarget.val
     return op === 'SETOP_NONE' && targetList?.length === 1 && target?.ResTarget?.name === undefined && !isRow
   } catch (error) {

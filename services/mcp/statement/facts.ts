@@ -1,5 +1,6 @@
 /**
- * Facts of a database's catalogue that decisions on statements depend on. Read by `services/mcp/database/catalogue.ts`.
+ * Catalogue facts of a database that decisions on statements depend on. `services/mcp/database/catalogue.ts` reads
+ * them.
  */
 
 import type { GuardCondition } from './guarded.ts'
@@ -7,12 +8,12 @@ import type { GuardCondition } from './guarded.ts'
 export type VolatileFunction = {
   readonly schema: string
   readonly name: string
-  /** The allowed numbers of arguments of a call. */
+  /** A call has from `fewest` to `most` arguments. */
   readonly fewest: number
   readonly most: number
-  /** The extension that it belongs to. */
+  /** The extension that the function belongs to. */
   readonly extension: string | null
-  /** Whether its first argument can be a row, so that `t.f` may be a call of it. */
+  /** Whether the function's first argument can be a row. Then `t.f` may be a call of the function. */
   readonly takesRow: boolean
 }
 
@@ -23,17 +24,17 @@ export type CatalogueFacts = {
   readonly functions: ReadonlySet<string>
   /** Volatile functions, and aggregates with volatile parts, by name. */
   readonly volatile: ReadonlyMap<string, readonly VolatileFunction[]>
-  /** Operators outside of pg_catalog whose function is volatile, by name, with their schemas. */
+  /** Operators outside pg_catalog whose function is volatile: their schemas by name. */
   readonly operators: ReadonlyMap<string, readonly string[]>
-  /** Names of operators of pg_catalog. */
+  /** Names of the operators in pg_catalog. */
   readonly ownOperators: ReadonlySet<string>
-  /** Types that a volatile function casts to, by name, with their schemas. */
+  /** Types with a volatile cast function: their schemas by name. */
   readonly casts: ReadonlyMap<string, readonly string[]>
-  /** Names of settings that match the pattern for passwords, but contain none. */
+  /** Names of settings that match the pattern for passwords, but contain no password. */
   readonly readableSettings: ReadonlySet<string>
-  /** Whether the role can see a setting with a password that has a value. */
+  /** Whether the role can see a setting with a password, and the setting has a value. */
   readonly hasHiddenSettings: boolean
-  /** Kinds of secrets that are visible now; always contains `always`. */
+  /** Kinds of secrets that are visible now. The set always contains `always`. */
   readonly secrets: ReadonlySet<GuardCondition>
   /** Catalogue columns that show secrets, by relation name. */
   readonly guardedColumns: ReadonlyMap<string, ReadonlySet<string>>
@@ -42,9 +43,9 @@ export type CatalogueFacts = {
     readonly views: ReadonlyMap<string, readonly RevealingFacts[]>
     readonly functions: ReadonlyMap<string, readonly RevealingFacts[]>
   }
-  /** Whether the login itself may change roles, or access files or programs of the server. */
+  /** Whether the login may change roles, run programs, or access files of the server. */
   readonly isPowerful: boolean
-  /** Views that call functions, by name; the functions as schema and name. */
+  /** Views that call functions, by name. Each has the schemas and names of these functions. */
   readonly views: ReadonlyMap<string, readonly ViewFacts[]>
 }
 

@@ -1,9 +1,8 @@
 /**
- * Functions that are decided by name: those of Postgres and its extensions that are harmless although volatile, and
- * those that are not although stable.
+ * Functions that are decided by name: volatile functions that are harmless, and stable functions that are dangerous.
  */
 
-/** Of pg_catalog: they write nothing, lock nothing, and access nothing outside the database. */
+/** Functions of pg_catalog that write nothing, lock nothing, and access nothing outside the database. */
 const readOnlyFunctions = new Set(
   `random random_normal clock_timestamp timeofday gen_random_uuid uuidv4 uuidv7 array_sample array_shuffle
   pg_sleep pg_sleep_for pg_sleep_until current_query currval lastval pg_is_in_recovery
@@ -19,7 +18,7 @@ const readOnlyFunctions = new Set(
 )
 const readOnlyPattern = /^pg_stat_get_/
 
-/** Of extensions, by extension. */
+/** Harmless functions of extensions, by extension. */
 const readOnlyOfExtensions: { readonly [extension: string]: RegExp } = {
   pg_stat_statements: /^pg_stat_statements(_info)?$/,
   'uuid-ossp': /^uuid_generate_v\d\w*$/,
@@ -33,19 +32,20 @@ const readOnlyOfExtensions: { readonly [extension: string]: RegExp } = {
 }
 
 /**
- * Refused whatever the catalogue says: they run text as a statement, access files, other servers or other sessions, or
- * change the session. Large objects, advisory locks and sequences are volatile in the catalogue anyway; they are listed
- * so that a function of the same name with another declaration is refused too.
+ * Functions that are refused, whatever the catalogue says. They run text as a statement, change the session, or access
+ * files, other servers or other sessions. The catalogue declares functions for large objects, advisory locks and
+ * sequences as volatile. They are listed nevertheless, so that a function with the same name and another declaration is
+ * refused too.
  */
 const dangerous =
   /^(pg_read_(binary_)?file|pg_ls_\w+|pg_stat_file|pg_file_\w+|lo_(close|creat|create|export|from_bytea|get|import|lseek|lseek64|open|put|tell|tell64|truncate|truncate64|unlink)|loread|lowrite|dblink\w*|postgres_fdw_\w+|pg_terminate_backend|pg_cancel_backend|set_config|pg_import_system_collations|pg_(try_)?advisory_\w+|nextval|setval|pg_notify|(query|table|schema|database|cursor)_to_xml\w*|ts_stat|ts_rewrite|crosstab\w*|connectby|xpath_table|pg_reload_conf|pg_rotate_logfile|pg_logdir_ls|pg_promote|pg_switch_wal|pg_export_snapshot|get_raw_page|(heap|bt|brin|gin|gist|hash)_page_\w+|tuple_data_split|pg_get_wal_(record|block|fpi)\w*)$/
 
-/** Allowed for writes. */
+/** Of these functions, a write may call the following. */
 const ofWrites = /^(nextval|setval|ts_rewrite|pg_(try_)?advisory_xact_lock(_shared)?|pg_notify)$/
 
 /**
- * Of pg_catalog: views that show files of the server, some of which contain passwords. Their functions are not allowed
- * either.
+ * Views of pg_catalog that show files of the server. Some of these files contain passwords. The views' functions are
+ * refused too.
  */
 const viewsOfFiles = /^pg_(hba_file_rules|ident_file_mappings|file_settings)$/
 

@@ -1,13 +1,13 @@
 /**
- * Where the catalogue shows the secrets that SHOW and pg_settings hide: settings of roles and functions, passwords,
- * options of servers and subscriptions, and statements of other sessions. The columns listed here are hidden from all
- * callers, whatever the role may see.
+ * The places where the catalogue shows secrets that SHOW and pg_settings hide: settings of roles and functions,
+ * passwords, options of servers and subscriptions, and statements of other sessions. The columns listed here are hidden
+ * from all callers, even if the role may see them.
  */
 
 /**
- * When a guard applies. `always`: secrets may be stored there at any time. `settings`, `functions`, `statistics`: the
- * catalogue contains such a value now. `statements`: the login sees statements of other roles, which may be ALTER ROLE
- * ... PASSWORD.
+ * When a guard applies. `always`: the column can contain secrets at any time. `settings`, `functions`, `statistics`:
+ * the catalogue contains such a value now. `statements`: the login sees statements of other roles, for example ALTER
+ * ROLE ... PASSWORD.
  */
 export type GuardCondition = 'always' | 'settings' | 'functions' | 'statistics' | 'statements'
 
@@ -55,7 +55,7 @@ export const guardedRelations: readonly GuardedRelation[] = [
   guard(undefined, 'pg_stat_statements', 'query', 'statements'),
 ]
 
-/** Functions of Postgres and of pg_stat_statements that return the same. */
+/** Functions of Postgres and of pg_stat_statements that return the same secrets. */
 export const guardedFunctions: ReadonlyMap<string, GuardCondition> = new Map([
   ['pg_get_functiondef', 'functions'],
   ['pg_stat_get_activity', 'statements'],
@@ -63,22 +63,22 @@ export const guardedFunctions: ReadonlyMap<string, GuardCondition> = new Map([
   ['pg_stat_statements', 'statements'],
 ])
 
-/** Names whose only use is to read one of these; a function body that contains one is found. */
-const telling = guardedRelations
+/** Column names that a function body contains only if it reads a guarded column. */
+const revealingColumns = guardedRelations
   .filter(({ condition }) => condition === 'always')
   .flatMap(({ columns }) => columns)
   .filter(column => !['passwd', 'conninfo', 'option_value'].includes(column))
 const always = guardedRelations.filter(({ condition }) => condition === 'always').map(({ name }) => name)
 
 /**
- * A regular expression, equal in JavaScript and Postgres, that finds such reads in a function's body. `secretNames` is
- * the pattern for names of settings. It finds literal names; a function that assembles a statement from parts is not
- * found.
+ * A regular expression, valid in JavaScript and Postgres, that finds such reads in a function's body. `secretNames` is
+ * the pattern for names of settings. The expression finds only literal names. It does not find a function that
+ * assembles a statement from parts.
  */
 export const revealingText = (secretNames: string): string => {
   const own = `(pg_catalog\\.|information_schema\\.)?"?(${always.join('|')})"?([^a-z0-9_]|$)`
   const anywhere = [
-    ...telling,
+    ...revealingColumns,
     'pg_shadow',
     'pg_file_settings',
     'pg_show_all_settings',

@@ -1,6 +1,6 @@
 /**
- * Definitions that only add something, or can be undone: they run without a confirmation. Everything else deletes,
- * replaces, grants privileges, or contains code that may do so.
+ * Definitions that only add something, or can be undone. They run without a confirmation. All other definitions delete,
+ * replace or grant something, or contain code that may do so.
  */
 import type { TreeNode } from './parser.ts'
 

@@ -1,4 +1,4 @@
-/** Parsing of one statement: what counts as one, and that no text breaks the parser for the next. */
+/** Parses one statement: what counts as one statement, and that no text breaks the parser for the next text. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { analyse } from './analysis.ts'
@@ -11,7 +11,7 @@ const kindOf = (text: string) =>
     .then(parsed => analyse(parsed).class)
     .catch((error: unknown) => (error instanceof StatementRefusal ? error.kind : error))
 
-test('the statement is the text between comments and semicolons', async () => {
+test('returns the statement without surrounding comments and semicolons', async () => {
   warmParser()
   const texts = {
     ' SELECT 1 ; ': 'SELECT 1',
@@ -31,14 +31,14 @@ test('reports the error and its position', async () => {
   expect(await kindOf(`SELECT '${'x'.repeat(maximumStatement)}'`)).toBe('too large')
 })
 
-test('refuses half of a surrogate pair, after which the parser would not see the end', async () => {
+test('refuses half of a surrogate pair, because the parser would miss the end of the text', async () => {
   for (const half of ['\ud800', '\udc00']) {
     expect(await kindOf(`SELECT '${`${half}字`.repeat(20)}', pg_read_file('PG_VERSION')`)).toBe('syntax')
     expect(await isExpression(`'${half}' = 'x'`)).toBe(false)
   }
 })
 
-test('the parser sees every text to its end', async () => {
+test('parses every text to its end', async () => {
   const quoted = fc.string({ unit: 'binary' }).map(text => `'${text.replaceAll('\0', '').replaceAll("'", "''")}'`)
   await fc.assert(
     fc.asyncProperty(quoted, async literal => {
@@ -65,7 +65,7 @@ test('refuses deep nesting, and parses concurrent and later statements', async (
   }
 })
 
-test('long lists are not nesting', async () => {
+test('long lists do not count as nesting', async () => {
   expect(await kindOf(`SELECT 1 WHERE 1 IN (${'1,'.repeat(20_000)}1)`)).toBe('select')
   expect(await kindOf(`SELECT 1 WHERE ${'a = 1 OR '.repeat(3_000)}b = 1`)).toBe('select')
   expect(await kindOf(`VALUES ${'(1, 2),'.repeat(5_000)}(1, 2)`)).toBe('select')
@@ -90,7 +90,7 @@ test('every text results in a tree or a refusal', async () => {
   )
 })
 
-test('statements hidden in a literal, a comment or a name are not statements, and those after it are', async () => {
+test('text in a literal, a comment or a name is not a statement, but text after it can be one', async () => {
   const hidden = fc.string({ maxLength: 20 }).map(text => text.replaceAll('\0', ''))
   const hides: ((text: string) => string)[] = [
     text => `'${text.replaceAll("'", "''")}'`,
@@ -108,7 +108,7 @@ test('statements hidden in a literal, a comment or a name are not statements, an
   )
 })
 
-test('a condition must be one expression, whatever it contains', async () => {
+test('a condition must be one expression', async () => {
   for (const text of [
     'a = 1',
     "b LIKE '%)%' -- x",
@@ -133,7 +133,7 @@ test('a condition must be one expression, whatever it contains', async () => {
     expect([text, await isExpression(text)]).toEqual([text, false])
 })
 
-test('knows which changes affect every row', async () => {
+test('detects changes that affect every row', async () => {
   const unfiltered = async (text: string) => analyse(await parseStatement(text)).hasUnfiltered
   for (const text of [
     'DELETE FROM t',

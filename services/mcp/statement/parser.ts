@@ -1,15 +1,15 @@
 /**
- * Postgres's own parser, as WebAssembly. It is loaded at first use, or before by `warmParser`. No text affects the
- * parsing of the next one: an instance that has run out of stack is replaced, and its memory is freed. (The package's
- * own entry keeps one instance forever, which is why its module is used directly.)
+ * Postgres's own parser, as WebAssembly. It is loaded at first use, or earlier by `warmParser`. No text affects the
+ * parsing of the next text: an instance that has run out of stack or memory is replaced and its memory is freed. The
+ * package's own entry point keeps one instance forever, so this module loads the package's WebAssembly directly.
  */
 import { StatementRefusal } from './refusal.ts'
 
-/** A node of a tree: its one key is its kind; or the fields of a node. */
+/** A node of a tree. It has the kind as its only key, or it has the node's fields. */
 export type TreeNode = { readonly [key: string]: unknown }
 type RawStatement = { readonly stmt: TreeNode; readonly stmt_location?: number; readonly stmt_len?: number }
 
-/** The part of libpg-query's WebAssembly module that is used; its memory is 32-bit. */
+/** The used part of libpg-query's WebAssembly module. Its memory is 32-bit. */
 type Instance = {
   lengthBytesUTF8(text: string): number
   stringToUTF8(text: string, pointer: number, bytes: number): void
@@ -23,20 +23,24 @@ type Instance = {
 
 export type ParsedStatement = {
   readonly node: TreeNode
-  /** The statement without what precedes it and without the semicolon. Its last line may be a comment. */
+  /** The statement without preceding text and without the semicolon. Its last line may be a comment. */
   readonly text: string
 }
 
-/** In characters. Parsing this much takes at most about 100 ms, which block the event loop. */
+/**
+ * The maximum length of a statement in characters. Parsing such a statement blocks the event loop for at most about 100
+ * ms.
+ */
 export const maximumStatement = 65_536
 
 let loading: Promise<Instance> | undefined
-/** Broken instances, which must not be used any more. */
+/** Broken instances, which must not be used again. */
 const spent = new WeakSet<Instance>()
 
 async function instantiate(): Promise<Instance> {
   const module: unknown = await import(import.meta.resolve('libpg-query/wasm/libpg-query.js'))
-  const { default: make } = module as { default: () => Promise<Instance> } // the exports of emscripten; version-pinned and tested
+  // emscripten's exports; the version is pinned, and tests check them
+  const { default: make } = module as { default: () => Promise<Instance> }
   return make()
 }
 
@@ -56,8 +60,8 @@ async function ready(): Promise<Instance> {
 }
 
 /**
- * Starts loading, which takes about 60 ms, so that the first statement need not wait. An error is reported by the first
- * statement.
+ * Starts loading the parser, which takes about 60 ms, so that the first statement need not wait. The first statement
+ * reports an error.
  */
 export function warmParser(): void {
   ready().catch(() => {})
@@ -70,8 +74,8 @@ const tooDeep = () =>
   )
 
 /**
- * The tree as JSON, in libpg_query's `PgQueryParseResult {tree, stderr, error}` and `PgQueryError {message, function,
- * file, line, cursor}`.
+ * Returns the tree as JSON. libpg_query returns `PgQueryParseResult {tree, stderr, error}` with `PgQueryError {message,
+ * function, file, line, cursor}`.
  */
 function parse(instance: Instance, text: string): string {
   const bytes = instance.lengthBytesUTF8(text) + 1
@@ -94,11 +98,12 @@ function parse(instance: Instance, text: string): string {
 
 function tree(instance: Instance, text: string): readonly RawStatement[] {
   try {
-    const { stmts = [] } = JSON.parse(parse(instance, text)) as { stmts?: readonly RawStatement[] } // the form of libpg_query's JSON
+    // libpg_query's JSON has this form
+    const { stmts = [] } = JSON.parse(parse(instance, text)) as { stmts?: readonly RawStatement[] }
     return stmts
   } catch (error) {
     if (error instanceof StatementRefusal) throw error
-    // Out of stack or memory: the instance never frees the memory of this call.
+    // The instance is out of stack or memory, and never frees the memory of this call.
     spent.add(instance)
     throw tooDeep()
   }
@@ -113,7 +118,7 @@ export async function parseStatement(text: string): Promise<ParsedStatement> {
     )
   }
   if (text.includes('\0')) throw new StatementRefusal('syntax', 'The statement has a zero byte.', text.indexOf('\0'))
-  // The parser would see less of such a text than Postgres gets, because its UTF-8 length is computed wrongly.
+  // libpg-query computes the UTF-8 length of such a text wrongly, so the parser would read less of it than Postgres.
   if (!text.isWellFormed()) throw new StatementRefusal('syntax', 'The statement has half of a surrogate pair.')
   let instance = await ready()
   while (spent.has(instance)) instance = await ready()

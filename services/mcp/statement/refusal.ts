@@ -1,17 +1,17 @@
-/** A statement that this server refuses, with the reason for the caller. */
+/** The server refuses a statement. The message is the reason for the caller. */
 
 type RefusalKind =
   | 'syntax'
   | 'several statements'
   | 'too large'
-  /** A write on a read-only database. */
+  /** The statement writes, and the database is read-only. */
   | 'read-only'
-  /** Never allowed. */
+  /** The statement is never allowed. */
   | 'forbidden'
 
 export class StatementRefusal extends Error {
   readonly kind: RefusalKind
-  /** The position in the text, in characters from 0. */
+  /** The position in the statement's text, in characters from 0. */
   readonly position: number | undefined
 
   constructor(kind: RefusalKind, message: string, position?: number) {

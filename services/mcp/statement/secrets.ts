@@ -1,6 +1,6 @@
 /**
  * Refuses statements that show a secret of the catalogue: hidden settings, guarded columns, and views and functions
- * that read one of them.
+ * that read a secret.
  */
 import type { Analysis, Name } from './analysis.ts'
 import { exposureOf, type Guard } from './exposure.ts'
@@ -51,10 +51,10 @@ function refuseFunctions({ calls, attributes, bodies }: Analysis, facts: Catalog
     if (condition !== undefined && facts.secrets.has(condition) && calls.some(({ name }) => name === call.name))
       throw refused(`${call.name} returns settings of functions, or statements of other sessions`, '')
     if (reaches(call, facts.revealing.functions, facts))
-      throw refused(`the function ${call.name} reads settings or options that the catalogue keeps`, '')
+      throw refused(`the function ${call.name} reads settings or options in the catalogue that may contain secrets`, '')
   }
   if (bodies.some(body => inBodies.test(body) || (facts.hasHiddenSettings && readsAllSettings.test(body))))
-    throw refused('the text of the function reads settings or options that the catalogue keeps', '')
+    throw refused('the text of the function reads settings or options in the catalogue that may contain secrets', '')
 }
 
 /** @throws StatementRefusal */
@@ -62,9 +62,9 @@ export function refuseSecrets(analysis: Analysis, facts: CatalogueFacts): void {
   refuseHiddenSettings(analysis, facts)
   refuseFunctions(analysis, facts)
   for (const relation of analysis.relations) {
-    if (relation.schema === 'pg_toast') throw refused('pg_toast holds values of other relations', '')
+    if (relation.schema === 'pg_toast') throw refused('pg_toast contains values of other relations', '')
     if (reaches(relation, facts.revealing.views, facts))
-      throw refused(`the view ${relation.name} reads settings or options that the catalogue keeps`, '')
+      throw refused(`the view ${relation.name} reads settings or options in the catalogue that may contain secrets`, '')
   }
   const guards = guardsOf(analysis.relations, facts)
   if (guards.length === 0) return

@@ -1,18 +1,18 @@
 /**
- * Settings of Postgres that may contain a password, and are hidden from all callers, whatever the role may see. They
+ * Postgres settings that may contain a password. They are hidden from all callers, even if the role may see them. They
  * are found by name, such as `primary_conninfo`, unless they are not text. pg://settings and statements hide the same
- * ones.
+ * settings.
  */
 import type { Analysis } from './analysis.ts'
 import type { CatalogueFacts } from './facts.ts'
 import { StatementRefusal } from './refusal.ts'
 
-/** Equal in JavaScript and in Postgres. */
+/** A pattern that is valid in JavaScript and in Postgres. */
 export const secretNames = '(password|passphrase|secret|token|api_?key|conninfo)'
 
 /**
- * In SQL: whether a statement's text may contain a password. The role decides who sees queries; ALTER ROLE and similar
- * statements are stored as written.
+ * A condition in SQL: whether a statement's text may contain a password. The role's privileges decide which other
+ * queries are visible. Postgres stores ALTER ROLE and similar statements as written.
  */
 export const mayContainSecret = (text: string): string =>
   `(${text} ~* '${secretNames}' and ${text} !~* '^\\s*(select|insert|update|delete|merge|with|values|table)\\M')`
@@ -29,7 +29,7 @@ const refused = (what: string): StatementRefusal =>
 export function refuseHiddenSettings({ settings, calls, relations }: Analysis, facts: CatalogueFacts): void {
   if (facts.secrets.size === 0) return
   for (const name of settings) {
-    if (name === undefined) throw refused('current_setting takes the name of its setting written out here')
+    if (name === undefined) throw refused("current_setting needs the setting's name as a literal here")
     if (name !== 'all' && isHidden(name, facts)) throw refused(`${name.slice(0, 63)} is such a setting`)
   }
   if (!facts.hasHiddenSettings) return
@@ -37,5 +37,6 @@ export function refuseHiddenSettings({ settings, calls, relations }: Analysis, f
     settings.includes('all') ||
     calls.some(({ name }) => name === 'pg_show_all_settings') ||
     relations.some(({ schema = 'pg_catalog', name }) => name === 'pg_settings' && schema === 'pg_catalog')
-  if (showsAll) throw refused('some of them have a value here. Name the setting (SHOW work_mem), or read pg://settings')
+  if (showsAll)
+    throw refused('some hidden settings have a value. Name the setting (SHOW work_mem), or read pg://settings')
 }

@@ -25,7 +25,7 @@ export function databaseOf(
     channelBinding: 'prefer',
     allowWrites: false,
     allowUnconfirmed: false,
-    // A test cluster has no other login.
+    // A test cluster has no unprivileged login.
     allowPrivilegedLogin: true,
     showSecrets: false,
     poolSize: 4,
@@ -56,7 +56,7 @@ export function callContext(changed: Partial<CallContext> = {}): CallContext {
   }
 }
 
-/** Calls a tool; refused arguments become an error result, as a model reads it. */
+/** Calls a tool. Refused arguments become an error result, as a model receives it. */
 export async function callTool(tool: Tool, args: JsonObject, context = callContext()): Promise<Outcome<ToolResult>> {
   try {
     return await tool.call(args, context)

@@ -1,6 +1,6 @@
 /**
- * The core for the conformance suite and our own tests: tools, resources and prompts with the suite's names, and no
- * database.
+ * The core for the conformance suite and for Espalier's own tests. It has tools, resources and prompts with the suite's
+ * names, and no database.
  */
 import { CoreError } from '../core/errors.ts'
 import { type Core, type CoreChange, createCore } from '../core/index.ts'
@@ -44,7 +44,7 @@ const resources: ResourceProvider = {
   complete: async (_, __, value) => ['1', '12', '123'].filter(id => id.startsWith(value)),
 }
 
-/** More than one page of them. */
+/** Resources for more than one page of a list. */
 export const manyResources = (count: number): ResourceProvider => {
   const list = Array.from({ length: count }, (_, index) => ({ uri: `many://${index}`, name: `resource ${index}` }))
   return { list: () => list, templates: () => [], read: () => undefined }
@@ -109,7 +109,7 @@ const prompts: Prompt[] = [
 ]
 
 export type FixtureOptions = {
-  /** Receives the names of tools whose calls were cancelled. */
+  /** The function receives the names of tools whose calls were cancelled. */
   readonly stopped?: (name: string) => void
   readonly more?: readonly ResourceProvider[]
 }
@@ -120,7 +120,7 @@ type FixtureParts = {
   readonly prompts: readonly Prompt[]
 }
 
-/** The fixture's tools, resources and prompts, for its own core or added to the product's. */
+/** The fixture's tools, resources and prompts, for the fixture's own core or in addition to the product's. */
 export const fixtureParts = (
   announce: (change: CoreChange) => void,
   stopped: (name: string) => void,

@@ -1,7 +1,4 @@
-/**
- * Tools and a prompt that request input from the client: in one round, several requests at once, or over several
- * rounds.
- */
+/** Tools and a prompt that request input from the client: one request, several requests at once, or several rounds. */
 
 import type { JsonObject, JsonSchema } from '../../mcp-protocol/json.ts'
 import { isObject } from '../../mcp-protocol/json-rpc.ts'
@@ -25,7 +22,7 @@ export const nameInput = elicitation('What is your name?', { name: { type: 'stri
 type Requests = { readonly [key: string]: InputRequest }
 type Responses = { readonly [key: string]: JsonObject }
 
-/** Requests input until everything is answered, then returns a text from it. */
+/** Requests input until the client has answered everything, then returns a text made from the answers. */
 const requiring =
   <Result>(requests: Requests, made: (responses: Responses, state: JsonObject | undefined) => Result) =>
   async (_: unknown, { answers }: CallContext): Promise<Outcome<Result>> => {
@@ -36,7 +33,7 @@ const requiring =
   }
 const text = (content: string): ToolResult => ({ content: [{ type: 'text', text: content }] })
 
-/** A field of a form that the user filled in. */
+/** The value of a form field that the user filled in. */
 export const fieldOf = (response: JsonObject | undefined, name: string): unknown =>
   isObject(response?.content) ? response.content[name] : undefined
 
@@ -56,7 +53,7 @@ async function multiRound(_: JsonObject, { answers }: CallContext): Promise<Outc
   return { kind: 'input-required', requests, state: {} }
 }
 
-/** Requests that are sent only if the client supports them. */
+/** Requests that the tool sends only if the client supports them. */
 const byAbility: readonly (readonly [InputKind, string, InputRequest])[] = [
   ['elicitation-form', 'user_name', nameInput],
   ['sampling', 'greeting', sampling('Generate a greeting')],
@@ -72,7 +69,7 @@ async function requestSupported(_: JsonObject, { inputKinds, answers }: CallCont
 const message: JsonSchema = { type: 'object', properties: { message: { type: 'string' } }, required: ['message'] }
 const prompt: JsonSchema = { type: 'object', properties: { prompt: { type: 'string' } }, required: ['prompt'] }
 
-/** Sends one request, chosen by an argument, and repeats the answer. */
+/** Sends one request, which an argument chooses, and returns the client's answer. */
 const repeating =
   (request: (args: JsonObject) => InputRequest, describe: (response: JsonObject) => string): Tool['call'] =>
   async (args, { answers }) => {

@@ -1,4 +1,4 @@
-/** The fixture over HTTP, in a test's own process: /mcp/v1 as in the product. */
+/** Serves the fixture over HTTP in the test's own process: /mcp/v1 as in the product. */
 import type { AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { closeServer, listen } from '../../http/listen.ts'
@@ -27,7 +27,7 @@ type FixtureServerOptions = FixtureOptions &
   }
 
 export const sealingKey = Buffer.alloc(32, 7)
-/** The fixture over standard input and output, as a program. */
+/** The program that serves the fixture over standard input and output. */
 export const fixtureProgram = fileURLToPath(new URL('./fixture-stdio.ts', import.meta.url))
 
 export async function startFixture(options: FixtureServerOptions = {}): Promise<Fixture> {
@@ -55,7 +55,7 @@ export async function startFixture(options: FixtureServerOptions = {}): Promise<
   return {
     transports,
     log,
-    // It listens on a TCP port.
+    // The server listens on a TCP port.
     port: (address as AddressInfo).port,
     async stop() {
       transports.modern.close()

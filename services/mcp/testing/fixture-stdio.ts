@@ -1,4 +1,4 @@
-/** The fixture as a program over standard input and output: `node services/mcp/testing/fixture-stdio.ts`. */
+/** Serves the fixture over standard input and output: `node services/mcp/testing/fixture-stdio.ts`. */
 import { createTransports } from '../transport/index.ts'
 import { serveStdio } from '../transport/stdio.ts'
 import { fixtureCore } from './fixture-core.ts'

@@ -1,13 +1,13 @@
-/** Tools that run as tasks: quick, slow and failing ones, and one that requests input while it runs. */
+/** Tools that run as tasks: quick, slow and failing tools, and a tool that requests input while it runs. */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Tool } from '../core/tool.ts'
 import { toolError, toolText } from '../core/tool.ts'
 import { elicitation, fieldOf, nameInput } from './fixture-input.ts'
 import { tool } from './fixture-tools.ts'
 
-/** The time after which the fixture's server makes a task of a call. */
+/** After this time, the fixture's server continues a call as a task. */
 export const taskDelayMs = 20
-/** Longer than that, also on a busy machine. */
+/** Longer than `taskDelayMs`, also on a busy machine. */
 const longEnoughMs = 150
 
 const confirm = (text: string) => elicitation(text, { confirm: { type: 'boolean' } })

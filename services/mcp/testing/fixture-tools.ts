@@ -1,6 +1,6 @@
 /**
- * Tools as the conformance suite expects them: one for each kind of content, for errors, logs, progress and changes;
- * and some for our own tests.
+ * Tools that the conformance suite expects: one for each kind of content, for errors, logs, progress and changes. Also
+ * some tools for Espalier's own tests.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { JsonObject, JsonSchema } from '../../mcp-protocol/json.ts'

@@ -1,4 +1,4 @@
-/** The product of the conformance tests as a program over standard input and output. */
+/** Serves the product of the conformance tests over standard input and output. */
 import { pino } from 'pino'
 import { serveMcpOverStdio } from '../index.ts'
 import { productAdditions, productSettings } from './product.ts'

@@ -1,6 +1,6 @@
 /**
- * The tool server as the product starts it, with a database, the definitions of `conformance.yaml`, and in code what
- * these cannot express.
+ * The tool server as the product starts it, with a database and the definitions of `conformance.yaml`. Code adds what
+ * these definitions cannot express.
  */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -11,10 +11,10 @@ import { fixtureParts } from './fixture-core.ts'
 import { taskDelayMs } from './fixture-tasks.ts'
 
 const definitions = fileURLToPath(new URL('./conformance.yaml', import.meta.url))
-/** Over standard input and output. */
+/** The program that serves the product over standard input and output. */
 export const productProgram = fileURLToPath(new URL('./product-stdio.ts', import.meta.url))
 
-/** For a server that every user of this machine may call. */
+/** Settings of a server that every user of this machine may call. */
 export const productSettings = (environment: Record<string, string | undefined>): McpSettings =>
   readMcpSettings({
     file: { path: 'conformance', text: `custom_definitions_path: ${JSON.stringify(definitions)}` },
@@ -23,7 +23,7 @@ export const productSettings = (environment: Record<string, string | undefined>)
     readFile: path => readFileSync(path),
   })
 
-/** The rest of the fixture. */
+/** The parts of the fixture that the custom definitions do not contain. */
 export function productAdditions({ custom }: McpSettings) {
   const tools = new Set(custom?.tools.map(({ name }) => name))
   const prompts = new Set(custom?.prompts.map(({ name }) => name))

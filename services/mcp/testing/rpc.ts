@@ -1,4 +1,4 @@
-/** A client of the transports in tests: it sends any text, well-formed or not. */
+/** A client of the transports for tests. It sends any text, well-formed or not. */
 import { Agent } from 'node:http'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { isObject } from '../../mcp-protocol/json-rpc.ts'
@@ -15,7 +15,9 @@ const requestOf = (body: string | object, headers: Record<string, string> = {}):
   body: typeof body === 'string' ? body : JSON.stringify(body),
 })
 
-/** The last message of a response body; for a stream, the JSON-RPC response. An empty body gives an empty object. */
+/**
+ * The last message of a response body. In a stream, this is the JSON-RPC response. For an empty body, an empty object.
+ */
 function lastOf({ text, headers }: Answer): JsonObject {
   const isStream = headers['content-type'] === 'text/event-stream'
   const last = isStream ? (/data: (.*)\n\n$/.exec(text)?.[1] ?? '{}') : text === '' ? '{}' : text

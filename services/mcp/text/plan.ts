@@ -4,7 +4,7 @@ type PlanNode = {
   readonly type: string
   readonly relation: string | undefined
   readonly plannedRows: number
-  /** Total of all loops. undefined: the plan was not run. */
+  /** The total of all loops; undefined if Postgres did not run the plan. */
   readonly actualRows: number | undefined
   readonly loops: number
   readonly removedRows: number
@@ -14,8 +14,8 @@ type PlanNode = {
 }
 
 /**
- * The text after the label of a node. No pattern is used for the label: a line may have megabytes of any content from a
- * literal.
+ * The text after a node's label. The code reads the label without a pattern, because a literal can make a line
+ * megabytes long.
  */
 const nodeFigures =
   / \(cost=\d+\.\d+\.\.\d+\.\d+ rows=(\d+) width=\d+\)(?: \(actual (?:time=\d+\.\d+\.\.\d+\.\d+ )?rows=(\d+(?:\.\d+)?) loops=(\d+)\))?/
@@ -113,7 +113,8 @@ function nodesAndTime(text: string, format: 'text' | 'json'): [readonly PlanNode
   }
   const explained: unknown = JSON.parse(text)
   const [one] = Array.isArray(explained) ? explained : []
-  const { Plan: plan = {}, 'Execution Time': time } = one as { Plan?: Fields; 'Execution Time'?: number } // the form of EXPLAIN's JSON is Postgres's own
+  // Postgres defines the form of EXPLAIN's JSON
+  const { Plan: plan = {}, 'Execution Time': time } = one as { Plan?: Fields; 'Execution Time'?: number }
   return [nodesOfJson(plan), time ?? 0]
 }
 

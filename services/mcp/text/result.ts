@@ -1,6 +1,6 @@
 /**
- * The complete text of a query result: the number of rows, the rows as data, and how to continue. It stays within the
- * token limit of one result, as far as an estimate can tell.
+ * The complete text of a query result: the number of rows, the rows as data, and how to continue. According to an
+ * estimate, it stays within the token limit of one result.
  */
 import { fenced, fenceTokens } from '../../retrieval/fence.ts'
 import { atMostTokens } from '../../tokens/at-most.ts'
@@ -12,17 +12,20 @@ type ResultRows = {
   readonly rows: PageRows
   /** The position of the first row. */
   readonly offset: number
-  /** Whether there are further rows. */
+  /** Whether there are more rows. */
   readonly hasMore: boolean
-  /** Whether rows are missing because together they were too large for this server. */
+  /** Whether rows are missing because all rows together exceed this server's size limit. */
   readonly isTruncated: boolean
-  /** Creates the cursor for a row; undefined if the statement must not run again. */
+  /** Creates the cursor for a row. undefined if the statement must not run again. */
   readonly cursorAt: ((offset: number) => string) | undefined
-  /** false: no cursor because there is no next page. */
+  /**
+   * Whether the statement may have written. Only tools without pages set this field. If it is undefined, a missing
+   * cursor means that the statement may have written.
+   */
   readonly mayHaveWritten?: boolean
 }
 
-/** Tokens for heads and hints, besides the fence and the names of the database and the columns. */
+/** Tokens for headings and hints. Does not include the fence and the names of the database and the columns. */
 const wordTokens = 350
 
 function headOf(rows: number, { offset, isTruncated, cursorAt, mayHaveWritten }: ResultRows, hasMore: boolean): string {
@@ -39,7 +42,7 @@ function headOf(rows: number, { offset, isTruncated, cursorAt, mayHaveWritten }:
     : `Results (${rows} ${rows === 1 ? 'row' : 'rows'}):`
 }
 
-/** Columns by position: names belong to the database, and are in the header. */
+/** Names columns by position, because their names are data of the database. The header has the names. */
 function shortenedHint(columnIndexes: readonly number[]): string {
   const listed = columnIndexes.slice(0, 10).map(index => index + 1)
   return `Shortened: column ${listed.join(', ')}${columnIndexes.length > listed.length ? ' and more' : ''}. To read a value whole: SELECT substring(column FROM 1 FOR 4000) for its row alone, then FROM 4001 and so on.`

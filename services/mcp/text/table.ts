@@ -1,7 +1,7 @@
 /**
- * Rows for a model: a header, then one line for each row, columns separated by tabs, in the text format of COPY. `\N`
- * is NULL; tabs, line ends and backslashes are escaped, so that each line is one row. Wide values are shortened, and
- * the number of lines depends on the token limit.
+ * Rows for a model in COPY's text format: a header, then one line for each row, with tabs between columns. `\N` is
+ * NULL. Tabs, line ends and backslashes are escaped, so that each line is one row. Wide values are shortened. The token
+ * limit decides the number of lines.
  */
 
 import { atMostTokens } from '../../tokens/at-most.ts'
@@ -11,11 +11,11 @@ type Cell = string | null
 
 type Table = {
   readonly text: string
-  /** Number of included rows; at least one if there are any. */
+  /** The number of included rows: at least one if there are any rows. */
   readonly rows: number
-  /** Number of included columns, from the first. */
+  /** The number of included columns, from the first column on. */
   readonly columns: number
-  /** Columns with shortened values, from 0. */
+  /** Indexes of columns with shortened values, from 0. */
   readonly shortened: readonly number[]
 }
 
@@ -32,7 +32,7 @@ const backslash = 0x5c
 const firstEscaped = 0x08
 const lastEscaped = 0x0d
 
-/** Faster than a regular expression for short values, which most are. */
+/** For short values, which are the most frequent, this loop is faster than a regular expression. */
 function escaped(text: string): string {
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at)
@@ -45,19 +45,19 @@ function escaped(text: string): string {
 /** The minimum and maximum shown length of a value, in characters. */
 const narrowest = 200
 const widest = 2_000
-/** A shorter one is useless. */
+/** A value of fewer characters would be useless. */
 const leastWidth = 8
 
-/** In characters, without splitting a surrogate pair. */
+/** Truncates to a number of characters without splitting a surrogate pair. */
 const truncate = (text: string, length: number): string => text.slice(0, length).replace(/[\uD800-\uDBFF]$/, '')
 
-/** Truncates a value that is wider, and appends how much is missing. */
+/** Truncates a value that is too wide, and appends the number of missing characters. */
 function shortCell(cell: string, width: number): string {
   const shown = truncate(cell, width)
   return `${escaped(shown)}…[+${cell.length - shown.length} characters]`
 }
 
-/** A single row may be as wide as the limit allows. */
+/** The maximum width of a value. A single row may be as wide as the limit allows. */
 const widthFor = (rows: number, columns: number, tokens: number): number =>
   Math.max(
     narrowest,
@@ -66,7 +66,7 @@ const widthFor = (rows: number, columns: number, tokens: number): number =>
       : Math.min(widest, Math.floor(tokens / (4 * Math.max(1, columns)))),
   )
 
-/** The first `count` cells as a line; adds the shortened ones to `shortened`. */
+/** The first `count` cells as a line. Adds the indexes of shortened cells to `shortened`. */
 function lineOf(cells: readonly Cell[], count: number, width: number, shortened?: Set<number>): string {
   let line = ''
   for (let index = 0; index < count; index++) {
@@ -82,17 +82,20 @@ function lineOf(cells: readonly Cell[], count: number, width: number, shortened?
   return line
 }
 
-/** Column names are short, unless made long on purpose. */
+/** Column names are short, unless a user makes them long on purpose. */
 const headerOf = (columns: readonly string[], count: number, width: number): string =>
   lineOf(columns, count, Math.min(narrowest, width))
 
-/** Whether a text has at most this many tokens. A token has at least one byte. */
+/** Whether a text certainly has at most this many tokens. A token has at least one byte. */
 const surelyFits = (text: string, tokens: number): boolean =>
   Buffer.byteLength(text) <= tokens || atMostTokens(text) <= tokens
 
 type Shape = { readonly width: number; readonly columns: number }
 
-/** The width of values at which the header and the first row fit; if none does, the number of columns that fit. */
+/**
+ * The width of values at which the header and the first row fit. If they fit at no width, also reduces the number of
+ * columns.
+ */
 function shapeFor(columns: readonly string[], first: readonly Cell[], rows: number, tokens: number): Shape {
   let shape: Shape = { width: widthFor(rows, columns.length, tokens), columns: columns.length }
   const isTooLarge = ({ width, columns: count }: Shape) =>
@@ -110,7 +113,7 @@ function shapeFor(columns: readonly string[], first: readonly Cell[], rows: numb
 /** The factor by which the estimate may be too low for unusual text. */
 const margin = 1.08
 
-/** The number of lines, at least one, that fit with the header. */
+/** The number of lines, at least one, that fit together with the header. */
 function fittingLines(header: string, lines: readonly string[], tokens: number): number {
   let remaining = tokens - (expectedTokens(header) + 1) * margin
   for (const [index, line] of lines.entries()) {
@@ -125,12 +128,16 @@ export type PageRows = {
   readonly length: number
   decoded(): readonly (readonly Cell[])[]
   /**
-   * Rows in the format of `TextRows` in services/postgres/text-rows.ts; undefined if they cannot be written unchanged.
+   * The lines of the rows in the format of `TextRows` in services/postgres/text-rows.ts; undefined if a row cannot be
+   * written unchanged.
    */
   plainLines?(widest: number, maximumBytes: number): string | undefined
 }
 
-/** A table of short rows that can be written unchanged: a token has at least one byte. undefined: they cannot. */
+/**
+ * The table if all rows are short and can be written unchanged; otherwise undefined. A token has at least one byte, so
+ * short rows need no estimate of tokens.
+ */
 export function plainTable(columns: readonly string[], rows: PageRows, tokens: number): Table | undefined {
   const header = headerOf(columns, columns.length, narrowest)
   const remaining = tokens - Buffer.byteLength(header) - 1
@@ -140,7 +147,7 @@ export function plainTable(columns: readonly string[], rows: PageRows, tokens: n
     : { text: `${header}\n${lines}`, rows: rows.length, columns: columns.length, shortened: [] }
 }
 
-/** As many rows as fit the token limit. */
+/** The table with as many rows as fit the token limit. */
 export function tableText(columns: readonly string[], rows: readonly (readonly Cell[])[], tokens: number): Table {
   const [first = []] = rows
   const { width, columns: count } = shapeFor(columns, first, rows.length, tokens)

@@ -1,4 +1,4 @@
-/** Texts for models: rows can be read back, and a result has space for its messages. */
+/** Texts for models: rows can be parsed from a table, and a result leaves enough tokens for its messages. */
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { countTokens } from 'gpt-tokenizer'
@@ -68,7 +68,7 @@ describe.each(Object.entries(usualRows))('rows of %s', (_, row) => {
     expect(ratio).toBeLessThan(1.1)
   })
 
-  test('fit a thousand at once into the default limit, and fill at least four fifths of a smaller page', () => {
+  test('fit into the default limit by the thousand, and fill at least four fifths of a smaller page', () => {
     expect(tableText(['a', 'b', 'c', 'd', 'e', 'f'].slice(0, rows[0]?.length), rows, 49_000).rows).toBe(1_000)
     const tokens = countTokens(tableText(['a', 'b', 'c', 'd', 'e', 'f'].slice(0, rows[0]?.length), rows, 3_000).text)
     expect(tokens).toBeGreaterThan(2_400)
@@ -97,7 +97,7 @@ const unescaped: Record<string, string> = { b: '\b', f: '\f', n: '\n', r: '\r', 
 const readBack = (cell: string) =>
   cell === '\\N' ? null : cell.replace(/\\(.)/gs, (_, character: string) => unescaped[character] ?? '?')
 
-test('rows can be read back, with any content', () => {
+test('rows of any content can be parsed from the table', () => {
   const cell = fc.oneof(
     fc.constant(null),
     fc.constantFrom('', '\\N', 'NULL', '\t', '\\', '\r\n'),
@@ -117,7 +117,7 @@ test('rows can be read back, with any content', () => {
   )
 })
 
-/** Rows as Postgres sends them, one buffer each. */
+/** Rows as Postgres sends them, with one buffer for each row. */
 function sentRows(rows: readonly (readonly (string | null)[])[]): TextRows {
   const sent = new TextRows()
   for (const row of rows) {
@@ -135,7 +135,7 @@ function sentRows(rows: readonly (readonly (string | null)[])[]): TextRows {
   return sent
 }
 
-test('rows that are written unchanged equal decoded rows, and only plain ones are', () => {
+test('only plain rows are written unchanged, and they equal decoded rows', () => {
   const cell = fc.oneof(
     fc.constant(null),
     fc.constantFrom('', '\\N', 'a\tb', '漢字', 'x'.repeat(199), 'x'.repeat(300)),
@@ -160,7 +160,7 @@ test('rows that are written unchanged equal decoded rows, and only plain ones ar
   expect(many.plainLines(0, 5_000, 200, 1_000_000)?.split('\n')).toHaveLength(5_000)
 })
 
-test('a result stays within its tokens and shows at least one row, however wide the rows, many the columns and long the names', () => {
+test('a result of any shape stays within its token limit and shows at least one row', () => {
   const text = fc.oneof(
     fc.string({ unit: 'grapheme', maxLength: 20_000 }),
     fc.integer({ min: 1, max: 30_000 }).map(length => '漢'.repeat(length)),
@@ -191,7 +191,7 @@ test('a result stays within its tokens and shows at least one row, however wide 
   )
 })
 
-test('if not all columns fit, the first ones are shown', () => {
+test('shows the first columns if not all columns fit', () => {
   const columns = Array.from({ length: 1_600 }, (_, at) => `column_${at}_of_a_wide_table`)
   const rows = [columns.map(() => '漢字漢字漢字漢字')]
   const result = resultText(
@@ -232,7 +232,7 @@ Execution Time: 2500.1 ms`
   ).toEqual(['Seq Scan on big reads 20000 rows.'])
 })
 
-test('a plan is read quickly, whatever its literals contain', () => {
+test('parses a plan quickly, whatever its literals contain', () => {
   const figures = ' (cost=0.00..1.00 rows=1 width=4)'
   for (const literal of [
     ' '.repeat(1_000_000),

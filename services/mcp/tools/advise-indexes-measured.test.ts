@@ -1,6 +1,6 @@
 /**
- * advise_indexes with the real HypoPG: the planner decides which of the indexes it would use, uses them when they are
- * created, and no hypothetical index remains.
+ * advise_indexes with HypoPG: the planner decides which of the indexes it would use. It uses these indexes after they
+ * are created, and no hypothetical index remains.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { hasHypopg, startHypopg } from '../../testing/hypopg.ts'
@@ -26,7 +26,7 @@ function measured(): void {
   async function adviceFor(query: string, user = 'reader'): Promise<string> {
     const { access, catalogue, limits } = server
     const statements = createCatalogue(access, () => {})
-    // One connection, so that a call would find what the previous one left in its session.
+    // With only one connection, a call would find what the previous call left in the session.
     const entries = server.entries({ user, poolSize: 1 })
     const tool = adviseIndexes({ entries, access, catalogue, statements, limits })
     const { text, isError } = answerOf(await tool.call({ query }, callContext()))
@@ -39,7 +39,7 @@ function measured(): void {
     return [Number(before), Number(after)]
   }
 
-  test("the cost with an index is the planner's cost once it exists", async () => {
+  test("the predicted cost matches the planner's cost after the index is created", async () => {
     const query = 'SELECT * FROM orders WHERE customer_id = 42'
     const text = await adviceFor(query)
     expect(text).toContain('CREATE INDEX CONCURRENTLY ON public.orders (customer_id); --')
@@ -56,7 +56,7 @@ function measured(): void {
     await server.postgres.run('DROP INDEX made')
   })
 
-  test('an index that the planner would not use is reported as such, and is not used', async () => {
+  test('reports an index that the planner would not use; after its creation the planner does not use it', async () => {
     const query =
       'SELECT * FROM orders o JOIN notes n ON n.order_id = o.customer_id WHERE o.id = 7 ORDER BY n.text LIMIT 3'
     const text = await adviceFor(query)
@@ -68,7 +68,7 @@ function measured(): void {
     await server.postgres.run('DROP INDEX advised, unused')
   })
 
-  test('no hypothetical index remains, nor a real one', async () => {
+  test('leaves no hypothetical and no real index', async () => {
     await adviceFor('SELECT * FROM orders WHERE customer_id = 42')
     const again = await adviceFor('SELECT * FROM orders WHERE customer_id = 42')
     expect(costsIn(again)[0]).toBeGreaterThan(1_000)

@@ -1,6 +1,6 @@
 /**
- * advise_indexes on a real Postgres: the planner uses the advised indexes; no advice is given without a benefit; and no
- * statement is run.
+ * advise_indexes on a real Postgres: the planner uses the advised indexes, useless indexes are not advised, and no
+ * statement runs.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
@@ -67,7 +67,7 @@ describe('a statement', () => {
     `SELECT * FROM orders WHERE status = 'open'`,
     'SELECT count(*) FROM orders',
     'SELECT * FROM pg_class WHERE relpages = 12345',
-  ])('%s gets none', async query => {
+  ])('%s gets no index', async query => {
     expect(await call({ query })).toMatchObject({ isError: false, text: expect.stringContaining('No index to advise') })
   })
 
@@ -82,7 +82,7 @@ describe('a statement', () => {
     expect(text.match(/CREATE INDEX.*;/g)).toEqual(['CREATE INDEX ON public.events (kind);'])
   })
 
-  test('on a table that was never analyzed reports that', async () => {
+  test('reports that its table was never analyzed', async () => {
     const { text } = await call({ query: 'SELECT * FROM fresh WHERE id = 5' })
     expect(text).toContain('note: public.fresh was never analyzed: run ANALYZE first')
   })
@@ -95,7 +95,7 @@ describe('a statement', () => {
   })
 })
 
-describe('a statement that is no read is refused, and nothing runs', () => {
+describe('refuses a statement that is not a read, and runs nothing', () => {
   test.each([
     ['DELETE FROM orders', 'DELETE is no SELECT'],
     ['EXPLAIN SELECT 1', 'no SELECT'],
@@ -113,7 +113,7 @@ describe('a statement that is no read is refused, and nothing runs', () => {
     expect((await server.postgres.run('SELECT count(*)::int AS count FROM orders')).rows).toEqual([{ count: 60_000 }])
   })
 
-  test('there is no advice on tables that the role may not read', async () => {
+  test('gives no advice on tables that the role may not read', async () => {
     const { text, isError } = await call(
       { query: 'SELECT * FROM orders WHERE customer_id = 42' },
       { user: 'reader', name: 'reader' },
@@ -123,7 +123,7 @@ describe('a statement that is no read is refused, and nothing runs', () => {
   })
 })
 
-test('without a statement, foreign keys without an index and often read tables are found', async () => {
+test('without a statement, finds foreign keys without an index and often read tables', async () => {
   for (let time = 0; time < 12; time++) await server.postgres.run('SELECT count(*) FROM orders')
   await expect
     .poll(async () => (await call({})).text)

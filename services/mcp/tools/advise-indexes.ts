@@ -1,7 +1,7 @@
 /**
- * `advise_indexes`: indexes that a statement would benefit from, by its plan. With HypoPG the planner decides which of
- * them it would use and at what cost; otherwise the advice follows from the plan. Without a statement: foreign keys
- * without an index, and tables that are often read whole.
+ * `advise_indexes`: indexes that would make a statement faster, according to its plan. With HypoPG, the planner decides
+ * which of them it would use and at what cost. Without HypoPG, the advice follows from the plan alone. Without a
+ * statement: foreign keys without an index, and tables that are often read completely.
  */
 
 import type { JsonObject } from '../../mcp-protocol/json.ts'
@@ -39,7 +39,7 @@ type AdviseIndexesParts = {
   readonly entries: DatabaseEntries
   readonly access: DatabaseAccess
   readonly catalogue: Catalogue
-  /** Decides whether a statement may run. */
+  /** Reads the facts that decide whether a statement may run. */
   readonly statements: StatementCatalogue
   readonly limits: McpSettings['limits']
 }
@@ -79,7 +79,7 @@ export function adviseIndexes({ entries, access, catalogue, statements, limits }
     })
   }
 
-  /** The statement, if it only reads. @throws StatementRefusal */
+  /** Returns the statement if it only reads. @throws StatementRefusal */
   async function judged(query: string, { database, context }: Reading): Promise<ReadStatement> {
     const parsed = await parseStatement(query)
     const analysis = analyse(parsed)
@@ -154,7 +154,7 @@ export function adviseIndexes({ entries, access, catalogue, statements, limits }
   return { definition, scopeOf: () => 'mcp:read', call }
 }
 
-/** Whether a parameter such as `$1` is anywhere in a tree, whose depth was checked before. */
+/** Whether the tree contains a parameter such as `$1`. The parser has already limited the tree's depth. */
 const hasParameters = (node: unknown): boolean =>
   typeof node === 'object' && node !== null && ('ParamRef' in node || Object.values(node).some(hasParameters))
 
@@ -178,7 +178,10 @@ const remarkOn = ({ candidates }: Findings, schema: string | undefined) =>
 
 type Measured = { readonly cost: number; readonly used: readonly Candidate[]; readonly unused: readonly Candidate[] }
 
-/** Reads the results of `explainWith`: a name for each index after the first, and the plan before the last. */
+/**
+ * Reads the results of `explainWith`: each result after the first is an index name, and the result before the last is
+ * the plan.
+ */
 function measuredOf(candidates: readonly Candidate[], results: readonly Rows[]): Measured {
   const plan = planFrom(results.at(-2))
   const usedNames = new Set([...nodesOf(plan)].flatMap(({ indexName }) => indexName ?? []))

@@ -1,6 +1,7 @@
 /**
- * Statements that try more than a read, sent to a read-only database with a superuser login, where Postgres would allow
- * them: each is refused or harmless. A refusal happens in this server, before Postgres receives the statement.
+ * Statements that try more than a read. The test sends them to a read-only database with a superuser login, to which
+ * Postgres would allow them. Each statement must be refused or harmless. The server refuses a statement before it sends
+ * anything to Postgres.
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -92,7 +93,7 @@ async function call(tool: Tool, args: JsonObject): Promise<{ isError: boolean; t
 }
 const query = (sql: string) => call(tools.query, { query: sql })
 
-/** The traces of a successful attack. */
+/** The effects that a successful attack would leave. */
 const state = async () =>
   (
     await watcher.query(`SELECT (SELECT array_agg(n ORDER BY n) FROM t) AS rows, (SELECT last_value || is_called::text FROM s) AS sequence,
@@ -102,7 +103,7 @@ const state = async () =>
   ).rows[0]
 
 const refused: readonly string[] = [
-  // Writes, plain and hidden.
+  // Writes, undisguised and disguised.
   'INSERT INTO t VALUES (3)',
   'UPDATE t SET n = 3',
   'DELETE FROM t',
@@ -130,7 +131,7 @@ const refused: readonly string[] = [
   'SELECT $x$ $y$ $x$; DROP TABLE t',
   'SELECT 1 /* /* */; DROP TABLE t; */ ; DROP TABLE t',
   "SELECT E'\\''; DROP TABLE t; --'",
-  // Transactions and the session.
+  // Transactions and session state.
   'COMMIT',
   'ROLLBACK',
   'BEGIN READ WRITE',
@@ -156,7 +157,7 @@ const refused: readonly string[] = [
   "LOAD 'x'",
   'LOCK TABLE t',
   "ALTER SYSTEM SET work_mem = '1MB'",
-  // Code.
+  // Procedural code.
   'DO $$ BEGIN DELETE FROM t; END $$',
   'CALL writes()',
   'SELECT writes()',
@@ -206,7 +207,7 @@ const refused: readonly string[] = [
   'SELECT * FROM over_calls',
   'TABLE calls',
   'SELECT * FROM ends',
-  // Text that is executed.
+  // Text that Postgres would execute as a statement.
   "SELECT query_to_xml('DELETE FROM t', true, true, '')",
   "SELECT table_to_xml('t', true, true, '')",
   "SELECT database_to_xml(true, true, '')",
@@ -277,7 +278,7 @@ test.each(refused)('refuses %s', async sql => {
   expect(refusals.at(-1)).toBe(sql)
 })
 
-test("strings end where the server's parser expects it, whatever the role has set", async () => {
+test('Postgres and the parser agree on the ends of strings, whatever settings the role has', async () => {
   await postgres.run(
     `CREATE ROLE backslash LOGIN SUPERUSER; ALTER ROLE backslash SET standard_conforming_strings = off`,
   )
@@ -294,7 +295,7 @@ test("strings end where the server's parser expects it, whatever the role has se
   expect(text).toContain(`\nx\\\\' || pg_read_file('PG_VERSION') --\n`)
 })
 
-/** Refused by Postgres itself, or harmless. */
+/** Statements that Postgres itself refuses, or that are harmless. */
 const allowed: readonly string[] = [
   'SELECT lies()',
   'SELECT locks()',
@@ -340,7 +341,7 @@ test.each(answered)('answers %s', async (sql, contains) => {
 })
 
 describe('the same rules apply to', () => {
-  test('execute_explain, analyzed or not', async () => {
+  test('execute_explain, with and without ANALYZE', async () => {
     for (const sql of [
       'SELECT writes()',
       "SELECT pg_read_file('PG_VERSION')",
@@ -355,7 +356,7 @@ describe('the same rules apply to', () => {
     expect((await call(tools.explain, { query: 'SELECT * FROM t' })).text).toContain('actual')
   })
 
-  test('count_rows, whose condition is one expression', async () => {
+  test('count_rows, whose condition must be one expression', async () => {
     const conditions = [
       'true) UNION SELECT 1 WHERE (true',
       'true); DROP TABLE t; --',
@@ -386,12 +387,12 @@ test('every statement ends at the time limit', async () => {
   expect([isError, text]).toEqual([true, expect.stringContaining('longer than 2 s')])
 })
 
-test('no program has run, no file was written, and the privileged login is logged once', () => {
+test('no program ran, no file was written, and the privileged login was logged once', () => {
   expect(existsSync('/tmp/pwned') || existsSync(join(postgres.directory, 'data', 'pwned'))).toBe(false)
   expect(warnings.filter(message => message.includes('"main"') && message.includes('superuser'))).toHaveLength(1)
 })
 
-test('settings that may contain a password are not shown by any statement', async () => {
+test('no statement shows settings that may contain a password', async () => {
   const own = databaseOf(postgres, { name: 'settings' })
   const limits = { resultTokens: 10_000, resultBytes: 1_000_000, requestBytes: 1 }
   const access = createDatabaseAccess({ maximumBytes: 1_000_000, audit: () => {}, warn: () => {} })

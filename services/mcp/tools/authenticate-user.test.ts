@@ -31,7 +31,7 @@ async function call(login: Login, args: { [name: string]: string | number }) {
   return { logins, isError: outcome.result.isError, text: content?.type === 'text' ? content.text : '' }
 }
 
-test('a login is answered with a session token, as JSON text', async () => {
+test('a login returns a session token, as JSON text', async () => {
   const { logins, isError, text } = await call(
     { kind: 'session', token: 'c2Vzc2lvbg==', expiresAt: Date.UTC(2030, 0, 2) },
     { username: 'alice', password: 'secret password' },
@@ -51,19 +51,19 @@ test.each<[Login, string]>([
   [{ kind: 'disabled' }, 'disabled'],
   [{ kind: 'limited', retryAfterSeconds: 60 }, 'try again in 60 seconds'],
   [{ kind: 'busy' }, 'too many logins'],
-])('%j is a tool error', async (login, message) => {
+])('%j causes a tool error', async (login, message) => {
   const { isError, text } = await call(login, { username: 'alice', password: 'secret password' })
   expect(isError).toBe(true)
   expect(text).toContain(message)
   expect(text).not.toContain('alice')
 })
 
-test('arguments that are no text cause no login', async () => {
+test('arguments that are not text cause no login', async () => {
   const { logins, isError } = await call({ kind: 'refused' }, { username: 'alice', password: 1 })
   expect(logins).toEqual([])
   expect(isError).toBe(true)
 })
 
-test('it is hidden, and requires no token', () => {
+test('the tool is hidden, and requires no token', () => {
   expect(authenticateUser({ login: async () => ({ kind: 'refused' }) })).toMatchObject({ isHidden: true, isOpen: true })
 })

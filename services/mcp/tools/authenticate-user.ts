@@ -1,6 +1,6 @@
 /**
  * `authenticate_user`: exchanges a user name and a password for a session token. It is for clients, not for models, so
- * it is not listed; its arguments and results are never logged.
+ * the list of tools omits it. The server never logs its arguments and results.
  */
 import { type Tool, toolError, toolText } from '../core/tool.ts'
 import type { Login, Logins } from '../credentials/accounts.ts'

@@ -1,6 +1,6 @@
 /**
- * check_health on a real Postgres with every problem that can be created in seconds; the other checks by their
- * thresholds.
+ * check_health on a real Postgres with every problem that a test can create in seconds. Tests the thresholds of the
+ * other checks with made-up rows.
  */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -37,7 +37,7 @@ const textOf = async (...args: Parameters<typeof call>) => {
 const run = (sql: string) => server.postgres.run(sql)
 
 describe('check_health', () => {
-  test('runs all checks, the worst first, for a role without privileges too', async () => {
+  test('runs all checks, also for a role without privileges, and lists the worst first', async () => {
     await run('CREATE ROLE nobody LOGIN')
     for (const user of ['postgres', 'nobody']) {
       const text = await textOf(undefined, { user, name: user })
@@ -54,7 +54,7 @@ describe('check_health', () => {
         'wraparound',
       ])
       expect(text).not.toContain('UNKNOWN')
-      // Autovacuum is off here.
+      // The verdict is CRITICAL, because autovacuum is off in this test.
       expect(/^(?:OK|WARNING|CRITICAL) .*/m.exec(text)?.[0]).toMatch(/^CRITICAL vacuum: /)
     }
   })
@@ -104,7 +104,7 @@ describe('check_health', () => {
     expect(text).not.toContain('full_table')
   })
 
-  test('reports sequences near their end, by the column that they fill', async () => {
+  test('reports sequences near the maximum of the column that they fill', async () => {
     await run(`
       CREATE TABLE numbered (id int); CREATE SEQUENCE by_column OWNED BY numbered.id; SELECT setval('by_column', 2000000000);
       CREATE SEQUENCE "Far off"; SELECT setval('"Far off"', 2000000000);
@@ -116,7 +116,7 @@ describe('check_health', () => {
     expect(text).toContain('- public.identified_id_seq: 25,000 of 32,767 (76.3 %)')
   })
 
-  test('reports which session waits for which', async () => {
+  test('reports which session waits for which other session', async () => {
     const [holder, waiter] = [
       new pg.Client(server.postgres.uri('postgres')),
       new pg.Client(server.postgres.uri('postgres')),
@@ -142,7 +142,7 @@ describe('check_health', () => {
     await Promise.all(clients.map(client => client.end()))
   })
 
-  test('reports slots without a reader', async () => {
+  test('reports replication slots that no client reads', async () => {
     await run(`SELECT pg_create_physical_replication_slot('left_behind', true)`)
     const text = await textOf(['replication'])
     expect(text).toMatch(/WARNING replication: 0 standbys, 1 slot/)
@@ -150,7 +150,7 @@ describe('check_health', () => {
     await run(`SELECT pg_drop_replication_slot('left_behind')`)
   })
 
-  test('reports why a check failed, and runs the other ones', async () => {
+  test('reports why a check failed, and runs the other checks', async () => {
     await run('CREATE DATABASE locked_out')
     await server.postgres.run('REVOKE EXECUTE ON FUNCTION mxid_age FROM PUBLIC', 'locked_out')
     const text = await textOf(undefined, { database: 'locked_out', user: 'nobody', name: 'locked_out' })
@@ -200,7 +200,7 @@ describe('thresholds', () => {
     expect(result.level).toBe(level)
   })
 
-  test('numbers are written for people', () => {
+  test('formats numbers for people', () => {
     expect([0, 1_023, 1_024, 1_536, 20 * 1_048_576, 5 * 1_024 ** 4].map(size)).toEqual([
       '0 B',
       '1023 B',

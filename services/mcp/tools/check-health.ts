@@ -1,6 +1,6 @@
 /**
- * `check_health`: checks of the database, each with a status, its numbers and their thresholds. A check that fails
- * reports why, and the other ones run.
+ * `check_health`: checks of the database, each with a status, its numbers and their thresholds. A failed check reports
+ * why it failed, and the other checks still run.
  */
 
 import { z } from 'zod'
@@ -44,7 +44,7 @@ type Report = { readonly check: string } & (CheckResult | { readonly level: 'unk
 const levels = ['critical', 'warning', 'unknown', 'ok'] as const
 
 export function checkHealth({ entries, access, limits }: HealthParts): Tool {
-  /** @throws errors other than failures of the database */
+  /** @throws errors that are not failures of the database */
   async function reportOf(check: Check, database: DatabaseSettings, context: CallContext): Promise<Report> {
     try {
       return { check: check.name, ...check.evaluate(await access.read(database, check.statements, context, name)) }
@@ -60,7 +60,7 @@ export function checkHealth({ entries, access, limits }: HealthParts): Tool {
     const chosen = checks.filter(check => wanted.length === 0 || wanted.includes(check.name))
     return onDatabase(entries, context, async database => {
       const reports: Report[] = []
-      // One after another: a health check must not take connections from applications.
+      // The checks run one after another, because a health check must not take connections from applications.
       for (const check of chosen) {
         reports.push(await reportOf(check, database, context))
         context.progress({ progress: reports.length, total: chosen.length, message: check.name })
@@ -75,7 +75,7 @@ export function checkHealth({ entries, access, limits }: HealthParts): Tool {
 /** Tokens for the text around the findings. */
 const wordTokens = 200
 
-/** The worst first. */
+/** The reports, the worst first. */
 function written(database: string, reports: readonly Report[], budget: number): string {
   const counts = levels.flatMap(level => {
     const of = reports.filter(report => report.level === level).length

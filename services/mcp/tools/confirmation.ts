@@ -1,8 +1,8 @@
 /**
- * Confirmations of irreversible statements, by a user whom the client asks. A confirmation is for one statement, one
- * caller, one database and a few minutes, and is valid once in this process. It is nothing that a model could repeat,
- * since text in a result could make it do so. If the client cannot ask, the statement is refused, unless the database
- * is configured otherwise.
+ * Confirmations of irreversible statements. The client asks its user. A confirmation is valid for one statement, one
+ * caller, one database and a few minutes, and only once in this process. A confirmation is never an argument that a
+ * model could repeat, because text in a result could make the model confirm. If the client cannot ask its user, the
+ * statement is refused, unless the database has `allow_unconfirmed`.
  */
 import { createHash, createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
@@ -15,14 +15,14 @@ type Subject = {
   readonly statement: string
   readonly database: string
   readonly tool: string
-  /** Its effect, as the continuation of "the statement". */
+  /** The statement's effect, which continues the sentence "the statement ...". */
   readonly effect: string
-  /** Whether it runs if the client cannot ask. */
+  /** Whether the statement runs if the client cannot ask its user. */
   readonly allowUnconfirmed: boolean
 }
 
 export type Confirmations = {
-  /** undefined: confirmed. Otherwise the outcome of the call. */
+  /** Returns undefined if the user has confirmed. Otherwise, returns the outcome of the call. */
   check(subject: Subject, context: CallContext): Outcome<ToolResult> | undefined
 }
 
@@ -60,7 +60,7 @@ export function createConfirmations(sealingKey: Uint8Array, now: () => number): 
     return `${expires}.${nonce}.${sealOf(subject, caller.principal, expires, nonce).toString('base64url')}`
   }
 
-  /** True once per confirmation. */
+  /** Returns true once per confirmation. */
   function redeem(code: string, subject: Subject, { caller }: CallContext): boolean {
     const [, expires = '', nonce = '', seal = ''] = /^([0-9a-z]{1,12})\.([\w-]{12})\.([\w-]{24})$/.exec(code) ?? []
     const received = Buffer.from(seal, 'base64url')

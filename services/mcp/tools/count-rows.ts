@@ -1,6 +1,6 @@
 /**
- * `count_rows`: the number of rows of a table, or of those that match a condition. It counts, or estimates if requested
- * or if counting takes too long.
+ * `count_rows`: the number of rows of a table, or of the rows that match a condition. Returns an estimate if the caller
+ * requests it, or if counting takes too long.
  */
 
 import { z } from 'zod'
@@ -42,7 +42,7 @@ const definition: ToolDefinition = {
   annotations: { readOnlyHint: true, openWorldHint: false },
 }
 
-/** A table given without `schema` may be written as schema.table; a name with a dot of its own requires `schema`. */
+/** Without `schema`, the table may be written as schema.table. A name that contains a dot requires `schema`. */
 function relationOf(table: string, schema: string | undefined): string {
   const [, before, after] = schema === undefined ? (/^([^.]+)\.([^.]+)$/.exec(table) ?? []) : []
   if (before !== undefined && after !== undefined) return `${quoteIdentifier(before)}.${quoteIdentifier(after)}`
@@ -58,7 +58,8 @@ const sqlOf = ({ relation, where }: Source): string =>
 
 /** The row estimate of a plan. */
 function planRows(text: string | null | undefined): number {
-  const explained = JSON.parse(text ?? '[]') as { Plan?: { 'Plan Rows'?: number } }[] // the form of EXPLAIN's JSON is Postgres's own
+  // Postgres defines the form of EXPLAIN's JSON
+  const explained = JSON.parse(text ?? '[]') as { Plan?: { 'Plan Rows'?: number } }[]
   return explained[0]?.Plan?.['Plan Rows'] ?? 0
 }
 
@@ -70,7 +71,7 @@ function answer(count: number, isEstimate: boolean, why: string): Outcome<ToolRe
 export function countRows({ entries, databases, catalogue }: QueryParts): Tool {
   async function first(database: DatabaseSettings, sql: string, context: CallContext) {
     const analysis = analyse(await parseStatement(sql))
-    // A condition is a read, whatever the database allows.
+    // A condition must be a read, also if the database allows writes.
     decide(analysis, await databases.facts(database, context, calledNames(analysis)), readsOnly)
     const { texts } = await databases.run(database, { text: sql, mode: 'read', maximumRows: 1 }, context, name)
     return texts.decoded(0, 1)[0]?.[0]

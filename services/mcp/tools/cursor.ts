@@ -1,7 +1,7 @@
 /**
- * Cursors of results: the position at which a statement's rows continue, for the caller who received it, on any process
- * with the same sealing key. A cursor belongs to one statement, one database and one caller, and expires after an hour.
- * It is a position, not a copy of the rows: the statement runs again.
+ * Cursors of results: the position at which a statement's rows continue. A cursor is valid for one statement, one
+ * database and one caller, and for an hour. Any process with the same sealing key can read it. It contains a position,
+ * not a copy of the rows, so the statement runs again.
  */
 import { createHash, createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
 import type { DatabaseSettings } from '../configuration/types.ts'
@@ -16,7 +16,7 @@ type Subject = {
 
 export type Cursors = {
   at(offset: number, subject: Subject): string
-  /** The position to continue at, or the error. */
+  /** Returns the position to continue at, or an error message. */
   offsetOf(cursor: string, subject: Subject): number | string
 }
 

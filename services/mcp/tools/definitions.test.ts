@@ -1,4 +1,4 @@
-/** The tools as clients see them: each schema as released, and the tokens of the list. */
+/** The tools as clients see them: each schema as released, and the number of tokens of the list. */
 import { readFileSync } from 'node:fs'
 import { encode } from 'gpt-tokenizer'
 import { expect, test } from 'vitest'
@@ -39,7 +39,7 @@ const tools = [
 ]
 const costOf = (value: unknown) => encode(JSON.stringify(value)).length
 
-test('every tool is listed as released, key by key', () => {
+test('lists every tool as released, key by key', () => {
   const databases = createDatabaseAccess({ maximumBytes: 1, audit: () => {}, warn: () => {} })
   const parts = { entries, databases, catalogue, limits }
   const key = new Uint8Array(32)
@@ -72,7 +72,7 @@ test('resources and prompts have at most 1,000 tokens together', () => {
   expect(costOf(listed)).toBeLessThanOrEqual(1_000)
 })
 
-test('all of them only read, need no further scope, and report a missing database', async () => {
+test('all tools only read, need no further scope, and report a missing database', async () => {
   for (const tool of tools) {
     expect(tool.definition.annotations).toEqual({ readOnlyHint: true, openWorldHint: false })
     expect(tool.scopeOf({})).toBe('mcp:read')

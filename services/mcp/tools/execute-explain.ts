@@ -1,6 +1,6 @@
 /**
- * `execute_explain`: the plan of a SELECT, with findings. ANALYZE runs the statement, in the same READ ONLY transaction
- * as a query.
+ * `execute_explain`: the plan of a SELECT, with findings. With ANALYZE, the statement runs in a READ ONLY transaction
+ * like a query.
  */
 
 import { z } from 'zod'
@@ -36,10 +36,10 @@ const definition: ToolDefinition = {
   annotations: { readOnlyHint: true, openWorldHint: false },
 }
 
-/** Tokens for findings, heads and the fence. */
+/** Tokens for findings, headings and the fence. */
 const otherTokens = 800
 
-/** As many lines as fit. */
+/** Truncates a text to the lines that fit. */
 function truncateToTokens(text: string, tokens: number): string {
   let remaining = tokens
   const lines = text.split('\n')
@@ -86,7 +86,7 @@ export function executeExplain({ entries, databases, catalogue, limits }: QueryP
         findings.length === 0
           ? 'Analysis: nothing stands out.'
           : `Analysis:\n${findings.map(finding => `- ${finding}`).join('\n')}`
-      // Names in findings belong to the database.
+      // Findings contain names of the database, so they are marked as data.
       return toolText(
         `Database: ${database.name}\n\n${fenced(`${truncateToTokens(plan, limits.resultTokens - otherTokens)}\n\n${analysisText}`)}`,
       )

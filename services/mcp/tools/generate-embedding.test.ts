@@ -1,4 +1,4 @@
-/** generate_embedding: complete vectors if they fit, and the message if they do not. */
+/** generate_embedding: complete vectors if they fit, and the message if they do not fit. */
 import { encode } from 'gpt-tokenizer'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createEmbedder } from '../../providers/embedding.ts'
@@ -36,14 +36,14 @@ test.each([384, 1_024])('returns all of %i dimensions', async dimensions => {
   expect(encode(text).length).toBeLessThanOrEqual(limits.resultTokens)
 })
 
-test('reports how much of a large one it shows', async () => {
+test('reports how much of a large vector it shows', async () => {
   const { text } = await embed('4096')
   expect(encode(text).length).toBeLessThanOrEqual(limits.resultTokens)
   const [, shown] = /\nThe first (\d+) of 4096 numbers/.exec(text) ?? []
   expect(JSON.parse(text.slice(text.indexOf('['), text.indexOf(']') + 1))).toHaveLength(Number(shown))
 })
 
-test('is refused without a text, and if the provider fails', async () => {
+test('fails without a text, and if the provider fails', async () => {
   expect(await embed(' ')).toEqual({ isError: true, text: 'text must not be empty' })
   double.failures.push({ status: 403 })
   expect(await embed('1')).toEqual({
@@ -52,7 +52,7 @@ test('is refused without a text, and if the provider fails', async () => {
   })
 })
 
-test('is not listed without a provider, and reports that when it is called', async () => {
+test('is not listed without a provider, and reports the missing provider when it is called', async () => {
   const none = generateEmbedding(undefined, limits)
   expect(none.isHidden).toBe(true)
   expect(tool().isHidden).toBeUndefined()

@@ -1,6 +1,6 @@
 /**
- * `generate_embedding`: the vector of a text, by the configured model. A vector that exceeds the token limit of a
- * result is shown in part, with a note.
+ * `generate_embedding`: the vector of a text, by the configured model. If a vector exceeds the token limit of a result,
+ * the result has a part of it and a note.
  */
 import { ProviderError } from '../../providers/errors.ts'
 import type { Embedder } from '../../providers/types.ts'
@@ -21,10 +21,10 @@ const definition: ToolDefinition = {
 }
 
 const tokensAround = 200
-/** The significant digits of float32. */
+/** The number of significant digits of float32. */
 const digits = 6
 
-/** `embedder` undefined: none is configured, and a call reports that. */
+/** `embedder`: undefined if no provider is configured; then a call reports that. */
 export function generateEmbedding(embedder: Embedder | undefined, limits: McpSettings['limits']): Tool {
   return {
     definition,
@@ -49,7 +49,7 @@ function written({ provider, model }: Embedder, text: string, vector: readonly n
   let remaining = budget
   let shown = 0
   for (const number of numbers) {
-    // Each is followed by a comma.
+    // A comma follows each number.
     remaining -= atMostTokens(number) + 1
     if (remaining < 0) break
     shown++

@@ -1,6 +1,6 @@
 /**
- * `get_schema_info`: the structure of the database, by drill-down. Schemas if there are many tables, then the tables of
- * one, then columns; a search covers all. Shows only what the role may use.
+ * `get_schema_info`: the structure of the database, level by level: schemas if there are many tables, then one schema's
+ * tables, then columns. A search covers all levels. Shows only relations and columns that the role may use.
  */
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
@@ -54,11 +54,11 @@ const definition: ToolDefinition = {
 /** Tokens for the text around the lines. */
 const wordTokens = 200
 
-/** The size of the page cache, in characters. */
+/** The maximum size of the page cache, in characters. */
 const cachedCharacters = 1_000_000
 
 export function getSchemaInfo({ entries, access, catalogue, limits }: SchemaInfoParts): Tool {
-  /** By database and arguments. A page is valid while the overview is the same object. */
+  /** Pages by database and arguments. A page is valid while the overview is the same object. */
   const shown = new LRUCache<string, ShownPage>({
     maxSize: cachedCharacters,
     sizeCalculation: ({ head, text }, key) => key.length + head.length + text.length + 1,

@@ -1,4 +1,4 @@
-/** Which tools a configuration lists, and their tokens in total. */
+/** The tools that a configuration lists, and their total number of tokens. */
 import { encode } from 'gpt-tokenizer'
 import { expect, test } from 'vitest'
 import { createCatalogue } from '../catalogue/index.ts'
@@ -50,14 +50,14 @@ const semantic = ['similarity_search', 'generate_embedding', 'search_knowledgeba
 const semanticOf = (changed: Partial<McpSettings>) =>
   listed(changed).flatMap(({ name }) => (semantic.includes(name) ? [name] : []))
 
-test('tools that need a model are listed if one is configured, and can always be called', () => {
+test('tools that need a model are listed if a model is configured, and can always be called', () => {
   expect(semanticOf({})).toEqual([])
   expect(semanticOf({ embedding })).toEqual(['similarity_search', 'generate_embedding'])
   expect(semanticOf({ knowledgebase: { path: '/nowhere.db', embedding } })).toEqual(['search_knowledgebase'])
   expect(toolsOf({}).map(({ definition }) => definition.name)).toEqual(expect.arrayContaining(semantic))
 })
 
-test('all of them have at most 4,000 tokens', () => {
+test('all tools together have at most 4,000 tokens', () => {
   const all = listed({
     embedding,
     knowledgebase: { path: '/nowhere.db', embedding },

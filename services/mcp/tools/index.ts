@@ -30,19 +30,19 @@ type ToolParts = {
   readonly databases: Databases
   readonly catalogue: Catalogue
   readonly resources: readonly ResourceProvider[]
-  /** undefined if there are no logins. */
+  /** undefined if users cannot log in. */
   readonly logins: Logins | undefined
   readonly now: () => number
 }
 
-/** The file is opened for each query, at the first one. */
+/** Each query opens the file; nothing is opened before the first query. */
 function knowledgeOf({ knowledgebase }: McpSettings): KnowledgeParts | undefined {
   if (knowledgebase === undefined) return undefined
   const { path, embedding } = knowledgebase
   return { base: createKnowledgeBase({ path }), embedder: createEmbedder(embedding), provider: embedding.provider }
 }
 
-/** @throws ProviderError if the base URL of a provider is invalid */
+/** @throws ProviderError if a provider's base URL is invalid */
 export function createTools({ settings, entries, databases, catalogue, resources, logins, now }: ToolParts): Tool[] {
   const { limits, disabled, sealingKey, custom } = settings
   const confirmations = createConfirmations(sealingKey, now)

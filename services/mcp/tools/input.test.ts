@@ -22,7 +22,7 @@ function errorOf(args: Parameters<typeof input.read>[0]): [string, boolean] | un
   }
 }
 
-test('clients see the checks, without those that only the server needs', () => {
+test('the schema for clients has the checks, except the checks that only the server needs', () => {
   expect(input.schema).toEqual({
     type: 'object',
     properties: {
@@ -52,7 +52,7 @@ test.each<[Parameters<typeof errorOf>[0], ReturnType<typeof errorOf>]>([
   [{ query: 'x', qurey: 'y' }, ['qurey is unknown; known are query, table, limit, format, names', true]],
 ])('%j: %j', (args, error) => expect(errorOf(args)).toEqual(error))
 
-test('missing arguments get their defaults, and empty texts count as missing', () => {
+test('missing arguments have their defaults, and empty texts count as missing', () => {
   expect(input.read({ query: 'x', table: ' ' })).toEqual({ query: 'x', table: undefined, limit: 100, format: 'text' })
 })
 

@@ -1,6 +1,6 @@
 /**
- * The arguments of a tool, declared once as a zod object: the JSON Schema for clients, the check, and the types for the
- * tool.
+ * The arguments of a tool, declared once as a zod object. The declaration provides the JSON Schema for clients, the
+ * check, and the types for the tool.
  */
 import { z } from 'zod'
 import { ruleOf } from '../../configuration/rule.ts'
@@ -9,11 +9,11 @@ import { ArgumentsError } from '../core/arguments.ts'
 
 type Texts = { readonly minLength?: 1; readonly maxLength?: number; readonly description?: string }
 
-/** JSON Schema counts a surrogate pair as one character, zod as two. */
+/** JSON Schema counts a surrogate pair as one character; zod counts two. */
 const isWithin = (text: string, most: number) => text.length <= most || [...text].length <= most
 const isBlank = (text: string) => text.trim() === ''
 
-/** Text, unchanged. */
+/** A text that stays unchanged. */
 export const text = ({ minLength = undefined, maxLength = Number.POSITIVE_INFINITY, ...more }: Texts = {}) =>
   z
     .string()
@@ -21,11 +21,14 @@ export const text = ({ minLength = undefined, maxLength = Number.POSITIVE_INFINI
     .refine(value => isWithin(value, maxLength), `must have at most ${maxLength} characters`)
     .meta({ ...more, minLength, ...(Number.isFinite(maxLength) && { maxLength }) })
 
-/** Text that must not be empty. */
+/** A text that must not be empty. */
 export const requiredText = (texts: Texts, problem = 'must not be empty') =>
   text(texts).refine(value => !isBlank(value), problem)
 
-/** Optional text. Some clients send an empty text for none. `default`: the meaning of a missing value, for clients. */
+/**
+ * An optional text. An empty text counts as missing, because some clients send it. `default`: what a missing value
+ * means, for clients.
+ */
 export const optionalText = ({ default: meant, ...texts }: Texts & { readonly default?: string } = {}) =>
   text(texts)
     .meta(meant === undefined ? {} : { default: meant })
@@ -46,7 +49,7 @@ export function toolInput<Shape extends z.ZodRawShape>(shape: Shape) {
   const object = z.strictObject(shape)
   const { $schema: _, ...schema } = z.toJSONSchema(object, { io: 'input' })
   return {
-    /** A schema of an object, with the type "object". */
+    /** The JSON Schema of an object has the type "object". */
     schema: schema as JsonSchema,
     /** @throws ArgumentsError */
     read(args: JsonObject): z.output<typeof object> {

@@ -1,6 +1,6 @@
 /**
- * Suggestions for a missing table in a statement. The name is found by the position that Postgres reports, because the
- * text of its message depends on its language.
+ * Suggests names for a missing table in a statement. Finds the name by the position that Postgres reports, because the
+ * text of Postgres's message depends on its language.
  */
 import { DatabaseError } from '../../../wire/errors.ts'
 import type { Catalogue, Reading } from '../catalogue/index.ts'
@@ -16,7 +16,7 @@ const plain = (part: string): string =>
 
 type Missing = { readonly schema: string | undefined; readonly name: string }
 
-/** `position`: from 0, in code points. */
+/** `position`: in code points, from 0. */
 function nameAt(statement: string, position: number): Missing | undefined {
   const [, first, second] = relationName.exec([...statement].slice(position).join('')) ?? []
   if (first === undefined) return undefined
@@ -25,7 +25,7 @@ function nameAt(statement: string, position: number): Missing | undefined {
     : { schema: plain(first), name: plain(second) }
 }
 
-/** Pure. Returns an empty text if no name is similar. */
+/** Returns an empty text if no name is similar. */
 function meantRelation({ schema, name }: Missing, { relations, schemas }: Overview): string {
   const isVisibleSchema = schema === undefined || schemas.some(one => one.name === schema)
   const inSchema = relations.filter(relation => schema === undefined || relation.schema === schema)
@@ -46,7 +46,9 @@ function meantRelation({ schema, name }: Missing, { relations, schemas }: Overvi
   return `There is no schema "${schema}" that this role may use.${suggested || suggestion(schema, names)}`
 }
 
-/** Reads the catalogue only if the error is a missing table. Returns a text to append, or an empty one. */
+/**
+ * Reads the catalogue only if the error is a missing table. Returns a text to append to the message, or an empty text.
+ */
 export async function missingRelation(
   error: unknown,
   statement: string,
@@ -57,7 +59,7 @@ export async function missingRelation(
   if (!(error instanceof DatabaseError) || error.sqlState !== '42P01' || error.position === null) return ''
   const missing = nameAt(statement, error.position - 1 - prefix)
   if (missing === undefined) return ''
-  // Report the statement's own error: an error of the catalogue would hide it.
+  // If the catalogue cannot be read, the caller still receives the statement's own error.
   const overview = await catalogue.overview(reading).catch(() => undefined)
   const meant = overview === undefined ? '' : meantRelation(missing, overview)
   return meant === '' ? '' : `\n${meant}`

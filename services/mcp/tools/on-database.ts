@@ -1,4 +1,4 @@
-/** Runs a tool on the database that its caller has selected; failures of the database become the tool's result. */
+/** Runs a tool on the database that its caller has selected. A failure of the database becomes the tool's result. */
 
 import { fenced } from '../../retrieval/fence.ts'
 import { failureOf, noDatabase } from '../catalogue/failures.ts'
@@ -7,7 +7,7 @@ import type { CallContext, Outcome } from '../core/call.ts'
 import { type ToolResult, toolError } from '../core/tool.ts'
 import type { DatabaseEntries } from '../database/entries.ts'
 
-/** @throws errors other than failures of the database */
+/** @throws errors that are not failures of the database */
 export async function onDatabase(
   entries: DatabaseEntries,
   { caller }: CallContext,
@@ -20,7 +20,7 @@ export async function onDatabase(
   } catch (error) {
     const failure = failureOf(error, database.name)
     if (failure === undefined) throw error
-    // Postgres's messages may repeat names and values of the database.
+    // Postgres's messages may contain names and values of the database, so they are marked as data.
     return toolError(failure.isOfStatement === true ? `Error.\n${fenced(failure.message)}` : failure.message)
   }
 }

@@ -1,4 +1,4 @@
-/** Which rows of a statement a call returns, and the statements that fetch only those. Pure. */
+/** Decides which rows of a statement a call returns, and builds the statements that fetch only these rows. */
 import type { JudgedStatement } from '../database/access.ts'
 import type { CheckedStatement } from '../statement/decisions.ts'
 
@@ -8,20 +8,20 @@ type Paged = {
   readonly statement: JudgedStatement
   /** The number of rows to skip. */
   readonly skip: number
-  /** Length of the text before the caller's statement. */
+  /** The length of the text before the caller's statement. */
   readonly prefix: number
 }
 
 const declaration = 'DECLARE espalier_page NO SCROLL CURSOR FOR\n'
 
-/** One extra row shows whether there are more. */
+/** Fetches one more row than the limit, which shows whether there are more rows. */
 export function pageOf(
   { text, class: kind, hasLimit }: CheckedStatement['statement'],
   mode: 'read' | 'write',
   { limit, offset }: Page,
 ): Paged {
   const one = { mode, written: text } as const
-  // A write always runs completely; lists of settings and lines of a plan are short.
+  // A write must run completely. The results of SHOW and EXPLAIN are short.
   if (mode === 'write' || kind !== 'select')
     return { statement: { ...one, text, maximumRows: 0 }, skip: offset, prefix: 0 }
   if (!hasLimit) {

@@ -1,4 +1,7 @@
-/** Pages of any sections with any limit: all pages together are complete and in order, and each is within its limit. */
+/**
+ * Pages of any sections with any limit: all pages together are complete and in order, and each page is within its
+ * limit.
+ */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { cursorOf, line, pageOf, positionOf, shortened, start } from './pages.ts'
@@ -46,7 +49,7 @@ test('continue with a cursor of the same arguments', () => {
   )
 })
 
-test('lines are one line, and cells one cell', () => {
+test('a line stays one line, and a cell stays one cell', () => {
   fc.assert(
     fc.property(fc.array(fc.string(), { minLength: 1 }), cells => {
       const written = line(cells)
@@ -56,7 +59,7 @@ test('lines are one line, and cells one cell', () => {
   )
 })
 
-test('truncation never leaves half of a character', () => {
+test('truncation never splits a character', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme' }), fc.integer({ min: 1, max: 20 }), (text, most) => {
       expect(shortened(text, most).length).toBeLessThanOrEqual(Math.max(most, 1))

@@ -1,6 +1,6 @@
 /**
- * Long answers in pages: sections of lines under a heading, as many as fit the token limit, and the position of the
- * next page. Every page makes progress, if only by one truncated line.
+ * Splits long answers into pages. A page has sections of lines under a heading, as many as fit the token limit, and the
+ * position of the next page. Every page has at least one line, which may be truncated.
  */
 import { createHash } from 'node:crypto'
 import type { Json } from '../../mcp-protocol/json.ts'
@@ -13,21 +13,21 @@ export const start: Position = { section: 0, line: 0 }
 
 const escapes: Readonly<Record<string, string>> = { '\\': '\\\\', '\t': '\\t', '\n': '\\n', '\r': '\\r' }
 
-/** One line of cells; separators inside a cell are escaped. */
+/** One line of cells. Separators inside a cell are escaped. */
 export const line = (cells: readonly (string | number)[]): string =>
   cells
     .map(cell => String(cell).replace(/[\\\t\n\r]/g, character => escapes[character] ?? character))
     .join('\t')
     .trimEnd()
 
-/** At most this many characters, without half of one. */
+/** Truncates to a number of characters without splitting a character. */
 export const shortened = (text: string, most: number): string =>
   text.length <= most ? text : `${text.slice(0, most - 1).replace(/[\ud800-\udbff]$/, '')}…`
 
-/** With less, a page would contain only its heading. */
+/** With fewer tokens, a page would contain only its heading. */
 const leastBudget = 100
 
-/** Sections one after another; the heading is repeated if a page begins inside a section. */
+/** Returns sections one after another. A page that begins inside a section repeats the heading. */
 export function pageOf(
   sections: readonly Section[],
   from: Position,
@@ -52,7 +52,7 @@ export function pageOf(
       const text = lines[at] ?? ''
       if (tokensOf(text) + 1 > remaining) {
         if (!isFirst) return { text: taken.join('\n'), next: { section, line: at } }
-        // One token has at least a third of a character, in any script.
+        // A character has at most three tokens, in any script.
         take(shortened(text, Math.max(1, Math.floor(remaining / 3))))
       } else take(text)
       isFirst = false
@@ -65,11 +65,11 @@ export function pageOf(
 const fingerprintOf = (question: Json) =>
   createHash('sha256').update(JSON.stringify(question)).digest('base64url').slice(0, 8)
 
-/** A cursor that continues a call, valid only for the same arguments. */
+/** A cursor that continues a call. It is valid only for the same arguments. */
 export const cursorOf = (question: Json, { section, line: at }: Position): string =>
   `${fingerprintOf(question)}.${section}.${at}`
 
-/** undefined: it belongs to other arguments, or is invalid. */
+/** Returns undefined if the cursor belongs to other arguments, or is invalid. */
 export function positionOf(question: Json, cursor: string): Position | undefined {
   const [, fingerprint, section, at] = /^([\w-]{8})\.(\d{1,6})\.(\d{1,6})$/.exec(cursor) ?? []
   return fingerprint === fingerprintOf(question) ? { section: Number(section), line: Number(at) } : undefined

@@ -1,4 +1,7 @@
-/** `query_database`: runs one statement; a read, unless both the database and the caller's scope allow writes. */
+/**
+ * `query_database`: runs one statement. The statement must be a read, unless both the database and the caller's scope
+ * allow writes.
+ */
 
 import { z } from 'zod'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
@@ -23,7 +26,7 @@ import { statementFailure } from './statement-failure.ts'
 export type QueryParts = {
   readonly entries: DatabaseEntries
   readonly databases: Databases
-  /** For suggestions of names. */
+  /** The catalogue for suggestions of names. */
   readonly catalogue: Catalogue
   readonly limits: McpSettings['limits']
 }
@@ -33,7 +36,7 @@ const name = 'query_database'
 const input = toolInput({
   query: requiredText({ minLength: 1, description: 'One SQL statement' }, 'must be one SQL statement'),
   limit: z.int().min(1).max(1_000).default(100).describe('Rows at most'),
-  // Whether it was given matters, so the default is only documented.
+  // The tool must know whether a caller gave the argument, so the default is only documented.
   offset: z.int().min(0).max(1_000_000_000).meta({ default: 0, description: 'Rows to skip' }).optional(),
   cursor: optionalText({ description: 'From the page before: goes on there, for the same query' }),
 })
@@ -60,7 +63,7 @@ function written({ tag, class: kind }: CheckedStatement['statement'], { affected
     : undefined
 }
 
-/** The description while no database is writable, and while one is. */
+/** The first definition applies while no database is writable, the second while one is. */
 const [readDefinition, writeDefinition] = [definitionFor(false), definitionFor(true)]
 
 export function queryDatabase(
@@ -92,7 +95,7 @@ export function queryDatabase(
       const shown = resultText(
         {
           database: database.name,
-          // Another page of a write would write again.
+          // The next page of a write would write again, so a write has no cursor.
           cursorAt: decision.mode === 'read' ? at => cursors.at(at, subject) : undefined,
           columns: ran.columns.map(column => column.name),
           rows: {
@@ -153,10 +156,10 @@ export function queryDatabase(
     return run(database, found, { limit, offset: start ?? 0 }, context)
   }
 
-  // The scope of a statement is known only after it is checked; every call requires at least read.
+  // The scope of a statement is known only after its check. Every call requires at least the scope for reads.
   return {
     get definition() {
-      return entries.takeWrites() ? writeDefinition : readDefinition
+      return entries.hasWritable() ? writeDefinition : readDefinition
     },
     task: 'optional',
     scopeOf: () => 'mcp:read',

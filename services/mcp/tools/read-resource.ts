@@ -1,6 +1,5 @@
 /**
- * `read_resource`: resources for clients that only support tools. It reads like `resources/read`, from the same
- * providers.
+ * `read_resource`: resources for clients that support only tools. It reads from the same providers as `resources/read`.
  */
 
 import { z } from 'zod'
@@ -80,7 +79,7 @@ export function readResource({ resources, limits }: ReadResourceParts): Tool {
   }
 }
 
-/** Database contents are marked as data; the server's own failure messages are not. */
+/** Marks database contents as data, but not the server's own failure messages. */
 function shown(contents: readonly ResourceContents[]): Outcome<ToolResult> {
   const isError = isFailure(contents)
   const content = contents.map(one =>

@@ -1,4 +1,4 @@
-/** Which schemas, tables or columns answer a call. Pure. */
+/** Decides which schemas, tables or columns answer a call. */
 import { fencedNames, suggestion } from '../catalogue/names.ts'
 import type { Overview, Relation } from '../catalogue/relations.ts'
 
@@ -11,17 +11,17 @@ export type SchemaQuestion = {
   readonly isSearch: boolean
 }
 
-/** `ofExtensions`: the number of omitted relations of extensions. */
+/** `ofExtensions`: how many relations of extensions are omitted. */
 type Chosen = { readonly relations: readonly Relation[]; readonly ofExtensions: number }
 
 export type SchemaChoice =
   | (Chosen & { readonly kind: 'summary' })
-  /** Matches of a search, or too many tables to show their columns. */
+  /** Matches of a search, or more tables than columns can be shown for. */
   | (Chosen & { readonly kind: 'list' })
   | (Chosen & { readonly kind: 'columns' })
   | { readonly kind: 'unknown'; readonly problem: string }
 
-/** With more tables, columns are shown only for named ones. */
+/** For more tables than this, the answer has no columns. */
 const mostWithColumns = 10
 
 const isSystemSchema = (name: string): boolean => name === 'information_schema' || name.startsWith('pg_')
@@ -46,8 +46,8 @@ export function chooseRelations(overview: Overview, question: SchemaQuestion): S
 }
 
 /**
- * Relations of extensions are last or omitted, being the least relevant. A search finds them, and so does the name of a
- * schema that has no other ones.
+ * Relations of extensions are the least relevant, so they are last or omitted. A search finds them. A schema that has
+ * no other relations lists them.
  */
 function shownOf(
   inSchema: readonly Relation[],
@@ -64,7 +64,7 @@ function shownOf(
     : { relations: own, ofExtensions: made.length }
 }
 
-/** By name, or as `schema.table`. */
+/** Finds relations by name, or by `schema.table`. */
 function namedRelations(relations: readonly Relation[], table: string): readonly Relation[] {
   const named = relations.filter(({ name }) => name === table)
   return named.length > 0 ? named : relations.filter(({ schema, name }) => `${schema}.${name}` === table)

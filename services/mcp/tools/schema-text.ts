@@ -1,4 +1,4 @@
-/** Schemas, tables and columns for a model: tab-separated lines, with a heading for each section. Pure. */
+/** Schemas, tables and columns for a model: tab-separated lines, with a heading for each section. */
 import type { Column, Constraint, RelationDetails } from '../catalogue/details.ts'
 import type { Overview, Relation } from '../catalogue/relations.ts'
 import type { Match } from '../catalogue/search.ts'
@@ -128,7 +128,7 @@ function defaultOf({ identity, generated, default: value }: Column): string {
   return generated === undefined ? (value ?? '') : `generated: ${generated}`
 }
 
-/** Constraints and indexes that are not shown with one column. */
+/** Constraints and indexes that no column line shows. */
 function tableLines({ constraints, indexes, referencedBy, partitionKey, viewQuery }: RelationDetails): string[] {
   const constraintLines = constraints
     .filter(({ kind, columns }) => kind === 'check' || kind === 'exclude' || columns.length > 1)

@@ -1,4 +1,4 @@
-/** search_knowledgebase: results for a model, and refusals. */
+/** search_knowledgebase: results for a model, and errors. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -42,7 +42,7 @@ const manual: TestChunk[] = [
 ]
 const write = (chunks: Iterable<TestChunk> = manual) => writeKnowledge(path, chunks)
 
-test('the nearest passages are returned with their sources, as data', async () => {
+test('returns the nearest passages with their sources, as data', async () => {
   write()
   const { text, isError } = await searchFor({ query: 'When is a backup made?', top_n: 2 })
   expect(isError).toBe(false)
@@ -51,13 +51,13 @@ test('the nearest passages are returned with their sources, as data', async () =
   )
 })
 
-test('projects and versions restrict it', async () => {
+test('restricts a search to projects and versions', async () => {
   write()
   expect((await searchFor({ query: 'backup', project_names: ['PgBouncer'] })).text).toContain('1 passages.')
   expect((await searchFor({ query: 'backup', project_versions: ['16'] })).text).toContain('Roles own tables.')
 })
 
-test('products are listed without a query', async () => {
+test('lists products without a query', async () => {
   write()
   expect((await searchFor({ list_products: true })).text).toBe(
     'project_name\tproject_versions\tchunks\nPgBouncer\t1.23\t1\nPostgres\t16, 17\t2',
@@ -83,7 +83,7 @@ test.each([
   expect(await searchFor(args)).toEqual({ isError: true, text })
 })
 
-test('a missing file, other dimensions and a failing provider are reported', async () => {
+test('reports a missing file, other dimensions and a failing provider', async () => {
   rmSync(path, { force: true })
   expect(await searchFor({ query: 'x' })).toEqual({ isError: true, text: 'The file of the knowledge base is missing.' })
   expect(await searchFor({ list_products: true })).toMatchObject({ isError: true })
@@ -98,7 +98,7 @@ test('a missing file, other dimensions and a failing provider are reported', asy
   })
 })
 
-test('without configuration it is not listed, and reports that when it is called', async () => {
+test('without configuration the tool is not listed, and reports the missing configuration when it is called', async () => {
   const none = searchKnowledgebase(undefined, limits)
   expect(none.isHidden).toBe(true)
   expect(tool().isHidden).toBeUndefined()
@@ -110,7 +110,7 @@ test.each([
   ['emoji', '🐘🐬'],
   ['base64', 'q83vEjRWeJq83vEjRWeJ'],
   ['Chinese', '数据库查询很慢'],
-])('results stay within their tokens: %s', async (_, piece) => {
+])('results stay within their token limit: %s', async (_, piece) => {
   write(Array.from({ length: 20 }, (_, index) => ({ text: `${index} ${piece.repeat(3_000 / piece.length)}` })))
   for (const resultTokens of [600, 3_000]) {
     const { text } = await searchFor({ query: 'backup', top_n: 20 }, tool(resultTokens))

@@ -1,7 +1,4 @@
-/**
- * `search_knowledgebase`: passages of the documentation in the knowledge base that are nearest in meaning to a
- * question.
- */
+/** `search_knowledgebase`: the passages of the knowledge base that are nearest in meaning to a question. */
 
 import { z } from 'zod'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
@@ -81,7 +78,7 @@ function unknownOf(
   return `project_versions: there is no version ${JSON.stringify(shortened(version, 100))}. There are:\n${fencedNames(some)}`
 }
 
-/** `parts` undefined: none is configured, and a call reports that. */
+/** `parts`: undefined if no knowledge base is configured; then a call reports that. */
 export function searchKnowledgebase(parts: KnowledgeParts | undefined, { resultTokens }: McpSettings['limits']): Tool {
   async function answer({ base, embedder, provider }: KnowledgeParts, args: JsonObject, { signal }: CallContext) {
     const { query, top_n: limit, list_products, ...filters } = input.read(args)
@@ -129,7 +126,7 @@ function headOf({ project, version, title, section, path, similarity }: Knowledg
   return line([`${project} ${version}`.trim(), shortened(source, 300), similarity.toFixed(3)])
 }
 
-/** As many as fit the limit, the nearest first; the last one may be truncated. */
+/** Lists as many passages as fit the limit, the nearest first. The last passage may be truncated. */
 function written(hits: readonly KnowledgeHit[], budget: number): string {
   if (hits.length === 0) return 'Nothing was found.'
   let remaining = budget
@@ -144,7 +141,7 @@ function written(hits: readonly KnowledgeHit[], budget: number): string {
       continue
     }
     const available = remaining - atMostTokens(head) - 2
-    // Few characters have more than four tokens, in any script.
+    // In any script, only few characters have more than four tokens.
     if (available >= fewestTokens) shown.push(head + shortened(hit.text, Math.floor(available / 4)))
     break
   }

@@ -1,4 +1,4 @@
-/** The catalogue's passwords and secret settings are shown to no role, by any statement, view or function. */
+/** No statement, view or function shows the catalogue's passwords and secret settings to any role. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startPostgres, type TestPostgres } from '../../testing/postgres.ts'
 import { createCatalogue } from '../catalogue/index.ts'
@@ -144,24 +144,24 @@ const shown: readonly (readonly [sql: string, contains: string])[] = [
   ["SELECT n_distinct FROM pg_stats WHERE tablename = 'nothing'", 'n_distinct'],
 ]
 
-test.each(hidden)('no role is shown %s', async sql => {
+test.each(hidden)('shows no role the result of %s', async sql => {
   for (const user of ['reader', 'postgres']) {
     const { isError, text } = await run(settingsOf({ user }), sql)
     expect([isError, text]).toEqual([true, expect.stringMatching(/^Refused: .*may hold a password/s)])
   }
 })
 
-test.each(ofSuperusers)('a superuser is not shown %s', async sql => {
+test.each(ofSuperusers)('does not show a superuser the result of %s', async sql => {
   const { isError, text } = await run(settingsOf({ user: 'postgres' }), sql)
   expect([isError, text]).toEqual([true, expect.stringMatching(/^Refused: .*may hold a password/s)])
 })
 
-test.each(shown)('harmless data is shown: %s', async (sql, contains) => {
+test.each(shown)('shows harmless data: %s', async (sql, contains) => {
   const { isError, text } = await run(settingsOf({ user: 'postgres' }), sql)
   expect([isError, text]).toEqual([false, expect.stringContaining(contains)])
 })
 
-test('a role that sees only its own statements is shown them', async () => {
+test('shows a role its own statements, if it sees no other statements', async () => {
   const { text } = await run(
     settingsOf({ user: 'reader' }),
     'SELECT query FROM pg_stat_activity WHERE pid = pg_backend_pid()',
@@ -169,7 +169,7 @@ test('a role that sees only its own statements is shown them', async () => {
   expect(text).toContain('pg_stat_activity WHERE')
 })
 
-test('show_secrets shows them', async () => {
+test('show_secrets allows reads of secrets', async () => {
   const database = settingsOf({ user: 'postgres', showSecrets: true })
   for (const sql of ["SELECT * FROM pg_roles WHERE rolname = 'app'", 'TABLE settings_of_roles', 'SELECT configs()'])
     expect((await run(database, sql)).text).toContain('hunter2')
@@ -177,7 +177,7 @@ test('show_secrets shows them', async () => {
   expect((await run(database, 'SHOW app.jwt_secret')).text).not.toContain('Refused')
 })
 
-test('with writes allowed, no function or view can be created that shows them', async () => {
+test('with writes allowed, refuses to create functions and views that show secrets', async () => {
   const database = settingsOf({ user: 'postgres', allowWrites: true })
   for (const sql of [
     "CREATE FUNCTION f() RETURNS SETOF text LANGUAGE sql AS 'SELECT rolconfig::text FROM pg_roles'",
@@ -194,7 +194,7 @@ test('with writes allowed, no function or view can be created that shows them', 
     })
 })
 
-test('a condition of count_rows reads none of them', async () => {
+test('a condition of count_rows cannot read secrets', async () => {
   const database = settingsOf({ user: 'reader' })
   const limits = { resultTokens: 10_000, resultBytes: 10_000_000, requestBytes: 10_000_000 }
   const tool = countRows({

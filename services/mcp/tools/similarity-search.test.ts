@@ -1,6 +1,6 @@
 /**
- * similarity_search on a real Postgres with pgvector: results, columns, and refusals. Vectors have three topics, so
- * that the expected neighbours are known.
+ * similarity_search on a real Postgres with pgvector: results, columns, and errors. Vectors have three topics, so the
+ * expected neighbours are known.
  */
 import { encode } from 'gpt-tokenizer'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -58,7 +58,7 @@ else {
   const embedder = (baseUrl = double.url) =>
     createEmbedder({ provider: 'openai', model: 'topics-3', apiKey: undefined, baseUrl, timeoutMs: 2_000 })
   const search = (args: JsonObject, settings: Partial<DatabaseSettings> = {}) => searchWith(embedder(), settings)(args)
-  /** The passages, in order. */
+  /** The texts of the passages, in order. */
   const texts = ({ text }: { text: string }) => {
     const [, inside = ''] = /<(?:data-\w+)>\n([\s\S]*)\n<\/data-\w+>$/.exec(text) ?? []
     return inside.split(/(?:^|\n\n)\d+\. .* \(distance [^\n]*\)\n/).slice(1)
@@ -111,7 +111,7 @@ else {
       expect(answer.isError).toBe(false)
     })
 
-    test('use all vector columns, with content weighted above titles', async () => {
+    test('use all vector columns, and weight content above titles', async () => {
       await postgres.run(`CREATE TABLE votes (id int PRIMARY KEY, title text, content text, title_vector vector(3), content_vector vector(3));
         INSERT INTO votes VALUES (1, 'by title', 'x', '[1,0,0]', '[0,1,0]'), (2, 'by content', 'x', '[0,1,0]', '[1,0,0]'), (3, 'title only', 'x', '[1,0.2,0]', NULL)`)
       const { text } = await search({ table_name: 'votes', query_text: 'cat', output_format: 'ids_only' })
@@ -152,14 +152,14 @@ else {
       expect(await nearest('inner_product')).toMatch(/id=[034]\t-/)
     })
 
-    test('an empty table is no error', async () => {
+    test('an empty table causes no error', async () => {
       expect(await search({ table_name: 'empty', query_text: 'cat' })).toMatchObject({
         isError: false,
         text: expect.stringContaining('no rows with a vector of 3 dimensions'),
       })
     })
 
-    test('only rows and columns that the role may see', async () => {
+    test('contain only rows and columns that the role may see', async () => {
       const { text } = await search(
         { table_name: 'owned', query_text: 'cat', top_n: 10, output_format: 'full' },
         { user: 'reader' },
@@ -194,7 +194,7 @@ else {
       expect(await size(200)).toBeGreaterThan(100)
     })
 
-    test('is varied if requested', async () => {
+    test('is diverse if requested', async () => {
       const rows = async (lambda: number) => {
         const { text } = await search({ table_name: 'long', query_text: 'cats harbour number 7', lambda, top_n: 10 })
         return new Set(text.match(/id=row \d+/g)).size
@@ -202,7 +202,7 @@ else {
       expect(await rows(0.1)).toBeGreaterThanOrEqual(await rows(1))
     })
 
-    test('is shortened as a summary', async () => {
+    test('is shortened in the summary format', async () => {
       const { text } = await search({ table_name: 'long', query_text: 'cats', output_format: 'summary' })
       expect(texts({ text }).every(one => (one ?? '').length <= 120)).toBe(true)
     })
@@ -270,7 +270,7 @@ else {
     })
   })
 
-  test('an approximate index finds nearly all results of an exact search', async () => {
+  test('with an approximate index, finds nearly all results of an exact search', async () => {
     const dimensions = 16
     const random = (seed: number) => Math.abs(Math.sin(seed * 12.9898) * 43_758.5453) % 1
     const rows = Array.from({ length: 3_000 }, (_, id) =>

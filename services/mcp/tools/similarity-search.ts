@@ -1,6 +1,6 @@
 /**
- * `similarity_search`: the passages of a table that are nearest in meaning to a text. Vectors find the rows, words the
- * passages in them; of similar passages one is shown.
+ * `similarity_search`: the passages of a table that are nearest in meaning to a text. Vectors find the rows, and words
+ * find the passages in these rows. Of similar passages, the result has only one.
  */
 
 import { z } from 'zod'
@@ -37,14 +37,14 @@ import { line, shortened } from './pages.ts'
 type SimilaritySearchParts = {
   readonly entries: DatabaseEntries
   readonly access: DatabaseAccess
-  /** undefined: none is configured. */
+  /** undefined if no provider is configured. */
   readonly embedder: Embedder | undefined
   readonly limits: McpSettings['limits']
 }
 
 const name = 'similarity_search'
 
-/** Clients see no type beside these values, as in earlier versions. */
+/** The schema for clients has these values without a type, as in earlier versions. */
 const oneOf = <const Values extends readonly string[]>(values: Values) => z.enum(values).meta({ type: undefined })
 
 const input = toolInput({
@@ -75,17 +75,17 @@ const definition: ToolDefinition = {
 type Refusal = { readonly problem: string }
 const isRefusal = (one: object): one is Refusal => 'problem' in one
 
-/** The usable part of a result: tokens are estimated. */
+/** The share of the token limit that the result uses, because tokens are estimated. */
 const surely = 0.9
 /** Tokens for the text around the passages. */
 const tokensAround = 140 + fenceTokens
 const summaryCharacters = 120
-/** The maximum text of one column, and of all: the rest is not searched for passages. */
+/** The maximum characters of one column, and of all columns. Text beyond them is not searched for passages. */
 const mostCharacters = 40_000
 const fewestCharacters = 1_000
 const charactersOfAll = 400_000
 const bytesPerCharacter = 4
-/** Rows that are near by only one column must not displace those that are near by all. */
+/** Reads more candidates than rows. Otherwise, rows near by one column only could displace rows near by all columns. */
 const candidatesPerRow = 4
 const mostCandidates = 200
 
@@ -179,7 +179,9 @@ const otherDimensions = (
   return `${provider}'s ${model} gives ${dimensions} dimensions, and no column has so many. Configure the model that filled the column.\n${fencedNames(has)}`
 }
 
-/** The weight of vector columns that are named after their text column. */
+/**
+ * Lengths of the texts whose column name is part of the vector column's name. They decide the vector column's weight.
+ */
 function sampleOf({ name: vector }: VectorColumn, rows: readonly FoundRow[]): readonly number[] {
   return rows.flatMap(({ texts }) =>
     texts.filter(({ column }) => vector.toLowerCase().includes(column.toLowerCase())).map(({ text }) => text.length),
@@ -208,7 +210,7 @@ function written(title: string, options: SearchOptions, rows: readonly RankedRow
   return `${title}: ${found.length} passages of ${from} rows.\n\n${fenced(shown.join('\n\n'))}`
 }
 
-/** The rows with their keys, as many as fit the limit. */
+/** The rows with their keys. Truncates the list at the token limit. */
 function withLines(title: string, rows: readonly RankedRow[], { maximumTokens }: SearchOptions): string {
   const lines = ['row\tdistance']
   let remaining = maximumTokens

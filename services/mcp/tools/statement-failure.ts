@@ -1,6 +1,6 @@
 /**
- * The failure of a statement, for a model: what is wrong, where, and what to do. Postgres's messages, which may contain
- * text of any user, are marked as data; connection failures are reported only by their kind.
+ * A statement's failure, as text for a model: what is wrong, where, and what to do. Postgres's messages may contain
+ * text of any user, so they are marked as data. Of a connection failure, the text has only the kind.
  */
 import { DatabaseError } from '../../../wire/errors.ts'
 import { AcquisitionTimeout, ConnectionFailure } from '../../postgres/errors.ts'
@@ -11,13 +11,13 @@ import { unreachable } from '../database/unreachable.ts'
 import { StatementRefusal } from '../statement/refusal.ts'
 
 const maximumMessage = 2_000
-/** Characters shown on either side of an error in its line. */
+/** The number of characters that are shown on either side of an error. */
 const beside = 60
 
 const shortened = (text: string): string =>
   text.length <= maximumMessage ? text : `${text.slice(0, maximumMessage).toWellFormed()}…`
 
-/** The line with a caret under the character at this position, counted from 0 in code points. */
+/** The line with a caret under the character at this position, in code points from 0. */
 function caret(statement: string, position: number): string {
   const before = [...statement].slice(0, position).join('')
   const from = before.lastIndexOf('\n') + 1
@@ -62,12 +62,12 @@ function refused(error: DatabaseError, statement: string, prefix: number, databa
   return parts.join('\n')
 }
 
-/**
- * The server is starting, stopping, or has no free connection. Other SQLSTATEs of class 53 are caused by the statement.
- */
+/** The server is starting, is stopping, or has no free connection. Statements cause the other SQLSTATEs of class 53. */
 const isOfConnection = ({ sqlState }: DatabaseError): boolean => /^(57P|53300|08(?!P01))/.test(sqlState)
 
-/** `prefix`: length of the text that was sent before the statement. undefined: not an error of the statement. */
+/**
+ * `prefix`: the length of the text before the statement. Returns undefined if the statement did not cause the error.
+ */
 export function statementFailure(
   error: unknown,
   statement: string,

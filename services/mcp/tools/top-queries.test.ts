@@ -18,7 +18,7 @@ beforeAll(async () => {
     `CREATE SCHEMA "Tools here"; CREATE EXTENSION pg_stat_statements SCHEMA "Tools here"; CREATE ROLE reader LOGIN`,
     'counted',
   )
-  // On a busy machine that may have taken longer than the statements to find.
+  // On a busy machine, setup statements may have taken longer than the statements that the test looks for.
   await server.postgres.run('SELECT "Tools here".pg_stat_statements_reset()', 'counted')
   await server.postgres.run('CREATE TABLE many (id int); INSERT INTO many SELECT generate_series(1, 5000)', 'counted')
   await server.postgres.run('SELECT pg_sleep(0.2) AS slow', 'counted')
@@ -63,7 +63,7 @@ describe('top_queries', () => {
     expect(await call({ order_by: 'fame' })).toMatchObject({ isError: true, text: expect.stringContaining('order_by') })
   })
 
-  test('hides statements that may contain a password, and no queries', async () => {
+  test('hides statements that may contain a password, but no other statements', async () => {
     await server.postgres.run("ALTER ROLE reader PASSWORD 'hunter2'", 'counted')
     await server.postgres.run("SELECT 'a' AS password", 'counted')
     const { text } = await call({ order_by: 'calls', limit: 50 })
@@ -72,14 +72,14 @@ describe('top_queries', () => {
     expect(text).not.toContain('hunter2')
   })
 
-  test('shows a role without privileges no statements of other roles', async () => {
+  test('hides statements of other roles from a role without privileges', async () => {
     await server.postgres.run('GRANT USAGE ON SCHEMA "Tools here" TO reader', 'counted')
     const { text } = await call({}, { user: 'reader', name: 'reader' })
     expect(text).toContain('<insufficient privilege>')
     expect(text).not.toContain('pg_sleep')
   })
 
-  test('says how to install it if it is missing', async () => {
+  test('says how to install the extension if it is missing', async () => {
     expect(await call({}, { database: 'postgres' })).toEqual({
       isError: true,
       text: 'pg_stat_statements counts nothing here yet. To get it: run CREATE EXTENSION pg_stat_statements in this database.',

@@ -1,4 +1,7 @@
-/** `top_queries`: the most expensive statements, from pg_stat_statements; if it is missing, how to install it. */
+/**
+ * `top_queries`: the most expensive statements, from pg_stat_statements. If the extension is missing, the tool says how
+ * to install it.
+ */
 
 import { z } from 'zod'
 import type { JsonObject } from '../../mcp-protocol/json.ts'

@@ -1,6 +1,6 @@
 /**
- * An HTTP response that is JSON, or server-sent events if a message precedes the result. Nothing is sent after the
- * result, and an idle connection is kept open.
+ * Creates an HTTP response: JSON, or server-sent events if the server sends a message before the result. Nothing
+ * follows the result. An idle stream is kept open.
  */
 import type { AnswerStream, HttpResponse } from '../../http/message.ts'
 import { EventStream, keepAlive, streamHeaders } from '../../mcp-protocol/event-stream.ts'
@@ -19,7 +19,7 @@ async function writeTo(out: AnswerStream, events: EventStream): Promise<void> {
 /** The outcome of a request: a response with its status, or the end of its stream. */
 type Answered = { readonly response: HttpResponse; readonly text: string | undefined }
 
-/** `run` gets a function that sends a message before the result, which starts a stream. */
+/** `run` receives a function that sends a message before the result. The first message starts a stream. */
 export function answerOrStream(
   run: (send: (message: string) => void) => Promise<Answered>,
   signal: AbortSignal,

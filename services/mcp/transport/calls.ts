@@ -1,6 +1,6 @@
 /**
- * The calls that both eras have, from the parameters as sent to what the core makes of them. It promises that the core sees parameters of the shapes it
- * names.
+ * The calls that all revisions have: parses their parameters and makes them in the core. The core receives only
+ * parameters of the expected shapes.
  */
 import { z } from 'zod'
 import { ruleOf } from '../../configuration/rule.ts'
@@ -22,7 +22,7 @@ const maximumNameLength = 1_024
 const maximumUriLength = 8_192
 const name = z.string().max(maximumNameLength)
 const uri = z.string().max(maximumUriLength)
-/** Without copying: a copy of each would cost more than everything else here. */
+/** Checks without copying, because a copy would cost more than all other checks. */
 const object = z.custom<JsonObject>(isObject, 'must be an object')
 const texts = z.record(z.string().max(maximumNameLength), z.string().max(1_048_576))
 
@@ -48,15 +48,15 @@ export function parseParams<Shape>(shape: z.ZodType<Shape>, params: JsonObject):
   const at = issue?.path.join('.')
   throw new CoreError({
     kind: 'invalid params',
-    problem: `${at || 'params'}: ${issue?.message ?? 'not as it must be'}`,
+    problem: `${at || 'params'}: ${issue?.message ?? 'is invalid'}`,
   })
 }
 
 export type Calls = {
   /**
-   * `strictShape`: arguments that are missing or of a wrong type are refused as invalid parameters. Without it, and for
-   * other violations of the schema, the tool fails with a result for the model.
-   * @throws CoreError; the abort reason of `context.signal`
+   * `strictShape`: missing arguments, and arguments of a wrong type, cause the error "invalid params". Without it, and
+   * for other violations of the schema, the tool returns an error result for the model.
+   * @throws CoreError, or the abort reason of `context.signal`
    */
   call(method: CallMethod, params: JsonObject, context: CallContext, strictShape: boolean): Promise<Outcome<object>>
 }

@@ -1,4 +1,4 @@
-/** JSON values as texts that are equal if the values are, whatever the order of members. */
+/** JSON values as texts. Two texts are equal if the values are equal, in any order of members. */
 import { isObject } from '../../mcp-protocol/json-rpc.ts'
 
 export function canonical(value: unknown): string {

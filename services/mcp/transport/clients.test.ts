@@ -1,4 +1,7 @@
-/** Real clients: both majors of the TypeScript SDK, over HTTP and over stdio, in every era that they support. */
+/**
+ * Tests real clients: two major versions of the TypeScript SDK, over HTTP and over stdio, in every revision that they
+ * support.
+ */
 import { Client, type ClientOptions, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js'
@@ -22,7 +25,7 @@ const endpoint = () => new URL(`http://127.0.0.1:${fixture.port}/mcp/v1`)
 const information = { name: 'test', version: '1' }
 const filledIn = { action: 'accept' as const, content: { name: 'Ann' } }
 
-/** The common operations of both; results are untyped, since the two majors type them differently. */
+/** The operations that both SDKs have. Results are untyped, because the two versions type them differently. */
 type Speaker = {
   listTools(): Promise<unknown>
   callTool(params: { name: string; arguments?: Record<string, unknown> }, onprogress?: () => void): Promise<unknown>
@@ -99,7 +102,7 @@ test.each([
   const client = await newClient(transport, mode)
   expect(client.getNegotiatedProtocolVersion()).toBe(version)
   await goThrough(speakerOf(client))
-  // Older clients cancel by a message, which has no effect without a session.
+  // An older client cancels by a message. Without a session, the server ignores this message.
   if (transport === 'http' && mode !== 'legacy') await until(() => stopped.includes('test_wait'))
   stopped.length = 0
 })
@@ -114,17 +117,17 @@ test.each([
   ['http', { pin: '2026-07-28' }],
   ['stdio', { pin: '2026-07-28' }],
   ['stdio', 'legacy'],
-] as const)('a user is asked over %s, %j', async (transport, mode) => {
+] as const)('the newer client asks its user over %s, %j', async (transport, mode) => {
   const client = await newClient(transport, mode)
   expect(at(await client.callTool({ name }), 'content', 0, 'text')).toBe('Hello, Ann!')
 })
 
-test('a user of the older client is asked over stdio', async () => {
+test('the older client asks its user over stdio', async () => {
   const client = await oldClient('stdio')
   expect(at(await client.callTool({ name }), 'content', 0, 'text')).toBe('Hello, Ann!')
 })
 
-test('the newer client listens', async () => {
+test('the newer client receives changes', async () => {
   const client = await newClient('http', { pin: '2026-07-28' })
   let changes = 0
   client.setNotificationHandler('notifications/tools/list_changed', () => {

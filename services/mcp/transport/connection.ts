@@ -1,6 +1,6 @@
 /**
- * One client over stdio: its first message fixes its era, and cancelled requests are not answered. A bridge has many
- * such clients on one pair of pipes, each with its own connection.
+ * One client over stdio. The client's first message decides its group of revisions (`Era`). Cancelled requests receive
+ * no response. A bridge has many such clients on one pair of pipes; each has its own connection.
  */
 
 import { declaresVersion } from '../../mcp-protocol/envelope.ts'
@@ -19,12 +19,12 @@ import { modernError } from './errors.ts'
 import type { Transports } from './index.ts'
 import { LegacySession } from './legacy/session.ts'
 
-/** The caller of a message and its address, if a bridge adds them. */
+/** The caller of a message and the caller's address, if a bridge adds them. */
 export type Sender = Pick<Requester, 'caller' | 'address'>
 
 type Era = 'open' | 'legacy' | 'modern'
 
-/** Maximum number of concurrent requests of one connection. */
+/** The maximum number of concurrent requests of one connection. */
 const maximumRunning = 256
 
 export class Connection {
@@ -34,7 +34,7 @@ export class Connection {
   readonly #running = new Map<RequestId, AbortController>()
   readonly #over = new AbortController()
   #era: Era = 'open'
-  /** Created with the first message; only clients of the older revisions receive changes through it. */
+  /** Created with the first message of an older client. Only these clients receive changes through it. */
   #legacy: LegacySession | undefined
 
   constructor(transports: Transports, send: (message: ServerMessage) => void, experimental: JsonObject) {
@@ -43,12 +43,12 @@ export class Connection {
     this.#experimental = experimental
   }
 
-  /** Whether it has no state that a later message could need. */
+  /** Whether the connection has no state that a later message could need. */
   get isIdle(): boolean {
     return this.#era !== 'legacy' && this.#running.size === 0
   }
 
-  /** Returns the response; undefined if there is none */
+  /** Returns the response; undefined if the message has none. */
   async receive(message: Received, sender: Sender): Promise<string | undefined> {
     if (this.#eraOf(message) === 'modern') return this.#receiveModern(message, sender)
     this.#legacy ??= new LegacySession({ ...this.#transports, send: this.#send, experimental: this.#experimental })
@@ -62,7 +62,7 @@ export class Connection {
     for (const controller of this.#running.values()) controller.abort(reason)
   }
 
-  /** Clients send `server/discover` before they have chosen a revision. */
+  /** Clients send `server/discover` before they have chosen a revision, so it does not decide the era. */
   #eraOf(message: Received): Era {
     if (this.#era !== 'open') return this.#era
     if (message.kind === 'response' || message.kind === 'invalid') return 'legacy'

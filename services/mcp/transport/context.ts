@@ -1,4 +1,4 @@
-/** The request's data for a call, the same in all revisions. */
+/** Creates a call's context from a request. It is the same in all revisions. */
 import { randomUUID } from 'node:crypto'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { metaOf, type RequestId, type ServerMessage } from '../../mcp-protocol/json-rpc.ts'
@@ -6,14 +6,14 @@ import { type LogLevel, logLevels } from '../../mcp-protocol/log-level.ts'
 import type { Answers, CallContext, Progress } from '../core/call.ts'
 import type { Caller } from '../core/caller.ts'
 
-/** The caller, and how to send messages back. */
+/** The caller, and a way to send messages to it. */
 export type Requester = {
   readonly caller: Caller
   /** The client's address; undefined over stdio. */
   readonly address: string | undefined
   /** Aborted when the client disconnects or cancels. */
   readonly signal: AbortSignal
-  /** Sends a message that belongs to the request, before its response; undefined if impossible. */
+  /** Sends a message that belongs to the request, before the response. undefined if the transport cannot do this. */
   readonly notify: ((message: ServerMessage) => void) | undefined
 }
 
@@ -23,13 +23,13 @@ export type TransportLogger = {
   warn(details: object, message: string): void
 }
 
-/** In W3C format; anything else is ignored. */
+/** The trace context in W3C format. Other values are ignored. */
 const traceparentPattern = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/
 
 const isProgressToken = (token: unknown): token is RequestId =>
   typeof token === 'number' || (typeof token === 'string' && token.length <= 1_024)
 
-/** Progress only increases, and nothing is sent after the response. */
+/** Sends only increasing progress, and nothing after the response. */
 function reporter(params: JsonObject, notify: (message: ServerMessage) => void): (report: Progress) => void {
   const { progressToken } = metaOf(params)
   if (!isProgressToken(progressToken)) return () => {}
@@ -46,7 +46,7 @@ type CallFacts = {
   readonly params: JsonObject
   readonly inputKinds: CallContext['inputKinds']
   readonly answers: Answers | undefined
-  /** The least severe level that the client receives; undefined: none. */
+  /** The lowest severity of log messages that the client receives; undefined: none. */
   readonly logLevel: LogLevel | undefined
 }
 

@@ -1,6 +1,6 @@
 /**
- * Texts and codes of all errors of a transport, including those of the core. An unexpected error becomes an internal
- * error with the id of its log entry, and nothing else.
+ * Texts and codes of all errors of a transport, including errors of the core. An unexpected error becomes an internal
+ * error that contains only the id of its log entry.
  */
 import {
   faultError,
@@ -46,7 +46,7 @@ function wireErrorOf(error: unknown, requestId: string): WireError {
   return { code: -32603, message: 'Internal error', problem: `see the log for request ${requestId}`, status: 200 }
 }
 
-/** For revisions up to 2025-11-25. */
+/** The error in the format of revisions up to 2025-11-25. */
 export const legacyError = (error: unknown, requestId: string): RpcError => toLegacyError(wireErrorOf(error, requestId))
 
 export function modernError(error: unknown, requestId: string): { readonly error: RpcError; readonly status: number } {

@@ -1,6 +1,6 @@
 /**
- * Both eras with arbitrary input: every message is answered, never with an internal error or another request's id, and
- * no request keeps running or throws an unhandled error.
+ * Sends arbitrary input in all revisions. The server must answer every message, without an internal error and without
+ * another request's id. No request may keep running or throw an unhandled error.
  */
 import { PassThrough } from 'node:stream'
 import fc from 'fast-check'
@@ -30,7 +30,7 @@ const methods = [
   ...['completion/complete', 'logging/setLevel', 'resources/subscribe', 'server/discover', 'tasks/get', 'tasks/update'],
   ...['tasks/cancel', 'notifications/cancelled', 'notifications/initialized', '', 'toString', '__proto__'],
 ]
-/** Without the slow ones. */
+/** The fixture's tools, without the slow tools. */
 const names = [
   ...['greet', 'test_simple_text', 'test_region', 'json_schema_2020_12_tool', 'test_missing_capability', 'constructor'],
   ...['test_input_required_result_multi_round', 'test_input_required_result_capabilities', 'test_error_handling', ''],
@@ -63,7 +63,7 @@ const near = fc.record(
   },
   { requiredKeys: ['method'] },
 )
-/** A correct message with parts of it replaced. */
+/** A correct message with some parts replaced. */
 const mutated = fc
   .tuple(fc.constantFrom(...methods), fc.constantFrom(...names), params, id)
   .map(
@@ -87,7 +87,7 @@ const headers = fc.record(
 const isId = (given: unknown): boolean =>
   typeof given === 'string' || (typeof given === 'number' && Number.isFinite(given))
 
-/** Well-formed, with the id of its request if that has one. */
+/** Checks that the answer is well-formed and has the id of its request, if the request has an id. */
 function check(sent: unknown, answer: unknown): void {
   if (Object.keys(answer as object).length === 0 || at(answer, 'batch') !== undefined) return
   expect(at(answer, 'jsonrpc')).toBe('2.0')
@@ -98,7 +98,7 @@ function check(sent: unknown, answer: unknown): void {
   if (at(answer, 'result') !== undefined) expect(receivedId).toEqual(sentId)
 }
 
-/** The value after `JSON.parse`: for example, negative zero is lost. */
+/** The value after `JSON.parse`, which loses for example negative zero. */
 const onTheWay = (sent: unknown): unknown => JSON.parse(JSON.stringify(sent) ?? 'null')
 
 test('over HTTP', { timeout: 60_000 }, async () => {

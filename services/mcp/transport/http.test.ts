@@ -1,4 +1,4 @@
-/** POST /mcp/v1 for clients of the older revisions, and the errors of HTTP itself. */
+/** POST /mcp/v1 for clients of older revisions, and the errors of HTTP itself. */
 import { Agent } from 'node:http'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { sendRequest, until } from '../../testing/client.ts'
@@ -22,7 +22,7 @@ const json = { 'Content-Type': 'application/json' }
 const initialize = (protocolVersion: string) =>
   call('initialize', { protocolVersion, capabilities: {}, clientInfo: { name: 'test', version: '1' } })
 
-describe('the methods of the contract', () => {
+describe('the documented methods', () => {
   test.each(['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'])('initialize agrees on %s', async version => {
     const { status, body } = await post(fixture.port, initialize(version))
     expect([status, at(body, 'result', 'protocolVersion')]).toEqual([200, version])
@@ -31,13 +31,13 @@ describe('the methods of the contract', () => {
   })
 
   test.each(['2026-07-28', '1999-01-01', 'nonsense'])(
-    'initialize answers %s with the newest supported one',
+    'initialize answers %s with the newest supported revision',
     async version => {
       expect(at((await post(fixture.port, initialize(version))).body, 'result', 'protocolVersion')).toBe('2025-11-25')
     },
   )
 
-  test('tools are listed, called, and hidden ones are not listed', async () => {
+  test('lists and calls tools, and does not list hidden tools', async () => {
     const { body } = await post(fixture.port, call('tools/list'))
     const tools = at(body, 'result', 'tools')
     expect(tools).toContainEqual(expect.objectContaining({ name: 'greet', inputSchema: expect.anything() }))
@@ -50,7 +50,7 @@ describe('the methods of the contract', () => {
     })
   })
 
-  test('resources are listed and read, prompts and completions too', async () => {
+  test('lists and reads resources and prompts, and completes arguments', async () => {
     const { body } = await post(fixture.port, call('resources/list'))
     expect(at(body, 'result', 'resources', 0, 'uri')).toBe('test://static-text')
     const read = await post(fixture.port, call('resources/read', { uri: 'test://template/7/data' }))
@@ -70,7 +70,7 @@ describe('the methods of the contract', () => {
     expect(at(completed.body, 'result')).toEqual({ completion: { values: ['12', '123'], total: 2, hasMore: false } })
   })
 
-  test('ping and a log level are answered, a notification and a response are accepted', async () => {
+  test('answers ping and a log level, and accepts a notification and a response', async () => {
     expect((await post(fixture.port, call('ping'))).body).toEqual({ jsonrpc: '2.0', id: 1, result: {} })
     expect(at((await post(fixture.port, call('logging/setLevel', { level: 'debug' }))).body, 'result')).toEqual({})
     for (const body of [
@@ -80,7 +80,7 @@ describe('the methods of the contract', () => {
       expect(await post(fixture.port, body)).toMatchObject({ status: 202, body: {} })
   })
 
-  test('a batch gets one response, in any order of ids', async () => {
+  test('answers a batch with one response, in any order of ids', async () => {
     const answer = await postForText(fixture.port, [
       call('ping', {}, 'a'),
       { jsonrpc: '2.0', method: 'notifications/initialized' },
@@ -101,12 +101,12 @@ describe('the methods of the contract', () => {
     ['too many messages', Array.from({ length: 101 }, () => call('ping'))],
     ['initialize', [initialize('2025-03-26')]],
     ['a request of the newest revision', [modernCall('tools/list').body]],
-  ])('a batch of %s is refused', async (_, batch) => {
+  ])('refuses a batch of %s', async (_, batch) => {
     const { status, body } = await post(fixture.port, batch)
     expect([status, at(body, 'error', 'code'), 'id' in body]).toEqual([400, -32600, false])
   })
 
-  test('progress is sent before the response, and increases', async () => {
+  test('sends increasing progress before the response', async () => {
     const params = { name: 'test_tool_with_progress', arguments: {}, _meta: { progressToken: 'p' } }
     const answer = await postForText(fixture.port, call('tools/call', params))
     expect(answer.headers['content-type']).toBe('text/event-stream')
@@ -116,7 +116,7 @@ describe('the methods of the contract', () => {
     expect(plain.headers['content-type']).toBe('application/json')
   })
 
-  test('a call whose client disconnects is stopped', async () => {
+  test('stops a call when its client disconnects', async () => {
     const leaving = new AbortController()
     const waiting = postForText(fixture.port, call('tools/call', { name: 'test_wait' }), {}, leaving.signal)
     setTimeout(() => leaving.abort(), 50)
@@ -167,7 +167,7 @@ describe('errors of JSON-RPC, with HTTP 200', () => {
     if (problem !== undefined) expect(at(body, 'error', 'data', 'problem')).toBe(problem)
   })
 
-  test('an unexpected error names the log entry and nothing else', async () => {
+  test('an unexpected error contains only the id of its log entry', async () => {
     const { body } = await post(fixture.port, call('tools/call', { name: 'test_failure' }))
     expect(body).toMatchObject({ error: { code: -32603, message: 'Internal error' } })
     expect(JSON.stringify(body)).not.toMatch(/secret|postgres/)
@@ -175,7 +175,7 @@ describe('errors of JSON-RPC, with HTTP 200', () => {
     expect(fixture.log.some(line => line.includes(id))).toBe(true)
   })
 
-  test('arguments that a tool refuses make the tool fail, with a text for a model', async () => {
+  test('if a tool refuses its arguments, the result is an error text for a model', async () => {
     const params = { name: 'test_region', arguments: { region: 'x', query: '' } }
     const answer = await post(fixture.port, call('tools/call', params))
     expect(at(answer.body, 'result', 'isError')).toBe(true)
@@ -186,7 +186,7 @@ describe('errors of JSON-RPC, with HTTP 200', () => {
     expect(textOf(missing)).toBe('Invalid arguments for greet: name is required')
   })
 
-  test('deep nesting, and a name that reaches a prototype, are refused', async () => {
+  test('refuses deep nesting, and names of prototype properties', async () => {
     const deep = `{"jsonrpc":"2.0","id":1,"method":"ping","params":${'{"a":'.repeat(5_000)}1${'}'.repeat(5_000)}}`
     expect((await post(fixture.port, deep)).body).toMatchObject({ id: 1, error: { code: -32600 } })
     const polluted = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet","__proto__":{"x":1}}}'
@@ -225,7 +225,7 @@ describe('errors of HTTP', () => {
     },
   )
 
-  test('a body of more than 10 MB is refused', async () => {
+  test('refuses a body of more than 10 MB', async () => {
     const body = JSON.stringify(call('ping', { filler: 'x'.repeat(10_485_760) }))
     const answer = await sendRequest(fixture.port, '/mcp/v1', { method: 'POST', headers: json, body })
     expect([answer.status, JSON.parse(answer.text)]).toEqual([413, { error: expect.stringContaining('10485760') }])
@@ -233,13 +233,13 @@ describe('errors of HTTP', () => {
     expect((await post(fixture.port, fits)).body).toMatchObject({ id: 1, result: {} })
   })
 
-  test('health reports what runs, and requests under /api/ go to the helper API', async () => {
+  test('/health reports name and version, and the helper API answers requests under /api/', async () => {
     const health = await sendRequest(fixture.port, '/health')
     expect(JSON.parse(health.text)).toEqual({ status: 'ok', server: 'espalier-fixture', version: '1.0.0' })
     expect((await sendRequest(fixture.port, '/api/user/info')).text).toBe('api /api/user/info')
   })
 
-  test('an unknown version is refused', async () => {
+  test('refuses an unknown version', async () => {
     const { status, body } = await post(fixture.port, call('ping'), { 'MCP-Protocol-Version': '2020-01-01' })
     expect([status, at(body, 'error', 'code'), at(body, 'id')]).toEqual([400, -32600, 1])
   })
@@ -278,7 +278,7 @@ describe('with authentication', () => {
     }
   })
 
-  test('a tool that is open to all callers needs none, and ignores invalid ones', async () => {
+  test('an open tool needs no token, and ignores invalid tokens', async () => {
     const tokens: Record<string, string>[] = [{}, { Authorization: 'Bearer x' }, { Authorization: 'Bearer often' }]
     for (const headers of tokens)
       expect(textOf(await post(guarded.port, open, headers))).toBe('open to unauthenticated')
@@ -287,12 +287,12 @@ describe('with authentication', () => {
     expect((await post(guarded.port, large)).status).toBe(401)
   })
 
-  test('too many failures are answered with Retry-After', async () => {
+  test('answers too many failures with Retry-After', async () => {
     const answer = await post(guarded.port, call('ping'), { Authorization: 'Bearer often' })
     expect([answer.status, answer.headers['retry-after'], typeof answer.body.error]).toEqual([429, '60', 'string'])
   })
 
-  test('a token for reading cannot write, and its refusal names the missing scope', async () => {
+  test('a token with the read scope cannot write, and the error names the missing scope', async () => {
     const headers = { Authorization: 'Bearer reader' }
     for (const answer of [
       await post(guarded.port, call('tools/call', { name: 'test_write' }), headers),
@@ -304,7 +304,7 @@ describe('with authentication', () => {
     expect((await post(guarded.port, call('tools/list'), headers)).status).toBe(200)
   })
 
-  test('a tool gets the caller and the address, as far as proxies are trusted', async () => {
+  test("a tool receives the caller, and the client's address from trusted proxies", async () => {
     const headers = { Authorization: 'Bearer reader', 'X-Forwarded-For': '1.1.1.1, 198.51.100.7' }
     const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
     const params = { name: 'test_whoami', _meta: { traceparent } }
@@ -313,12 +313,12 @@ describe('with authentication', () => {
     expect(authenticated.at(-1)).toEqual(['Bearer reader', '198.51.100.7'])
   })
 
-  test('health needs no token', async () => {
+  test('/health needs no token', async () => {
     expect((await sendRequest(guarded.port, '/health')).status).toBe(200)
   })
 })
 
-test('a long list has pages, and a cursor of another list is refused', async () => {
+test('splits a long list into pages, and refuses a cursor of another list', async () => {
   const { manyResources } = await import('../testing/fixture-core.ts')
   const large = await startFixture({ more: [manyResources(250)] })
   onTestFinished(large.stop)

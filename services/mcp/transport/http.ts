@@ -1,6 +1,6 @@
 /**
- * POST /mcp/v1: both eras of the protocol at one path. Unauthenticated callers can only run tools that are open to all;
- * pages of other sites are refused; and each request is answered in the format of its revision.
+ * POST /mcp/v1 for all revisions. Unauthenticated callers can only call open tools. The server refuses requests from
+ * pages of other sites. It answers each request in the format of its revision.
  */
 
 import { bearerChallenge } from '../../authentication/challenge.ts'
@@ -42,21 +42,21 @@ type EndpointParts = {
   readonly lists: Lists
   readonly logger: TransportLogger
   readonly modern: Modern
-  /** undefined: there is one process. */
+  /** undefined if there is only one process. */
   readonly peers: Peers | undefined
   readonly maximumBodyBytes: number
-  /** undefined: authentication is off, and all callers are allowed everything. */
+  /** undefined: authentication is off, and every caller has all rights. */
   readonly authentication: Authentication | undefined
   readonly sites: SiteRules
   /** The URL of the OAuth metadata (RFC 9728), if configured. */
   readonly resourceMetadata: string | undefined
 }
 
-/** The maximum body that is read before authentication: enough for a login. */
+/** The maximum body size that the server reads before authentication. It is enough for a login. */
 const maximumUnknownBytes = 65_536
 const maximumBatch = 100
 
-/** The caller without a token: only for tools that are open to all. */
+/** The caller without a token, who can only call open tools. */
 const unauthenticated: Caller = {
   kind: 'anyone',
   principal: 'unauthenticated',
@@ -66,11 +66,11 @@ const unauthenticated: Caller = {
   session: 'unauthenticated',
 }
 
-/** `text` is already JSON. */
+/** `text` is JSON already. */
 const jsonText = (status: number, text: string): HttpResponse => ({ ...json(status, undefined), body: text })
 const accepted: HttpResponse = { status: 202, headers: [], body: undefined }
 
-const isTooMuchOfUnknown = (error: unknown): boolean =>
+const isUnauthenticatedTooLarge = (error: unknown): boolean =>
   error instanceof HttpError &&
   error.fault.kind === 'body too large' &&
   error.fault.maximumBytes === maximumUnknownBytes
@@ -95,7 +95,7 @@ type Exchange = {
   readonly signal: AbortSignal
 }
 
-/** An error of a complete message, in the format of its revision. */
+/** The error of a complete message, in the format of the message's revision. */
 function refusal(error: ProtocolError | CoreError, id: RequestId | undefined, isModern: boolean): HttpResponse {
   if (!isModern) return jsonText(200, errorText(id ?? null, legacyError(error, '')))
   const { error: rpcError, status } = modernError(error, '')
@@ -134,8 +134,8 @@ class Endpoint {
     const who = await this.#admitted(head, body)
     if ('status' in who) return who
     const version = headers['mcp-protocol-version']?.trim()
-    const elsewhere = await this.#answerElsewhere(who, head, signal)
-    if (elsewhere !== undefined) return elsewhere
+    const forwarded = await this.#forward(who, head, signal)
+    if (forwarded !== undefined) return forwarded
     try {
       return await this.#answer(who.parsed, { head, version, caller: who.caller, signal })
     } catch (error) {
@@ -147,12 +147,11 @@ class Endpoint {
     }
   }
 
-  /** Returns undefined if the request names no task or call of another live replica */
-  async #answerElsewhere(
-    { parsed, bytes }: Read,
-    head: RequestHead,
-    signal: AbortSignal,
-  ): Promise<HttpResponse | undefined> {
+  /**
+   * Forwards a request for a task or call of another replica to that replica. Returns undefined if the request is for
+   * this replica, or if the other replica is gone.
+   */
+  async #forward({ parsed, bytes }: Read, head: RequestHead, signal: AbortSignal): Promise<HttpResponse | undefined> {
     const { peers } = this.#parts
     if (peers === undefined || peers.isForwarded(head)) return undefined
     if (parsed.kind !== 'one' || parsed.message.kind !== 'request') return undefined
@@ -160,7 +159,7 @@ class Endpoint {
     return owner && peers.forward(owner, { head, body: bytes, signal })
   }
 
-  /** A login, which has no token. */
+  /** Whether the message calls an open tool, such as a login, which needs no token. */
   #openCall(parsed: Parsed): boolean {
     if (parsed.kind !== 'one' || parsed.message.kind !== 'request') return false
     const { method, params } = parsed.message
@@ -168,7 +167,7 @@ class Endpoint {
     return this.#parts.core.tool(params.name, unauthenticated)?.isOpen === true
   }
 
-  /** The caller and the message; or the refusal of an unauthenticated request. */
+  /** Returns the caller and the message, or an error response for an unauthenticated request. */
   async #admitted(
     { headers, address }: RequestHead,
     body: IncomingBody,
@@ -179,7 +178,7 @@ class Endpoint {
     const found = authorization === undefined ? undefined : await authentication.authenticate(authorization, address)
     if (found?.kind === 'caller') return { caller: found.caller, ...(await readMessages(body, maximumBodyBytes)) }
     const read = await readMessages(body, Math.min(maximumUnknownBytes, maximumBodyBytes)).catch((error: unknown) => {
-      if (isTooMuchOfUnknown(error)) return undefined
+      if (isUnauthenticatedTooLarge(error)) return undefined
       throw error
     })
     if (read !== undefined && this.#openCall(read.parsed)) return { caller: unauthenticated, ...read }
@@ -223,7 +222,7 @@ class Endpoint {
       return jsonText(400, errorText(undefined, modernError(error, '').error))
     }
     const isModern = messages.some(message => eraOf(message, exchange.version).kind !== 'legacy')
-    if (isModern) return refuse('the requested revision has no batches')
+    if (isModern) return refuse('the requested revision does not support batches')
     if (messages.length === 0 || messages.length > maximumBatch)
       return refuse(`a batch must have 1 to ${maximumBatch} messages`)
     if (messages.some(message => message.kind === 'request' && message.method === 'initialize'))

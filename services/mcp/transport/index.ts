@@ -1,6 +1,6 @@
 /**
- * The common parts of a core's transports: HTTP and stdio, in both eras. Created once; `server.ts` uses it for HTTP,
- * and `stdio.ts` for standard input and output.
+ * The parts that all transports of a core share: HTTP and stdio, in all revisions. They are created once. `server.ts`
+ * uses them for HTTP, and `stdio.ts` for standard input and output.
  */
 import type { Peers } from '../../http/peers/index.ts'
 import type { Core } from '../core/index.ts'
@@ -21,11 +21,11 @@ export type Transports = {
 export type TransportOptions = {
   readonly core: Core
   readonly logger: TransportLogger
-  /** At least 32 bytes; the same for all replicas. */
+  /** A key of at least 32 bytes. All replicas must have the same key. */
   readonly sealingKey: Uint8Array
   readonly now?: () => number
   readonly taskDelayMs?: number
-  /** undefined: there is one process. */
+  /** undefined if there is only one process. */
   readonly peers?: Peers | undefined
 }
 

@@ -1,6 +1,6 @@
 /**
- * What the server can request from a client, by its declared capabilities. They are untrusted input: anything that does
- * not have MCP's structure is ignored.
+ * The requests that a client accepts, according to its declared capabilities. Capabilities are untrusted input: the
+ * server ignores everything that does not have MCP's structure.
  */
 
 import type { JsonObject } from '../../mcp-protocol/json.ts'
@@ -12,7 +12,7 @@ export const noInputKinds: ReadonlySet<InputKind> = new Set()
 export function inputKindsOf({ elicitation, sampling, roots }: JsonObject): ReadonlySet<InputKind> {
   const found = new Set<InputKind>()
   if (isObject(elicitation)) {
-    // In older revisions there was one kind, and the capability was an empty object.
+    // Older revisions had only one kind of elicitation, and its capability was an empty object.
     if (isObject(elicitation.form) || !isObject(elicitation.url)) found.add('elicitation-form')
     if (isObject(elicitation.url)) found.add('elicitation-url')
   }
@@ -36,7 +36,7 @@ const capabilityOf: Record<InputKind, JsonObject> = {
   roots: { roots: {} },
 }
 
-/** The capability that the client would have to declare, if it has not. */
+/** The capability that this request requires, if the client has not declared it. */
 export function missingCapability(request: InputRequest, inputKinds: ReadonlySet<InputKind>): JsonObject | undefined {
   const ability = abilityFor(request)
   return inputKinds.has(ability) ? undefined : capabilityOf[ability]

@@ -1,7 +1,7 @@
 /**
- * The lists for clients, as JSON. A list depends only on its definitions, so it is written once for all callers with
- * the same definitions, and split into pages. A cursor names its list and position, and is refused if the list has
- * changed.
+ * The lists for clients, as JSON. A list depends only on its definitions. So the server writes it once for all callers
+ * with the same definitions, and splits it into pages. A cursor names its list and its page. If the list has changed,
+ * the server refuses the cursor.
  */
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
@@ -16,11 +16,11 @@ type ListMethod = (typeof listMethods)[number]
 export const isListMethod = (method: string): method is ListMethod =>
   (listMethods as readonly string[]).includes(method)
 
-/** The members of the result, without braces: each revision adds its own. */
+/** Returns the members of the result without braces, because each revision adds its own members. */
 export type Lists = (method: ListMethod, caller: Caller, cursor: Json | undefined) => string
 
 const pageSize = 100
-/** Maximum number of cached lists of one kind. */
+/** The maximum number of cached lists of one kind. */
 const maximumCached = 16
 
 const members: Record<ListMethod, { name: string; of(core: Core, caller: Caller): readonly object[] }> = {
@@ -49,7 +49,7 @@ function write(name: string, items: readonly object[]): Written {
 const cursorOf = (name: string, digest: string, page: number): string =>
   Buffer.from(`${name} ${digest} ${page}`).toString('base64url')
 
-/** The empty cursor is the beginning. */
+/** An empty cursor means the first page. */
 function pageAt({ pages, digest }: Written, name: string, cursor: Json | undefined): string {
   const page =
     cursor === undefined || cursor === '' ? pages[0] : pages.find((_, at) => cursor === cursorOf(name, digest, at))

@@ -1,6 +1,6 @@
 /**
- * Ids and bytes at the tool server over HTTP and stdio, and at the bridge: each message is accepted or refused by the
- * same rule at all three.
+ * Ids and bytes of messages to the tool server over HTTP, to the tool server over stdio, and to the bridge. All three
+ * must accept or refuse a message by the same rule.
  */
 import { PassThrough } from 'node:stream'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -85,7 +85,7 @@ describe.each(transports)('%s', (_, send) => {
     '1e2',
     '-0',
     `"${'x'.repeat(1_025)}"`,
-  ])('refuses the id %s and reports which ids are accepted', async id => {
+  ])('refuses the id %s, and reports which ids are valid', async id => {
     const answer = await send(list(id))
     expect([answer.id, answer.code]).toEqual([undefined, -32600])
     expect(answer.text).toContain('an integer from -9007199254740991 to 9007199254740991')

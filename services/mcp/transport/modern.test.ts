@@ -1,4 +1,4 @@
-/** Revision 2026-07-28 over HTTP: cases that the conformance suite omits, and attacks. */
+/** Revision 2026-07-28 over HTTP: attacks, and cases that the conformance suite omits. */
 import { Agent } from 'node:http'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
@@ -10,7 +10,7 @@ import { type Fixture, sealingKey, startFixture } from '../testing/fixture-serve
 import { at, call, type ModernOptions, modern, modernCall, post, postForText, textOf } from '../testing/rpc.ts'
 import { createSealer } from './sealed-state.ts'
 
-/** The caller that a test chooses. */
+/** Authenticates the caller that a test chooses. */
 const authentication: Authentication = {
   authenticate: async authorization => {
     if (authorization === undefined) return { kind: 'caller', caller: anyone }
@@ -40,18 +40,19 @@ describe('a state that the client carries', () => {
     modern(
       fixture.port,
       'tools/call',
-      { ...params, inputResponses: responses, requestState: requestState as string }, // or whatever a test sends
+      // or any other value that a test sends
+      { ...params, inputResponses: responses, requestState: requestState as string },
       options,
     )
   const refused = { jsonrpc: '2.0', id: 1, error: { code: -32602, message: expect.stringContaining('requestState') } }
 
-  test('opens once', async () => {
+  test('is accepted once', async () => {
     const state = await stateOf()
     expect(textOf(await retry(state))).toBe('state-ok')
     expect((await retry(state)).body).toMatchObject(refused)
   })
 
-  test('does not open for another caller, tool or argument', async () => {
+  test('is refused for another caller, tool or argument', async () => {
     const state = await stateOf(as('alice'))
     expect((await retry(state, callParams, as('bob'))).body).toMatchObject(refused)
     expect((await retry(state, callParams)).body).toMatchObject(refused)
@@ -62,13 +63,13 @@ describe('a state that the client carries', () => {
     expect(textOf(await retry(state, callParams, as('alice')))).toBe('state-ok')
   })
 
-  test('does not open when its time is up', async () => {
+  test('is refused after it expires', async () => {
     const state = await stateOf()
     now += 600_000
     expect((await retry(state)).body).toMatchObject(refused)
   })
 
-  test('does not open after any change, with the same error for each', async () => {
+  test('is refused after any change, always with the same error', async () => {
     const state = await stateOf()
     const changed = fc.oneof(
       fc.string(),
@@ -93,7 +94,7 @@ describe('a state that the client carries', () => {
     expect(textOf(await retry(state))).toBe('state-ok')
   })
 
-  test('opens in another process with the same key, and not with another', () => {
+  test('is accepted by another process with the same key, but not with another key', () => {
     const binding = { principal: 'a', method: 'tools/call', params: { name: 'x', arguments: { b: 1, a: 2 } } }
     const sealed = createSealer(sealingKey, () => now).seal({ kept: 1 }, binding)
     const again = { ...binding, params: { arguments: { a: 2, b: 1 }, name: 'x', requestState: sealed, _meta: {} } }
@@ -103,7 +104,7 @@ describe('a state that the client carries', () => {
     expect(() => createSealer(Buffer.alloc(31), () => now)).toThrow('at least 32 bytes')
   })
 
-  test('answers without it are requested again', async () => {
+  test('is required with answers: without it, the server requests the answers again', async () => {
     const { body } = await modern(fixture.port, 'tools/call', { ...callParams, inputResponses: responses })
     expect(at(body, 'result', 'resultType')).toBe('input_required')
   })
@@ -133,13 +134,13 @@ describe('the envelope of a request', () => {
     expect([answer.status, ...error(answer.body)]).toEqual([status, code, 'i'])
   })
 
-  test('a name in base64 is the name', async () => {
+  test('a name in base64 is decoded', async () => {
     const headers = { 'Mcp-Name': `=?base64?${Buffer.from('greet').toString('base64')}?=` }
     const answer = await modern(fixture.port, 'tools/call', tool('greet', { name: 'x' }), { headers })
     expect(textOf(answer)).toBe('Hello, x!')
   })
 
-  test('arguments that are to be repeated must be', async () => {
+  test('arguments that headers must repeat are compared with the headers', async () => {
     const callRegion = (args: JsonObject, headers: Record<string, string>) =>
       modern(fixture.port, 'tools/call', tool('test_region', args), { headers })
     const args = { region: 'eu', shard: 7, strict: true }
@@ -154,27 +155,27 @@ describe('the envelope of a request', () => {
     expect((await callRegion({ region: 'eu' }, parameterHeaders)).body).toMatchObject({ error: { code: -32020 } })
   })
 
-  test('a version header without a version in the body is refused with what is missing', async () => {
+  test('a version header without a version in the body is refused, and the error names the missing field', async () => {
     const { status, body } = await post(fixture.port, call('tools/list'), { 'MCP-Protocol-Version': '2026-07-28' })
     expect([status, ...error(body)]).toEqual([400, -32602, 1])
     expect(at(body, 'error', 'message')).toContain('clientCapabilities')
   })
 
   test.each(['initialize', 'ping', 'logging/setLevel', 'resources/subscribe', 'tasks/list', 'nothing'])(
-    '%s is not a method of it',
+    'refuses the method %s',
     async method => {
       const { status, body } = await modern(fixture.port, method)
       expect([status, ...error(body)]).toEqual([404, -32601, 1])
     },
   )
 
-  test('bad JSON with its header is reported by a status', async () => {
+  test('invalid JSON with a version header is refused with a status', async () => {
     const { status, body } = await post(fixture.port, '{', { 'MCP-Protocol-Version': '2026-07-28' })
     expect([status, body]).toEqual([400, { jsonrpc: '2.0', error: { code: -32700, message: 'Parse error' } }])
   })
 })
 
-test('log messages are sent to clients that requested them, from the requested level on', async () => {
+test('sends log messages to clients that requested them, from the requested level on', async () => {
   const textAt = async (level: string) => {
     const { body, headers } = modernCall('tools/call', tool('test_logging_tool'), {
       meta: { 'io.modelcontextprotocol/logLevel': level },
@@ -185,7 +186,7 @@ test('log messages are sent to clients that requested them, from the requested l
   expect(await textAt('warning')).not.toContain('notifications/message')
 })
 
-/** A listener, with its received messages. */
+/** Starts a listener, and collects the messages that it receives. */
 async function listen(notifications: JsonObject, options: ModernOptions = {}, on = fixture) {
   const leaving = new AbortController()
   const { body, headers } = modernCall('subscriptions/listen', { notifications }, { id: 'L', ...options })
@@ -219,7 +220,7 @@ async function listen(notifications: JsonObject, options: ModernOptions = {}, on
 }
 
 describe('a listener', () => {
-  test('receives first what it is subscribed to, and then only that, with the id of its request', async () => {
+  test('receives the list of its subscriptions first, then only these changes, each with the id of its request', async () => {
     const { messages } = await listen({
       toolsListChanged: true,
       resourceSubscriptions: ['test://a'],
@@ -240,19 +241,19 @@ describe('a listener', () => {
     ])
   })
 
-  test('for nothing receives that, and nothing else', async () => {
+  test('without any subscription receives an empty list, and then the result', async () => {
     const { methods } = await listen({ taskIds: ['nobody’s'] })
     await until(() => methods().length === 2)
     expect(methods()).toEqual(['notifications/subscriptions/acknowledged', 'complete'])
   })
 
-  test('must name what to listen for', async () => {
+  test('must name its subscriptions', async () => {
     const { status, body } = await modern(fixture.port, 'subscriptions/listen', {})
     expect([status, at(body, 'error', 'code')]).toEqual([200, -32602])
     expect(at(body, 'error', 'message')).toContain('notifications')
   })
 
-  test('is notified when the server is shutting down', async () => {
+  test('receives the result when the server shuts down', async () => {
     const other = await startFixture()
     const { methods } = await listen({ toolsListChanged: true }, {}, other)
     await other.stop()
@@ -263,7 +264,8 @@ describe('a listener', () => {
 describe('a task', () => {
   const slow = tool('slow_compute', { seconds: 60, label: 'x' })
   const begin = async (params: JsonObject, options?: ModernOptions): Promise<JsonObject> =>
-    ((await modern(fixture.port, 'tools/call', params, options)).body.result ?? {}) as JsonObject // an object where there is one
+    // the response has a result, which is an object
+    ((await modern(fixture.port, 'tools/call', params, options)).body.result ?? {}) as JsonObject
   const get = async (taskId: unknown, options?: ModernOptions) =>
     (await modern(fixture.port, 'tasks/get', { taskId: String(taskId) }, options)).body
 
@@ -295,7 +297,7 @@ describe('a task', () => {
     const { messages } = await listen({ taskIds: [String(taskId)] })
     await until(() => messages().some(({ params }) => at(params, 'status') === 'input_required'))
     const requests = at(await get(taskId), 'result', 'inputRequests')
-    const [key = ''] = Object.keys(requests as JsonObject) // there is one
+    const [key = ''] = Object.keys(requests as JsonObject) // the task has one request
     const answers = { taskId: String(taskId), inputResponses: { [key]: accept({ confirm: true }), other: {} } }
     expect((await modern(fixture.port, 'tasks/update', answers)).body).toMatchObject({
       result: { resultType: 'complete' },
@@ -306,7 +308,7 @@ describe('a task', () => {
     expect(at(last, 'params', '_meta', 'io.modelcontextprotocol/subscriptionId')).toBe('L')
   })
 
-  test('is replaced when it has ended; until then the limit applies', async () => {
+  test('is evicted for a new task after it has ended; running tasks count for the limit', async () => {
     const carol = as('carol')
     const ids: unknown[] = []
     for (let count = 0; count < 50; count++) ids.push((await begin(slow, carol)).taskId)
@@ -321,7 +323,7 @@ describe('a task', () => {
   })
 })
 
-test('a call whose client disconnects is stopped, and its messages are discarded', async () => {
+test('stops a call whose client disconnects, and discards its messages', async () => {
   const leaving = new AbortController()
   const { body, headers } = modernCall('tools/call', tool('test_wait'))
   const waiting = postForText(fixture.port, body, headers, leaving.signal)
@@ -330,7 +332,7 @@ test('a call whose client disconnects is stopped, and its messages are discarded
   await until(() => stopped.includes('test_wait'))
 })
 
-test('notifications are accepted, and responses of a client are not', async () => {
+test('accepts notifications, and refuses responses of a client', async () => {
   const headers = { 'MCP-Protocol-Version': '2026-07-28', 'Content-Type': 'application/json' }
   const send = (body: object) =>
     sendRequest(fixture.port, '/mcp/v1', { method: 'POST', headers, body: JSON.stringify(body) }, new Agent())

@@ -1,5 +1,6 @@
 /**
- * Two replicas behind a proxy that alternates between them: state in the memory of one is reached through the other.
+ * Two replicas behind a proxy that alternates between them. Each replica must reach the state in the other replica's
+ * memory.
  */
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -70,7 +71,7 @@ const lastEvent = (text: string) => [...text.matchAll(/^data: (.+)$/gm)].at(-1)?
 
 const endpoint = () => new URL(`http://127.0.0.1:${proxy.port}/mcp/v1`)
 
-test('a task is found by every request, and cancelled, through both replicas', async () => {
+test('both replicas find a task, and both can cancel it', async () => {
   const begun = await rpc('tools/call', { name: 'slow_compute', arguments: { seconds: 2, label: 'x' } })
   const { taskId } = begun.parsed.result
   const statuses = new Set<string>()
@@ -122,7 +123,7 @@ test('a listener receives the changes of a task of another replica', async () =>
   }
 })
 
-test('a call that requests input is answered once, whichever replica receives the answer', async () => {
+test('a call that requests input accepts one answer, through any replica', async () => {
   const name = 'test_input_required_result_elicitation'
   const answers = { action: 'accept', content: { name: 'Ann' } }
   for (const first of replicas) {
@@ -140,7 +141,7 @@ test('a call that requests input is answered once, whichever replica receives th
   }
 })
 
-test.each(['legacy', 'auto'] as const)('the newer client sees one server (%s)', async mode => {
+test.each(['legacy', 'auto'] as const)('the newer client works as with one server (%s)', async mode => {
   const client = new Client({ name: 'test', version: '1' }, { capabilities, versionNegotiation: { mode } })
   client.setRequestHandler('elicitation/create', async () => ({ action: 'accept', content: { name: 'Ann' } }))
   await client.connect(new StreamableHTTPClientTransport(endpoint()))
@@ -155,7 +156,7 @@ test.each(['legacy', 'auto'] as const)('the newer client sees one server (%s)', 
   }
 })
 
-test('the older client sees one server', async () => {
+test('the older client works as with one server', async () => {
   const client = new OldClient({ name: 'test', version: '1' })
   // biome-ignore lint/suspicious/noExplicitAny: its transports do not fit its own type where optional properties are exact
   await client.connect(new OldTransport(endpoint()) as any)
@@ -166,7 +167,7 @@ test('the older client sees one server', async () => {
     )
 })
 
-test('a login is valid at every replica until its own one is stopped', async () => {
+test('a login is valid at every replica until the replica that created it stops', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'espalier-mcp-replicas-'))
   const hash = await hashPassword('correct horse')
   const time = new Date().toISOString()

@@ -1,7 +1,7 @@
 /**
- * The state of a call between its rounds, carried by the client. No client can read or change it. It opens only for the
- * caller, the method and the parameters it was sealed for, within minutes, and once in this process. Any process with
- * the same key can open it.
+ * The state of a call between its rounds, which the client carries. No client can read or change it. It opens only for
+ * the same caller, method and parameters, within minutes, and once in this process. Any process with the same key can
+ * open it.
  */
 import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
@@ -14,7 +14,7 @@ type Binding = { readonly principal: string; readonly method: string; readonly p
 
 export type Sealer = {
   seal(state: JsonObject | undefined, binding: Binding): string
-  /** @throws CoreError, the same for every error */
+  /** @throws CoreError, with the same message for every cause */
   open(sealed: string, binding: Binding): JsonObject | undefined
 }
 
@@ -30,7 +30,7 @@ const refused = () =>
     problem: 'requestState is not valid for this request, or is used or expired',
   })
 
-/** The parameters that identify the call; the client repeats them. */
+/** The call's identifying parameters, which the client repeats. */
 function boundData({ principal, method, params }: Binding): Buffer {
   const { _meta, inputResponses, requestState, ...call } = params
   return createHash('sha256')
@@ -38,7 +38,7 @@ function boundData({ principal, method, params }: Binding): Buffer {
     .digest()
 }
 
-/** `key`: at least 32 bytes. */
+/** `key` must have at least 32 bytes. */
 export function createSealer(key: Uint8Array, now: () => number): Sealer {
   if (key.length < 32) throw new RangeError('the sealing key must have at least 32 bytes')
   const derived = Buffer.from(hkdfSync('sha256', key, '', 'espalier mcp requestState', 32))
@@ -48,7 +48,7 @@ export function createSealer(key: Uint8Array, now: () => number): Sealer {
     if (!sealed.startsWith(version) || sealed.length > maximumLength) return undefined
     const text = sealed.slice(version.length)
     const bytes = Buffer.from(text, 'base64url')
-    // Base64 decoding is lenient, so other spellings of the same bytes are refused.
+    // Base64 decoding is lenient. So other spellings of the same bytes are refused.
     if (bytes.length < nonceBytes + tagBytes || bytes.toString('base64url') !== text) return undefined
     const nonce = bytes.subarray(0, nonceBytes)
     const decipher = createDecipheriv('aes-256-gcm', derived, nonce, { authTagLength: tagBytes })
@@ -76,7 +76,7 @@ export function createSealer(key: Uint8Array, now: () => number): Sealer {
     open(sealed, binding) {
       const opened = decrypt(sealed, binding)
       if (opened === undefined || used.has(opened.nonce)) throw refused()
-      // Written by a process with this key.
+      // A process with this key wrote the JSON.
       const { expires, state } = JSON.parse(opened.payload.toString()) as { expires: number; state?: JsonObject }
       if (expires <= now()) throw refused()
       used.add(opened.nonce)

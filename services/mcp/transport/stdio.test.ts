@@ -1,4 +1,7 @@
-/** Standard input and output: the fixture as a program, and in this process with many connections on the same pipes. */
+/**
+ * The fixture over standard input and output: as a program, and in this process with many connections on the same
+ * pipes.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { PassThrough } from 'node:stream'
@@ -17,7 +20,7 @@ const parsed = (text: string): JsonObject[] =>
     .filter(line => line !== '')
     .map(line => JSON.parse(line))
 
-/** The transport over pipes of this process. */
+/** Connects the transport to pipes of this process. */
 function connect(maximumLineBytes = 100_000) {
   const [input, output] = [new PassThrough(), new PassThrough()]
   const stopped: string[] = []
@@ -54,7 +57,7 @@ const cancelled = (requestId: string | number, params: JsonObject = {}) => ({
 })
 
 describe('the program', () => {
-  test('answers line by line, writes nothing else, and ends with its input', async () => {
+  test('answers line by line, writes nothing else, and stops at the end of input', async () => {
     const child = spawn(process.execPath, [fixtureProgram])
     let text = ''
     child.stdout.setEncoding('utf8').on('data', chunk => {
@@ -79,7 +82,7 @@ describe('the program', () => {
     expect(parsed(text)).toHaveLength(3)
   })
 
-  test('ends running requests when its input ends', async () => {
+  test('stops running requests when its input ends', async () => {
     const { send, stopped, input, ended } = connect()
     send(initialize(), call('tools/call', { name: 'test_wait' }, 1))
     await new Promise(resolve => setTimeout(resolve, 30))
@@ -101,7 +104,7 @@ describe('an older client', () => {
     expect(at(await answerTo(1), 'result', 'content', 0, 'text')).toBe('Ann likes red')
   })
 
-  test('receives no requests that it has not declared', async () => {
+  test('receives no kind of request that it has not declared', async () => {
     const { send, messages, answerTo } = connect()
     send(initialize({ sampling: {} }), call('tools/call', { name: 'test_input_required_result_elicitation' }, 1))
     expect(at(await answerTo(1), 'error', 'code')).toBe(-32602)
@@ -120,7 +123,7 @@ describe('an older client', () => {
     expect(at(await answerTo(2), 'result')).toEqual({})
   })
 
-  test('receives no response to what it has cancelled', async () => {
+  test('receives no response to a cancelled request', async () => {
     const { send, messages, stopped, answerTo } = connect()
     send(initialize({ elicitation: {} }), call('tools/call', { name: 'test_wait' }, 1))
     send(call('tools/call', { name: 'test_elicitation', arguments: { message: 'x' } }, 2))
@@ -133,7 +136,7 @@ describe('an older client', () => {
     expect(messages().filter(({ id, method }) => method === undefined && (id === 1 || id === 2))).toEqual([])
   })
 
-  test('receives log messages from the level it sets, and changes of what it subscribes to', async () => {
+  test('receives log messages from its level on, and changes of resources that it subscribes to', async () => {
     const { send, messages, answerTo, core } = connect()
     send(
       initialize(),
@@ -165,7 +168,7 @@ describe('a client of the newest revision', () => {
   const request = (method: string, params: JsonObject = {}, id: string | number = 1) =>
     modernCall(method, params, { id }).body
 
-  test('is answered in its format, and initialize is refused then', async () => {
+  test('receives responses in its format, and cannot send initialize any more', async () => {
     const { send, answerTo } = connect()
     send(request('server/discover', {}, 0), request('tools/list', {}, 1), initialize())
     expect(at(await answerTo(0), 'result', 'supportedVersions')).toEqual(['2026-07-28'])
@@ -182,7 +185,7 @@ describe('a client of the newest revision', () => {
     expect(at(await answerTo(2), 'result')).toEqual({})
   })
 
-  test('listens until it cancels, and gets no response then', async () => {
+  test('listens until it cancels, and then receives no response', async () => {
     const { send, messages, core, answerTo } = connect()
     send(request('subscriptions/listen', { notifications: { toolsListChanged: true } }, 'L'))
     await until(() => messages().length === 1)
@@ -203,7 +206,8 @@ describe('a client of the newest revision', () => {
 describe('clients of a bridge', () => {
   const of = (connection: string, message: JsonObject, caller?: JsonObject): JsonObject => {
     const params = (message.params ?? {}) as JsonObject // as the tests write it
-    const meta = { ...(params._meta as JsonObject), 'espalier.dev/connection': connection } // an object where there is one
+    // the field is an object if it exists
+    const meta = { ...(params._meta as JsonObject), 'espalier.dev/connection': connection }
     return {
       ...message,
       params: { ...params, _meta: { ...meta, ...(caller === undefined ? {} : { 'espalier.dev/caller': caller }) } },
@@ -245,7 +249,7 @@ describe('clients of a bridge', () => {
     await answerTo(1)
     send(of('one', { jsonrpc: '2.0', method: 'notifications/espalier.dev/closed' }))
     await until(() => stopped.includes('test_wait'))
-    // A late message does not start a new one.
+    // A late message does not start a new connection.
     send(of('one', cancelled(2)), call('ping', {}, 3))
     await answerTo(3)
     const before = messages().filter(message => connectionOf(message) !== undefined).length
@@ -254,7 +258,7 @@ describe('clients of a bridge', () => {
     expect(messages().filter(message => connectionOf(message) !== undefined).length).toBe(before)
   })
 
-  test('are the callers that the bridge names, with their rights', async () => {
+  test('have the names and rights that the bridge sends', async () => {
     const { send, answerTo } = connect()
     const calls = (name: string, id: number) => call('tools/call', { name }, id)
     const from = { ...reader, address: '192.0.2.1' }
@@ -273,7 +277,7 @@ describe('clients of a bridge', () => {
 })
 
 describe('lines', () => {
-  test('that are too long are refused, and the next is answered', async () => {
+  test('that are too long are refused, and the next line is answered', async () => {
     const { send, messages, answerTo } = connect(1_000)
     send('x'.repeat(5_000), call('ping', {}, 1))
     await answerTo(1)

@@ -1,7 +1,7 @@
 /**
- * MCP over standard input and output: one message a line, and nothing else on the output. The process that starts the
- * server is its client, and is trusted. If that is the bridge, each message names one of the bridge's clients, in
- * `_meta`: `espalier.dev/connection` is the connection, `espalier.dev/caller` the caller
+ * MCP over standard input and output, with one message per line and nothing else on the output. The server trusts its
+ * client, which is the process that starts it. If this process is the bridge, each message names one of the bridge's
+ * clients in `_meta`: `espalier.dev/connection` is the connection, `espalier.dev/caller` the caller
  * (docs/decisions/0047-bridge.md).
  */
 import { once } from 'node:events'
@@ -32,7 +32,7 @@ type StdioOptions = {
   readonly input: Readable
   readonly output: Writable
   readonly maximumLineBytes: number
-  /** How long running requests may take after the input has ended. */
+  /** How long running requests may take after the end of the input. */
   readonly graceMs?: number
 }
 
@@ -52,7 +52,7 @@ const callerShape = z.object({
 const starter: Sender = { caller: anyone, address: undefined }
 const unidentified: Caller = { ...anyone, principal: 'nobody', databases: [], scopes: new Set(), session: 'nobody' }
 
-/** The caller as named by the bridge. An invalid caller has no rights. */
+/** The caller that the bridge names. An invalid caller has no rights. */
 function senderOf(field: unknown): Sender {
   if (field === undefined) return starter
   const { data } = callerShape.safeParse(field)
@@ -62,7 +62,7 @@ function senderOf(field: unknown): Sender {
   return { caller: { kind, principal, username, databases, scopes: known, session }, address }
 }
 
-/** A message and its connection, without the fields that the bridge has added. */
+/** A message and its connection, without the fields that the bridge adds. */
 type Addressed = { readonly name: string | undefined; readonly sender: Sender; readonly message: Received }
 
 function addressed(message: Received): Addressed {
@@ -80,12 +80,12 @@ function addressed(message: Received): Addressed {
   }
 }
 
-/** The clients on the pipes: one, or those of a bridge by connection name. */
+/** The clients on the pipes: one client, or a bridge's clients by connection name. */
 class Connections {
   readonly #transports: Transports
   readonly #write: (text: string) => void
   readonly #named = new Map<string | undefined, Connection>()
-  /** The connection of each request to a client. */
+  /** The connection of each request that the server has sent to a client. */
   readonly #connectionOf = new Map<RequestId, Connection>()
 
   constructor(transports: Transports, write: (text: string) => void) {
@@ -105,7 +105,7 @@ class Connections {
       this.#close(name)
       return undefined
     }
-    // The client has already disconnected: a connection begins with a request.
+    // A connection begins with a request, so the client of this notification has already disconnected.
     if (name !== undefined && own.kind === 'notification' && !this.#named.has(name)) return undefined
     const connection = this.#of(name)
     const answer = await connection.receive(own, sender)
@@ -150,7 +150,7 @@ const withConnection = ({ params, ...message }: ServerMessage, name: string): Se
   params: { ...params, _meta: { ...metaOf(params), [connectionField]: name } },
 })
 
-/** Serves until the input ends. */
+/** Serves until the end of the input. */
 export async function serveStdio(options: StdioOptions): Promise<void> {
   const { transports, input, output, maximumLineBytes, graceMs = 2_000 } = options
   const write = (text: string) => {
@@ -186,7 +186,7 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
   }
 
   const read = lineReader(maximumLineBytes)
-  // A client that stops reading has ended, or notices the closed pipe itself.
+  // A client that stops reading has ended, or detects the closed pipe itself.
   output.on('error', () => input.destroy())
   try {
     for await (const chunk of input) {

@@ -1,6 +1,6 @@
 /**
- * Indexes that a plan would benefit from, each with the reason: scans that read many rows and keep few, joins that read
- * a whole table for a few rows, and sorts for the first few rows. Pure.
+ * Finds indexes that would make a plan faster, each with the reason: scans that read many rows and keep few, joins that
+ * read a whole table for a few rows, and sorts that return only the first few rows.
  */
 import type { RelationDetails } from '../details.ts'
 import type { Relation } from '../relations.ts'
@@ -10,7 +10,10 @@ import { nodesOf, type PlanNode } from './plan.ts'
 export type Candidate = {
   /** The statement to run. */
   readonly sql: string
-  /** The index on the table that the plan reads, for trying it out: `sql` may be for all partitions. */
+  /**
+   * The index on the table in the plan, for a trial with HypoPG. `sql` may create the index on a partitioned table
+   * instead.
+   */
   readonly tried: string
   readonly schema: string
   readonly table: string
@@ -18,20 +21,20 @@ export type Candidate = {
   readonly reason: string
 }
 
-/** A table of the plan with its catalogue entry. */
+/** A table in the plan, with its catalogue entry. */
 export type KnownTable = { readonly relation: Relation; readonly details: RelationDetails }
 type FindTable = (schema: string, name: string) => KnownTable | undefined
 
 export type Findings = { readonly candidates: readonly Candidate[]; readonly notes: readonly string[] }
 
-/** A smaller table is read as quickly without an index. */
+/** Postgres reads a smaller table as quickly without an index. */
 const leastRows = 1_000
-/** An index is useful if a scan keeps at most this part of its rows. */
+/** An index is useful if a scan keeps at most this share of its rows. */
 const selectiveShare = 0.1
 const joinShare = 0.01
 const mostColumns = 3
 const mostCandidates = 5
-/** The divisor that Postgres uses for a leader and two workers. */
+/** Postgres divides a parallel scan's estimated rows by this number, if the leader and two workers run it. */
 const parallelFactor = 2.4
 
 type Scan = { readonly node: PlanNode; readonly alias: string; readonly table: KnownTable; readonly rows: number }
@@ -84,7 +87,7 @@ function candidateOf(
   const { qualifiedName, partitionOf } = table.details
   const on = (target: string) => `${target} ${method}(${parts.join(', ')})`
   return {
-    // An index of a partitioned table cannot be built concurrently.
+    // Postgres cannot build an index of a partitioned table concurrently.
     sql:
       partitionOf === undefined
         ? `CREATE INDEX CONCURRENTLY ON ${on(qualifiedName)};`
@@ -97,7 +100,7 @@ function candidateOf(
   }
 }
 
-/** Columns with equality first, then one column with a range: an index supports no more. */
+/** Columns with equality first, then one column with a range: an index does not help with further ranges. */
 function orderedParts(parts: readonly IndexPart[]): readonly IndexPart[] {
   const unique = [...new Map(parts.map(part => [part.expression, part])).values()]
   const equal = unique.filter(({ use }) => use === 'equality')
@@ -129,7 +132,7 @@ function fromFilter(scan: Scan): readonly Candidate[] {
     )
 }
 
-/** A join that reads a whole table although the other side has few rows. */
+/** Indexes for a join that reads a whole table although the other side has few rows. */
 function fromJoin({ condition, children }: PlanNode, scans: readonly Scan[]): readonly Candidate[] {
   if (condition === undefined) return []
   return joinedBy(condition).flatMap(({ alias, column, written }) => {
@@ -142,7 +145,7 @@ function fromJoin({ condition, children }: PlanNode, scans: readonly Scan[]): re
   })
 }
 
-/** A sort of a whole table for its first few rows. */
+/** Indexes for a sort of a whole table that returns only its first few rows. */
 function fromSort(limit: PlanNode, scans: readonly Scan[]): readonly Candidate[] {
   const sort = limit.type === 'Limit' ? firstSort(limit) : undefined
   if (sort === undefined) return []
@@ -164,13 +167,13 @@ function fromSort(limit: PlanNode, scans: readonly Scan[]): readonly Candidate[]
   ]
 }
 
-/** Directly below, or below the node that gathers rows of workers. */
+/** The sort directly below the node, or below its Gather Merge. */
 function firstSort({ children: [child] }: PlanNode): PlanNode | undefined {
   if (child === undefined) return undefined
   return child.type === 'Sort' ? child : child.type === 'Gather Merge' ? firstSort(child) : undefined
 }
 
-/** Whether an index begins with exactly these columns, in this order. */
+/** The index that begins with exactly these columns in this order, if it exists. */
 function servingIndex({ schema, table, columns, sql }: Candidate, scans: readonly Scan[]): string | undefined {
   if (/[(,] ?(lower|upper)\(|_ops\)/.test(sql)) return undefined
   const scan = scans.find(one => one.table.relation.schema === schema && one.table.relation.name === table)

@@ -1,4 +1,4 @@
-/** Parsing conditions of plans: what an index can support; everything else is ignored. */
+/** Parses the conditions of plans that an index can support, and ignores all other conditions. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { bare, conjuncts, joinedBy, servedBy, sortedBy } from './conditions.ts'
@@ -30,7 +30,7 @@ describe('a filter', () => {
     ['o.is_open', []],
   ])('%s serves %o', (filter, expected) => expect(served(filter)).toEqual(expected))
 
-  test('with any content causes no error', () => {
+  test('of any content is parsed without an error', () => {
     const text = fc
       .array(fc.constantFrom('(', ')', "'", '"', ' AND ', ' = ', 'o.', 'a', '::text', 'lower(', '$1', '{', '[', '\\'))
       .map(parts => parts.join(''))
@@ -44,7 +44,7 @@ describe('a filter', () => {
     )
   })
 
-  test('loses the outermost brackets, and no others', () => {
+  test('`bare` removes only the outermost brackets', () => {
     expect(['((a))', '(a) = (b)', "(')')", '(a = (b))'].map(bare)).toEqual(['a', '(a) = (b)', "')'", 'a = (b)'])
   })
 })

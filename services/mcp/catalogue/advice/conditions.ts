@@ -1,11 +1,11 @@
 /**
- * Parses conditions as Postgres writes them in a plan, as far as an index can support them. Unknown forms are ignored:
- * advice may be incomplete, but is not wrong.
+ * Parses the conditions that Postgres writes in a plan, if an index can support them. Ignores unknown forms, so advice
+ * may be incomplete, but is not wrong.
  */
 
 /**
- * How an index can support a condition: equality, a range (which must be the last column), or a pattern anywhere in a
- * text.
+ * How an index can support a condition: equality; a range, which must be the index's last column; or a pattern anywhere
+ * in a text.
  */
 type IndexUse = 'equality' | 'range' | 'pattern'
 
@@ -30,7 +30,7 @@ const operators: Readonly<Record<string, IndexUse>> = {
 
 const unquoted = (name: string) => (name.startsWith('"') ? name.slice(1, -1).replaceAll('""', '"') : name)
 
-/** Where the parts of a text end, outside of quotes and brackets. */
+/** Splits a text at a separator, but not within quotes or brackets. */
 function splitOutside(text: string, separator: string): readonly string[] {
   const parts: string[] = []
   let [depth, from, quote] = [0, 0, '']
@@ -74,7 +74,7 @@ export const conjuncts = (condition: string): readonly string[] => {
 type Side = {
   readonly alias: string
   readonly column: string
-  /** The column as in the plan, quoted if necessary. */
+  /** The column as the plan writes it, quoted if necessary. */
   readonly written: string
   readonly wrapper: string | undefined
 }
@@ -83,7 +83,7 @@ const reference = new RegExp(`^(${identifier})\\.(${identifier})$`)
 const call = /^(lower|upper)\((.+)\)$/s
 const textCast = /^(.+)::(?:text|bpchar|character varying)$/s
 
-/** A column, plain or in lower() or upper(), with a cast that does not prevent index use. */
+/** Parses a column, plain or in lower() or upper(), with a cast that does not prevent index use. */
 function sideOf(text: string, wrapper?: string): Side | undefined {
   const side = bare(text)
   const [, cast] = textCast.exec(side) ?? []
@@ -95,7 +95,7 @@ function sideOf(text: string, wrapper?: string): Side | undefined {
   return { alias: unquoted(alias), column: unquoted(column), written: column, wrapper }
 }
 
-/** `left operator right`, or `left operator ANY (right)`. */
+/** Parses `left operator right`, or `left operator ANY (right)`. */
 function comparisonOf(conjunct: string): { left: string; operator: string; right: string } | undefined {
   for (const operator of Object.keys(operators)) {
     const [left, right, ...rest] = splitOutside(conjunct, ` ${operator} `)
@@ -121,7 +121,7 @@ export function servedBy(filter: string, alias: string): readonly IndexPart[] {
     if (comparison === undefined) return []
     const { left, operator, right } = comparison
     const [first, second] = [sideOf(left), sideOf(right)]
-    // Comparing two columns of one table is no search for a value.
+    // A comparison of two columns of one table is not a search for a value.
     if (first?.alias === alias && second?.alias !== alias) return partOf(first, operator, right) ?? []
     if (second?.alias === alias && first?.alias !== alias && operator === '=')
       return partOf(second, operator, left) ?? []
@@ -129,7 +129,7 @@ export function servedBy(filter: string, alias: string): readonly IndexPart[] {
   })
 }
 
-/** Columns of two tables that a join compares for equality. */
+/** The columns of two tables that a join compares for equality. */
 export function joinedBy(condition: string): readonly Omit<Side, 'wrapper'>[] {
   return conjuncts(condition).flatMap(conjunct => {
     const comparison = comparisonOf(conjunct)

@@ -1,4 +1,4 @@
-/** Plans of EXPLAIN (FORMAT JSON, VERBOSE), as far as index advice needs them. */
+/** Parses the fields of EXPLAIN (FORMAT JSON, VERBOSE) that index advice needs. */
 import { z } from 'zod'
 
 export type PlanNode = {
@@ -9,7 +9,7 @@ export type PlanNode = {
   readonly indexName: string | undefined
   readonly rows: number
   readonly cost: number
-  /** Its row count is that of one of several processes. */
+  /** If true, `rows` is the estimate for one of several processes. */
   readonly isParallel: boolean
   readonly filter: string | undefined
   /** The condition of a join. */
@@ -53,7 +53,7 @@ const nodeOf = (node: Written): PlanNode => ({
   children: (node.Plans ?? []).map(nodeOf),
 })
 
-/** @throws if it is not a plan in JSON */
+/** @throws if the text is not a plan in JSON */
 export function planOf(text: string): PlanNode {
   const [first] = document.parse(JSON.parse(text))
   if (first === undefined) throw new Error('the plan is empty')

@@ -3,17 +3,19 @@ import { randomBytes } from 'node:crypto'
 import type { OwnStatement } from '../../database/access.ts'
 import { ofUsers } from '../relations.ts'
 
-/** A statement that was checked to be one read-only SELECT. */
+/** A statement that passed the check for one read-only SELECT. */
 export type ReadStatement = {
   readonly text: string
-  /** Whether it has parameters, as pg_stat_statements writes them: `$1`. It is then planned generically. */
+  /**
+   * Whether the statement has parameters, as pg_stat_statements writes them: `$1`. Then Postgres makes a generic plan.
+   */
   readonly isGeneric: boolean
 }
 
 /** The prefix of a statement without parameters. */
 export const explainPrefix = 'EXPLAIN (FORMAT JSON, VERBOSE) '
 
-/** The plan is its last row. */
+/** The last row of the results is the plan. */
 export function explain({ text, isGeneric }: ReadStatement): readonly OwnStatement[] {
   return isGeneric ? explainGeneric(text) : [{ text: explainPrefix + text }]
 }
@@ -21,11 +23,11 @@ export function explain({ text, isGeneric }: ReadStatement): readonly OwnStateme
 const tagBytes = 8
 
 /**
- * Over the extended protocol, EXPLAIN would need values for the parameters. Inside a DO block it needs none; the plan
- * is returned in a setting of this transaction.
+ * Over the extended protocol, EXPLAIN would need values for the parameters. Inside a DO block, EXPLAIN needs no values.
+ * The block returns the plan in a setting of this transaction.
  */
 function explainGeneric(text: string): readonly OwnStatement[] {
-  // A random dollar-quote tag, so that the statement cannot close its quotes.
+  // The dollar-quote tags are random, so that the statement cannot close its quotes.
   const [outer, inner] = [0, 1].map(() => `$e${randomBytes(tagBytes).toString('hex')}$`)
   const block = `DECLARE plan text; BEGIN
   EXECUTE ${inner}EXPLAIN (FORMAT JSON, VERBOSE, GENERIC_PLAN) ${text}
@@ -36,7 +38,7 @@ ${inner} INTO plan; PERFORM pg_catalog.set_config('espalier_mcp.plan', plan, tru
   ]
 }
 
-/** The quoted schema of HypoPG; no row if it is not installed. */
+/** Returns the quoted schema of HypoPG, or no row if HypoPG is not installed. */
 export const hypotheticalExtension: OwnStatement = {
   text: `
 select pg_catalog.quote_ident(namespace.nspname) as schema from pg_catalog.pg_extension extension
@@ -44,9 +46,9 @@ select pg_catalog.quote_ident(namespace.nspname) as schema from pg_catalog.pg_ex
 }
 
 /**
- * The plan as if these indexes existed. Hypothetical indexes belong to the session, not the transaction, so they are
- * removed before and after. If the plan fails in between, they remain until the next call of this function, and affect
- * only plans.
+ * Returns the plan as if these indexes existed. Hypothetical indexes belong to the session, not the transaction. So the
+ * statements remove them before and after the plan. If the plan fails, the indexes remain until the next call of this
+ * function, and affect only plans.
  */
 export const explainWith = (
   schema: string,
@@ -61,7 +63,7 @@ export const explainWith = (
 
 const mostRows = 20
 
-/** Deleting or updating a referenced row reads the whole referencing table. */
+/** Foreign keys without an index: a delete or update of a referenced row reads the whole referencing table. */
 export const unindexedForeignKeys: OwnStatement = {
   text: `
 select pg_catalog.format('%I.%I', namespace.nspname, relation.relname) as table, con.conname as name, relation.reltuples::bigint as rows,
@@ -79,7 +81,7 @@ where con.contype = 'f' and relation.reltuples >= 1000 and ${ofUsers('namespace'
 order by relation.reltuples desc, 2 limit ${mostRows}`,
 }
 
-/** Large tables that are often read completely. */
+/** Large tables that Postgres often reads completely. */
 export const sequentialScans: OwnStatement = {
   text: `
 select pg_catalog.format('%I.%I', schemaname, relname) as table, seq_scan as scans, seq_tup_read / greatest(seq_scan, 1) as rows

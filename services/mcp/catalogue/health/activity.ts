@@ -13,7 +13,7 @@ export const connectionCheck: Check = {
   statements: [{ text: connectionSql }],
   evaluate([rows]) {
     const [cells] = rows ? cellsOf(rows) : []
-    if (cells === undefined) throw new Error('the check is of one statement with one row')
+    if (cells === undefined) throw new Error('the check expects one statement with one row')
     const [used, most] = [cells.number('used'), cells.number('most')]
     const level = levelAbove(used / most, 0.75, 0.9)
     return {
@@ -34,7 +34,7 @@ export const cacheCheck: Check = {
   statements: [{ text: cacheSql }],
   evaluate([rows]) {
     const [cells] = rows ? cellsOf(rows) : []
-    if (cells === undefined) throw new Error('the check is of one statement with one row')
+    if (cells === undefined) throw new Error('the check expects one statement with one row')
     const [hits, reads] = [cells.number('hits'), cells.number('reads')]
     const all = hits + reads
     const isLow = all >= leastBlocks && hits < 0.9 * all
@@ -58,7 +58,7 @@ const preparedSql = `
 select gid, extract(epoch from pg_catalog.now() - prepared)::bigint as seconds from pg_catalog.pg_prepared_xacts
 where prepared < pg_catalog.now() - interval '${longest.warning} seconds' order by prepared limit ${mostFindings}`
 
-/** Autovacuum yields to waiting sessions; and a short wait is normal. */
+/** Omits waits shorter than one second: they are normal, and Postgres cancels an autovacuum that blocks a session. */
 const blockedSql = `
 select waiter.pid, pg_catalog.array_to_string(pg_catalog.pg_blocking_pids(waiter.pid), ', ') as blockers, relation.name,
   extract(epoch from pg_catalog.clock_timestamp() - waiter.since)::bigint as seconds
@@ -72,7 +72,7 @@ export const transactionCheck: Check = {
   name: 'transactions',
   statements: [{ text: transactionSql }, { text: preparedSql }, { text: blockedSql }],
   evaluate([transactions, prepared, blocked]) {
-    if (!transactions || !prepared || !blocked) throw new Error('the check is of three statements')
+    if (!transactions || !prepared || !blocked) throw new Error('the check expects three statements')
     const ages = [...cellsOf(transactions), ...cellsOf(prepared)].map(cells => cells.number('seconds'))
     const waits = cellsOf(blocked).map(cells => cells.number('seconds'))
     return {
@@ -101,7 +101,7 @@ export const transactionCheck: Check = {
 const gibibyte = 1_073_741_824
 const lagLevel = (bytes: number) => levelAbove(bytes, gibibyte, 10 * gibibyte)
 
-/** The position up to which WAL was written, or received by a standby. */
+/** The position up to which Postgres has written WAL or, on a standby, has received WAL. */
 const positionSql = `case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_receive_lsn() else pg_catalog.pg_current_wal_lsn() end`
 
 const standbySql = `
@@ -121,7 +121,7 @@ export const replicationCheck: Check = {
   name: 'replication',
   statements: [{ text: standbySql }, { text: slotSql }, { text: recoverySql }],
   evaluate([standbys, slots, recovery]) {
-    if (!standbys || !slots || !recovery) throw new Error('the check is of three statements')
+    if (!standbys || !slots || !recovery) throw new Error('the check expects three statements')
     const followers = cellsOf(standbys).map(cells => ({
       level: lagLevel(cells.number('bytes')),
       text: `standby ${cells.text('name')} (${cells.text('state')}) is ${size(cells.number('bytes'))} behind`,

@@ -1,6 +1,6 @@
 /**
- * A check of a database's health: its statements, and a status of their rows by fixed thresholds. Also the formatting
- * of numbers.
+ * A check of a database's health: its statements, and a status that fixed thresholds derive from their rows. Also
+ * formats numbers.
  */
 import type { OwnStatement, Rows } from '../../database/access.ts'
 
@@ -29,7 +29,7 @@ export function worst(levels: readonly Level[]): Level {
   return levels.reduce<Level>((most, level) => (ranks.indexOf(level) > ranks.indexOf(most) ? level : most), 'ok')
 }
 
-/** The status of a number that is worse the higher it is. */
+/** The status of a number for which higher is worse. */
 export const levelAbove = (value: number, warning: number, critical: number): Level =>
   value >= critical ? 'critical' : value >= warning ? 'warning' : 'ok'
 

@@ -1,4 +1,4 @@
-/** Indexes without use: invalid, duplicate, or never read. */
+/** Finds indexes that are invalid, duplicate, or never read. */
 
 import { cellsOf } from '../../../postgres/cells.ts'
 import { ofUsers } from '../relations.ts'
@@ -47,7 +47,7 @@ export const indexCheck: Check = {
   name: 'indexes',
   statements: [{ text: invalidSql }, { text: duplicateSql }, { text: unusedSql }, { text: sinceSql }],
   evaluate([invalid, duplicate, unused, since]) {
-    if (!invalid || !duplicate || !unused || !since) throw new Error('the check is of four statements')
+    if (!invalid || !duplicate || !unused || !since) throw new Error('the check expects four statements')
     const days = cellsOf(since)[0]?.number('days') ?? 0
     const findings = [
       ...cellsOf(invalid).map(

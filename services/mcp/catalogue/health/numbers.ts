@@ -1,10 +1,10 @@
-/** Counters with an end: transaction ids, and sequences. */
+/** Checks counters that have a maximum: transaction ids and sequences. */
 
 import { cellsOf } from '../../../postgres/cells.ts'
 import { ofUsers } from '../relations.ts'
 import { type Check, count, levelAbove, mostFindings, percent, worst } from './check.ts'
 
-/** Postgres stops writes some millions before this. */
+/** Postgres refuses writes some millions of transactions before this id. */
 const lastTransaction = 2_147_483_648
 const leastAge = 400_000_000
 /** The default of vacuum_failsafe_age. */
@@ -24,7 +24,7 @@ export const wraparoundCheck: Check = {
   name: 'wraparound',
   statements: [{ text: databaseAgeSql }, { text: tableAgeSql }],
   evaluate([databases, tables]) {
-    if (!databases || !tables) throw new Error('the check is of two statements')
+    if (!databases || !tables) throw new Error('the check expects two statements')
     const ages = cellsOf(databases).map(cells => ({
       name: cells.text('name'),
       age: Math.max(cells.number('age'), cells.number('multixacts')),
@@ -51,7 +51,8 @@ export const wraparoundCheck: Check = {
 }
 
 /**
- * Also checks the column that a sequence fills, which may have a smaller type. Only ascending sequences without CYCLE.
+ * Checks only ascending sequences without CYCLE. Also checks the column that the sequence fills, because its type may
+ * be smaller.
  */
 const sequenceSql = `
 select sequence.name, sequence.last, sequence.highest, sequence.last / sequence.highest as share from (
@@ -70,7 +71,7 @@ export const sequenceCheck: Check = {
   name: 'sequences',
   statements: [{ text: sequenceSql }],
   evaluate([sequences]) {
-    if (!sequences) throw new Error('the check is of one statement')
+    if (!sequences) throw new Error('the check expects one statement')
     const all = cellsOf(sequences).map(cells => {
       const [last, highest] = [cells.number('last'), cells.number('highest')]
       return {

@@ -1,4 +1,4 @@
-/** Space and rows that vacuum should clean up: bloat, dead rows, stale statistics. */
+/** Checks for space and rows that vacuum should clean up: bloat, dead rows, stale statistics. */
 
 import { cellsOf } from '../../../postgres/cells.ts'
 import { ofUsers } from '../relations.ts'
@@ -9,8 +9,9 @@ const leastWaste = { warning: 16 * mebibyte, critical: 1_024 * mebibyte }
 const leastShare = { warning: 0.3, critical: 0.5 }
 
 /**
- * An estimate from ANALYZE statistics: the space that rows of average width need, compared with the actual size. Page
- * header 24, tuple header 23 and NULL bitmap, aligned to 8, and 4 for the item pointer (Postgres manual section 66.6).
+ * Estimates bloat from ANALYZE statistics: the space for rows of average width, compared with the actual size. The page
+ * header has 24 bytes, the item pointer 4, and the tuple header 23 plus the NULL bitmap, aligned to 8 (Postgres manual
+ * section 66.6).
  */
 const tableBloatSql = `
 select pg_catalog.format('%I.%I', schema, name) as relation, pages * block as bytes,
@@ -28,7 +29,10 @@ from (
   group by relation.oid, namespace.nspname, relation.relname, relation.relpages, relation.reltuples, relation.reloptions
 ) estimate order by wasted desc limit ${mostFindings}`
 
-/** For B-trees over plain columns: 8 for an entry's header, 4 for its pointer, pages 90 % full. */
+/**
+ * Estimates bloat of B-trees over plain columns: an entry has a header of 8 bytes and a pointer of 4. Pages are 90 %
+ * full.
+ */
 const indexBloatSql = `
 select pg_catalog.format('%I.%I', schema, name) as relation, pages * block as bytes,
   greatest(0, pages - pg_catalog.ceil(tuples * (12 + pg_catalog.ceil(width / 8) * 8) / ((block - 40) * 0.9))) * block as wasted
@@ -89,7 +93,7 @@ export const vacuumCheck: Check = {
   name: 'vacuum',
   statements: [{ text: vacuumSql }, { text: autovacuumSql }],
   evaluate([lagging, settings]) {
-    if (!lagging || !settings) throw new Error('the check is of two statements')
+    if (!lagging || !settings) throw new Error('the check expects two statements')
     const isOff = cellsOf(settings).some(cells => cells.text('autovacuum') === 'off' || cells.text('counts') === 'off')
     const tables = cellsOf(lagging).map(cells => {
       const [live, dead, modified] = [cells.number('live'), cells.number('dead'), cells.number('modified')]

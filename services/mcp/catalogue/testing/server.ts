@@ -1,4 +1,4 @@
-/** For tests: its own Postgres, with the catalogue reader set up as in the server. */
+/** Starts a Postgres for one test file, and the catalogue reader with the server's own setup. */
 import { startPostgres, type TestPostgres } from '../../../testing/postgres.ts'
 import type { DatabaseSettings, McpSettings } from '../../configuration/types.ts'
 import type { Outcome } from '../../core/call.ts'
@@ -26,7 +26,7 @@ export const startCatalogueTest = async (
   now: () => number = Date.now,
 ): Promise<CatalogueTest> => catalogueTestOf(await startPostgres('18', settings), now)
 
-/** Stopped together with its Postgres. */
+/** The catalogue reader stops together with its Postgres. */
 export function catalogueTestOf(postgres: TestPostgres, now: () => number = Date.now): CatalogueTest {
   const access = createDatabaseAccess({ maximumBytes, audit: () => {}, warn: () => {} })
   const database = (changed: Partial<DatabaseSettings> = {}) => databaseOf(postgres, changed)

@@ -1,4 +1,4 @@
-/** Credential files of tests, in their own directory. */
+/** Credential files for tests, in a temporary directory. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-/** Knowledge-base files for tests, in the format of the program that builds them. */
+/** Knowledge-base files for tests, in the format of the program that builds knowledge bases. */
 import { rmSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 
@@ -17,7 +17,7 @@ export const floats = (numbers: readonly number[]): Uint8Array => {
   return new Uint8Array(bytes.buffer)
 }
 
-/** Replaces the file. */
+/** Replaces the knowledge-base file. */
 export function writeKnowledge(path: string, chunks: Iterable<TestChunk>, provider = 'openai'): void {
   rmSync(path, { force: true })
   const database = new DatabaseSync(path)

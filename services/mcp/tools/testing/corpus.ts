@@ -1,4 +1,4 @@
-/** A small manual, and questions about it in other words, each with the index of the passage that answers it. */
+/** A small manual, and questions that use other words. Each question has the index of the passage that answers it. */
 
 export const corpus: readonly string[] = [
   'A vacuum removes row versions that no transaction can see any more. Without it tables grow although nothing is added to them.',

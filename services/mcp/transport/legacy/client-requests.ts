@@ -1,6 +1,6 @@
 /**
- * Requests of the server to the client of a session, matched with their responses. A response is accepted once, every
- * wait has a timeout, and the client is notified when a request is abandoned.
+ * Requests of the server to the client of a session, matched with the client's responses. A response counts once, and
+ * every wait has a timeout. The server notifies the client when it abandons a request.
  */
 
 import { ProtocolError } from '../../../mcp-protocol/errors.ts'
@@ -9,7 +9,7 @@ import { isObject, type RequestId, type ResponseMessage, type ServerMessage } fr
 import type { LegacyVersion } from '../../../mcp-protocol/versions.ts'
 import type { InputRequest } from '../../core/call.ts'
 
-/** A person may have to read it. */
+/** The time is long, because a person may have to read the request. */
 const maximumWaitMs = 600_000
 
 type Waiting = { resolve(result: JsonObject): void; reject(error: unknown): void }
@@ -17,14 +17,14 @@ type Waiting = { resolve(result: JsonObject): void; reject(error: unknown): void
 export class ClientRequests {
   readonly #waiting = new Map<RequestId, Waiting>()
 
-  /** @throws ProtocolError if the client fails or does not answer; the abort reason of the signal */
+  /** @throws ProtocolError if the client fails or does not answer; the signal's abort reason */
   send(
     { method, params }: InputRequest,
     version: LegacyVersion,
     send: (message: ServerMessage) => void,
     signal: AbortSignal,
   ): Promise<JsonObject> {
-    // Distinct from ids of clients, which can be any numbers. They need not be secret.
+    // The ids differ from ids of clients, which can be any numbers. They need not be secret.
     const id = `server-${crypto.randomUUID()}`
     const isUrl = method === 'elicitation/create' && params.mode === 'url' && version === '2025-11-25'
     const all = isUrl && params.elicitationId === undefined ? { ...params, elicitationId: id } : params
@@ -55,7 +55,7 @@ export class ClientRequests {
     })
   }
 
-  /** A response without a request is ignored. */
+  /** Ignores a response without a request. */
   settle({ id, outcome }: ResponseMessage): void {
     const waiting = id === null ? undefined : this.#waiting.get(id)
     if (isObject(outcome.result)) waiting?.resolve(outcome.result)

@@ -1,6 +1,6 @@
 /**
- * A call that needs input from the user, for a client that accepts requests: makes the call, sends its requests, and
- * makes it again with the answers.
+ * Runs a call that needs input from the user, for a client that accepts requests. Makes the call, sends the call's
+ * requests to the client, and makes the call again with the answers.
  */
 
 import { ProtocolError } from '../../../mcp-protocol/errors.ts'
@@ -14,7 +14,7 @@ const maximumRounds = 8
 type Rounds = {
   call(answers: Answers | undefined): Promise<Outcome<object>>
   readonly inputKinds: ReadonlySet<InputKind>
-  /** undefined if no requests can be sent to the client. */
+  /** undefined if the client accepts no requests. */
   readonly sendToClient: ((request: InputRequest) => Promise<JsonObject>) | undefined
 }
 

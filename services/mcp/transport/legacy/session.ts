@@ -1,7 +1,7 @@
 /**
- * The revisions up to 2025-11-25, as one session of a client: it begins with `initialize`, and has a log level,
- * subscriptions and requests of the server to the client. It is independent of the transport: stdio, a session over
- * HTTP, or a single request, which is a temporary session whose client accepts no requests.
+ * The revisions up to 2025-11-25. A session of a client begins with `initialize`. It has a log level, subscriptions,
+ * and requests of the server to the client. It does not depend on the transport, which can be stdio, a session over
+ * HTTP, or a single request. A single request is a temporary session whose client accepts no requests.
  */
 
 import { invalidFault, ProtocolError } from '../../../mcp-protocol/errors.ts'
@@ -29,7 +29,7 @@ import { isListMethod, type Lists } from '../lists.ts'
 import { ClientRequests } from './client-requests.ts'
 import { answered } from './rounds.ts'
 
-/** Common to all sessions of a server. */
+/** The parts that all sessions of a server share. */
 type LegacyParts = {
   readonly core: Core
   readonly calls: Calls
@@ -38,7 +38,10 @@ type LegacyParts = {
 }
 
 type LegacyOptions = LegacyParts & {
-  /** Sends a message that belongs to no request. undefined: impossible; this session exists for one request only. */
+  /**
+   * Sends a message that belongs to no request. undefined: the session exists for one request only, so it cannot send
+   * such messages.
+   */
   readonly send: ((message: ServerMessage) => void) | undefined
   /** The revision that a single request declares. */
   readonly version?: LegacyVersion | undefined
@@ -46,18 +49,18 @@ type LegacyOptions = LegacyParts & {
   readonly experimental?: JsonObject
 }
 
-/** Maximum number of concurrent requests of one session, and of its subscriptions. */
+/** The maximum number of concurrent requests of one session, and of its subscriptions. */
 const maximumRunning = 256
 const maximumSubscriptions = 1_000
 const maximumUriLength = 8_192
 
-/** The format of revisions before 2025-11-25. */
+/** Removes the icons, which revisions before 2025-11-25 do not have. */
 const withoutIcons = ({ name, title, version }: Core['server']) => ({ name, title, version })
 
 export class LegacySession {
   readonly #options: LegacyOptions
   readonly #running = new Map<RequestId, AbortController>()
-  /** Functions that unsubscribe from each resource. */
+  /** The function that ends the subscription, by resource. */
   readonly #subscriptions = new Map<string, () => void>()
   readonly #clientRequests = new ClientRequests()
   readonly #stopListening: () => void
@@ -74,9 +77,8 @@ export class LegacySession {
   }
 
   /**
-   * Handles a message of the client. If `requester` can send messages for the request, the server's requests to the client
-   * are sent there as well.
-   * Returns the response; undefined if there is none
+   * Handles a message of the client. If `requester` can send messages before the response, it also sends the server's
+   * requests to the client. Returns the response; undefined if the message has none.
    */
   async receive(message: Received, requester: Requester): Promise<string | undefined> {
     switch (message.kind) {
@@ -93,7 +95,7 @@ export class LegacySession {
     }
   }
 
-  /** Ends running requests. */
+  /** Stops running requests. */
   close(): void {
     this.#stopListening()
     for (const end of this.#subscriptions.values()) end()
@@ -127,7 +129,7 @@ export class LegacySession {
       const result = isCall ? await this.#call(method, request.params, requester) : this.#direct(request, requester)
       return resultText(request.id, result)
     } catch (error) {
-      // Over HTTP, a missing scope is a status, so that a client can request it.
+      // Over HTTP, a missing scope becomes an HTTP status, so that the client can request the scope.
       if (this.#options.send === undefined && error instanceof CoreError && error.fault.kind === 'insufficient scope')
         throw error
       const requestId = crypto.randomUUID()
@@ -137,7 +139,7 @@ export class LegacySession {
     }
   }
 
-  /** Methods that need only this session and the definitions. As JSON. */
+  /** Answers methods that need only this session and the definitions. Returns JSON. */
   #direct({ method, params }: RequestMessage, { caller }: Requester): string {
     if (!caller.scopes.has('mcp:read')) throw new CoreError({ kind: 'insufficient scope', scopes: ['mcp:read'] })
     if (isListMethod(method)) return `{${this.#options.lists(method, caller, params.cursor)}}`
@@ -235,6 +237,6 @@ export class LegacySession {
   }
 }
 
-/** The response to an invalid message; each one gets its own. */
+/** The error response to an invalid message. */
 const refusal = (message: InvalidMessage): string =>
   errorText(message.id ?? null, legacyError(new ProtocolError(invalidFault(message)), ''))

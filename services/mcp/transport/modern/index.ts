@@ -1,7 +1,7 @@
 /**
  * Revision 2026-07-28: each request is independent and declares its client's capabilities. If a call needs input, the
- * client receives the requests with a sealed state, and calls again with the answers, here or at another process with
- * the same key.
+ * client receives the input requests with a sealed state. The client then calls again with the answers. Any process
+ * with the same key can handle that call.
  */
 import type { Headers } from '../../../http/message.ts'
 import type { Peers } from '../../../http/peers/index.ts'
@@ -33,7 +33,7 @@ type ModernParts = {
   readonly logger: TransportLogger
   readonly sealer: Sealer
   readonly now: () => number
-  /** undefined: there is one process. */
+  /** undefined if there is only one process. */
   readonly peers: Pick<Peers, 'mint' | 'read'> | undefined
   /** How long a call may run before it becomes a task. */
   readonly taskDelayMs: number
@@ -42,14 +42,14 @@ type ModernParts = {
 type Envelope = SentEnvelope & { readonly inputKinds: ReadonlySet<InputKind> }
 
 type ModernRequester = Requester & {
-  /** HTTP headers; undefined over stdio, which has none. */
+  /** The HTTP headers; undefined over stdio. */
   readonly headers: Headers | undefined
 }
 
 /** `status`: the HTTP status. */
 type ModernAnswer = { readonly status: number; readonly text: string }
 
-/** How long a client may cache a list; changes are announced to listeners earlier. */
+/** How long a client may cache a list. Listeners receive changes earlier. */
 const listTtlMs = 60_000
 const cacheHint = (ttlMs: number) => `"ttlMs":${ttlMs},"cacheScope":"private"`
 const taskMethods = new Set(['tasks/get', 'tasks/update', 'tasks/cancel'])
@@ -66,7 +66,7 @@ const responsesOf = (responses: unknown): { readonly [key: string]: JsonObject }
   )
 }
 
-/** A result from its members, without braces. */
+/** The members of a result, as JSON without braces. */
 const membersOf = (result: object): string => JSON.stringify(result).slice(1, -1)
 const metaOf = (server: object) => `"_meta":${JSON.stringify({ [serverInfoKey]: server })}`
 const missingTasks = () =>
@@ -86,7 +86,7 @@ export class Modern {
     this.#serverMeta = metaOf({ name, title, version })
   }
 
-  /** @throws CoreError for a missing scope, over HTTP, which reports it by a status */
+  /** @throws CoreError if a scope is missing and the transport is HTTP, which reports it by a status */
   async answer(request: RequestMessage, requester: ModernRequester): Promise<ModernAnswer> {
     try {
       const envelope = checkModernRequest(request, requester.headers)
@@ -104,7 +104,7 @@ export class Modern {
     }
   }
 
-  /** Ends subscriptions and tasks. */
+  /** Ends all subscriptions and tasks. */
   close(): void {
     this.#subscriptions.close()
     this.#tasks.close()
@@ -138,7 +138,7 @@ export class Modern {
       extensions: { [tasksExtension]: {} },
     }
     const result = { supportedVersions: [modernVersion], capabilities, instructions: core.instructions(caller) }
-    // With the icons, which are long.
+    // Only this response contains the icons, because they are long.
     return this.#complete(`${membersOf(result)},${cacheHint(listTtlMs)}`, metaOf(core.server))
   }
 
@@ -167,7 +167,10 @@ export class Modern {
     }
   }
 
-  /** A call that is answered directly if it is quick, or needs input first; otherwise it continues as a task. */
+  /**
+   * Runs a call that may become a task. Answers directly if the call is quick, or if it needs input first. Otherwise,
+   * the call continues as a task.
+   */
   async #callAsTask(tool: Tool, request: RequestMessage, requester: Requester, envelope: Envelope): Promise<string> {
     const { params } = request
     const { inputKinds, logLevel } = envelope
@@ -221,8 +224,8 @@ export class Modern {
   }
 
   /**
-   * The answers to an earlier call's requests; undefined in the first call. Answers without the state are ignored, and
-   * requested again.
+   * The client's answers to the requests of an earlier call; undefined in the first call. Answers without the state are
+   * ignored, so the server requests them again.
    */
   #answersOf({ method, params }: RequestMessage, { caller }: Requester): Answers | undefined {
     const { requestState, inputResponses } = params
@@ -236,7 +239,7 @@ export class Modern {
     return { responses, state }
   }
 
-  /** The result, or the requests for input. */
+  /** The response: the result, or the requests for input. */
   #written(outcome: Outcome<object>, request: RequestMessage, { caller }: Requester, { inputKinds }: Envelope): string {
     const { method, params } = request
     if (outcome.kind === 'result') {
@@ -262,7 +265,7 @@ export class Modern {
   }
 }
 
-/** undefined: it takes longer. */
+/** Resolves to undefined if the work takes longer. */
 async function withinMs<Result>(ms: number, work: Promise<Result>): Promise<Result | undefined> {
   let timer: NodeJS.Timeout | undefined
   const tooLong = new Promise<undefined>(resolve => {

@@ -1,6 +1,7 @@
 /**
- * `subscriptions/listen`: a request that sends changes while the client listens. The client receives first what it is
- * subscribed to, then only that, each time with the id of its request; the number of listeners is limited.
+ * `subscriptions/listen`: a request that sends changes while the client listens. The client first receives the list of
+ * its subscriptions, and then only these changes. Each message has the id of the request. The number of listeners is
+ * limited.
  */
 import { z } from 'zod'
 import { ProtocolError } from '../../../mcp-protocol/errors.ts'
@@ -54,7 +55,8 @@ export class Subscriptions {
   }
 
   /**
-   * Resolves with the result when the server ends it. @throws CoreError, ProtocolError; the abort reason of the signal
+   * Resolves with the result when the server ends the subscription. @throws CoreError, ProtocolError; the signal's
+   * abort reason
    */
   async listen({ id, params }: RequestMessage, requester: Requester, takesTasks: boolean): Promise<JsonObject> {
     const { caller, notify } = requester
@@ -75,7 +77,7 @@ export class Subscriptions {
     return { _meta: subscriptionMeta }
   }
 
-  /** Ends all, when the server stops. */
+  /** Ends all subscriptions when the server stops. */
   close(): void {
     for (const { end } of this.#ends.values()) end()
   }

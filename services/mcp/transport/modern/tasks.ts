@@ -1,6 +1,6 @@
 /**
- * Tool calls that continue after their response: the tasks extension. A task belongs to its caller, and its id cannot
- * be guessed. Tasks are limited in number and time; a task requests input under keys that are never reused; and a
+ * The tasks extension: tool calls that continue after their response. A task belongs to its caller, and its id cannot
+ * be guessed. The number of tasks and their time are limited. The keys of a task's input requests are never reused. A
  * cancelled or expired task is stopped.
  */
 import { randomBytes } from 'node:crypto'
@@ -14,7 +14,7 @@ const lifetimeMs = 3_600_000
 const pollIntervalMs = 1_000
 const maximumTasks = 1_000
 const maximumPerPrincipal = 50
-/** Maximum number of input requests of one task. */
+/** The maximum number of input requests of one task. */
 const maximumInputRequests = 100
 
 type Working = { readonly status: 'working' }
@@ -34,7 +34,7 @@ type Task = {
   lastUpdatedAt: string
   message: string | undefined
   state: State
-  /** Accepts answers, if the task waits for some. */
+  /** Accepts answers. undefined if the task waits for none. */
   take: ((responses: JsonObject) => void) | undefined
 }
 
@@ -60,13 +60,13 @@ export class Tasks {
   readonly #now: () => number
   readonly #nameOf: (random: string) => string
 
-  /** @param nameOf the id that the client receives */
+  /** @param nameOf makes the id that the client receives from a random id */
   constructor(now: () => number, nameOf: (random: string) => string) {
     this.#now = now
     this.#nameOf = nameOf
   }
 
-  /** Returns the new task, with the way to follow its progress; undefined if the limit is reached */
+  /** Returns the new task, and a function that sets its status message. Returns undefined if the limit is reached. */
   begin(call: TaskCall): { readonly view: JsonObject; setStatusMessage(message: string): void } | undefined {
     if (!this.#evictEnded(call.principal)) return undefined
     const id = this.#nameOf(newId())
@@ -93,7 +93,7 @@ export class Tasks {
     return { view, setStatusMessage }
   }
 
-  /** The state for `tasks/get`. @throws CoreError if the caller has no task of this id */
+  /** Returns the state for `tasks/get`. @throws CoreError if the caller has no task with this id */
   get(id: unknown, principal: string): JsonObject {
     const { view, detail } = this.#viewed(this.#find(id, principal))
     return { ...view, ...detail }
@@ -104,7 +104,7 @@ export class Tasks {
     this.#find(id, principal).take?.(responses)
   }
 
-  /** Requests cancellation; an ended task is unchanged. @throws CoreError */
+  /** Requests cancellation. A task that has ended does not change. @throws CoreError */
   cancel(id: unknown, principal: string): void {
     const task = this.#find(id, principal)
     if (isEnded(task)) return
@@ -112,12 +112,12 @@ export class Tasks {
     task.stop(new Error('the client has cancelled the task'))
   }
 
-  /** Whether the caller has a task of this id. */
+  /** Whether the caller has a task with this id. */
   has(id: string, principal: string): boolean {
     return this.#tasks.get(id)?.principal === principal
   }
 
-  /** Returns a function that ends it */
+  /** Returns a function that removes the listener. */
   onChange(listener: TaskListener): () => void {
     this.#listeners.add(listener)
     return () => void this.#listeners.delete(listener)
@@ -145,7 +145,7 @@ export class Tasks {
     }
   }
 
-  /** Resolves when all are answered, with the keys that the tool chose. */
+  /** Resolves when the client has answered all requests. The result has the keys that the tool chose. */
   #requestInput(
     task: Task,
     requests: { readonly [key: string]: InputRequest },
@@ -198,7 +198,7 @@ export class Tasks {
       ...{ taskId: id, status, ...(message === undefined ? {} : { statusMessage: message }) },
       ...{ createdAt, lastUpdatedAt, ttlMs: lifetimeMs, pollIntervalMs },
     }
-    // Results of tools, requests and errors are JSON; their types do not express that.
+    // Results of tools, requests and errors are JSON, but their types do not express that.
     return { view, detail: detail as unknown as JsonObject }
   }
 
@@ -208,7 +208,7 @@ export class Tasks {
     return task
   }
 
-  /** The oldest ended task is evicted. */
+  /** Evicts the oldest task that has ended, if the limit is reached. Returns whether there is space for a new task. */
   #evictEnded(principal: string): boolean {
     const all = [...this.#tasks.values()]
     const own = all.filter(task => task.principal === principal)
