@@ -1,4 +1,4 @@
-/** Responses of the bridge: JSON, errors as `{error}`, and event streams. */
+/** Creates the bridge's responses: JSON, errors as `{error}`, and event streams. */
 import { bearerChallenge } from '../authentication/challenge.ts'
 import type { HeaderList } from '../http/headers.ts'
 import { bodyRefusal, jsonError } from '../http/json-answers.ts'
@@ -13,7 +13,7 @@ export const withHeaders = (answer: HttpResponse, headers: HeaderList): HttpResp
 
 type Opening = { readonly after: number | undefined; readonly isPrimed: boolean; readonly signal: AbortSignal }
 
-/** Streams the buffered and all further events to a client, until the stream ends or the client disconnects. */
+/** Streams buffered events and all further events to a client, until the stream ends or the client disconnects. */
 export const streamAnswer = (stream: EventStream, { after, isPrimed, signal }: Opening): HttpResponse => ({
   status: 200,
   headers: streamHeaders,
@@ -26,7 +26,7 @@ export const streamAnswer = (stream: EventStream, { after, isPrimed, signal }: O
   },
 })
 
-/** `metadata`: the URL of the metadata that lead a client to its token. */
+/** `metadata`: the URL of the metadata with which a client finds its authorization server. */
 const challenge = (isMissing: boolean, metadata: string | undefined) =>
   bearerChallenge({
     ...(isMissing ? {} : { error: 'invalid_token', error_description: 'the token is invalid or has expired' }),
@@ -40,7 +40,7 @@ export function insufficientScope(scopes: readonly string[], metadata: string | 
   ])
 }
 
-/** Returns undefined if the error is no refusal, but a bug or failure of the bridge. */
+/** Returns undefined if the error is not a refusal, but a bug or failure of the bridge. */
 export function renderRefusal(error: unknown, metadata: string | undefined): HttpResponse | undefined {
   const ofBody = bodyRefusal(error)
   if (ofBody !== undefined) return jsonError(ofBody.status, ofBody.error, ofBody.headers)

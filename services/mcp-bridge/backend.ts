@@ -1,6 +1,6 @@
 /**
- * The tool server as sessions use it: one connection for each session over one subprocess (ADR 0047). Detects whether
- * the server distinguishes connections, and emulates sessions for a server that does not.
+ * The tool server as sessions use it: one subprocess with one connection for each session (ADR 0047). Detects whether
+ * the server distinguishes connections, and emulates sessions if it does not.
  */
 import { setTimeout as startTimer } from 'node:timers'
 import { setImmediate, setTimeout } from 'node:timers/promises'
@@ -34,14 +34,14 @@ const initializeTimeoutMs = 30_000
 
 type BackendSettings = SubprocessSettings & {
   readonly requestTimeoutMs: number
-  /** Limits of running requests: in total, and per session. */
+  /** Limits of running requests, in total and per session. */
   readonly maximumInFlight: number
   readonly maximumInFlightPerSession: number
   readonly version: string
 }
 
 type BackendEvents = {
-  /** Called for notifications to all clients, from a server that does not distinguish connections. */
+  /** Receives notifications to all clients from a server that does not distinguish connections. */
   readonly onBroadcast: (message: NotificationMessage) => void
   readonly sessions: () => readonly Session[]
 }
@@ -94,7 +94,7 @@ export class Backend {
     this.#main.subprocess.start()
   }
 
-  /** Ends open subscriptions, then waits until no request runs, or the time is up. */
+  /** Ends open subscriptions, then waits until no request runs or the time is over. */
   async drained(withinMs: number): Promise<void> {
     this.#isStopping = true
     this.#wake()
@@ -103,7 +103,7 @@ export class Backend {
     if (this.#known.kind === 'starting') return
     const late = setTimeout(withinMs, undefined, { ref: false })
     await Promise.race([late, Promise.all(exchanges.map(exchange => exchange.idle()))])
-    // The last response still has to be written to its client's stream.
+    // Leaves time to write the last response to its client's stream.
     await setImmediate()
   }
 
@@ -123,7 +123,7 @@ export class Backend {
     return this.#known.kind === 'multiplexed'
   }
 
-  /** The process has ended and is not restarted. */
+  /** Whether the process has ended and the bridge does not restart it. */
   get hasFailed(): boolean {
     return this.#main.subprocess.state === 'failed'
   }
@@ -168,7 +168,7 @@ export class Backend {
     if (initialized.outcome.error !== undefined)
       this.#logger.warn(
         { error: initialized.outcome.error },
-        'the tool server refuses initialize: older clients receive the same error',
+        'the tool server refused initialize: older clients receive the same error',
       )
     this.#known = { kind: isMultiplexed(initialized) ? 'multiplexed' : 'shared', initialized }
     this.#logger.info({ sessions: this.#known.kind }, 'the tool server is initialized')
@@ -178,7 +178,7 @@ export class Backend {
     this.#wake()
   }
 
-  /** Repeats the sessions' initialize and subscriptions for a restarted process. */
+  /** Repeats each session's initialize and subscriptions in a restarted process. */
   async #repeat(): Promise<void> {
     const uris = new Set<string>()
     for (const session of this.#events.sessions()) {
@@ -204,7 +204,7 @@ export class Backend {
     return this.#main.exchange.request({ owner, message, fields, onMessage: () => {}, timeoutMs: initializeTimeoutMs })
   }
 
-  /** @throws BridgeRefusal with 503 if it does not run */
+  /** Waits until the server is initialized. @throws BridgeRefusal with 503 if it is not running */
   async #ready(): Promise<void> {
     if (this.#main.subprocess.state !== 'running') throw notRunning()
     if (this.#known.kind !== 'starting') return
@@ -231,7 +231,8 @@ export class Backend {
   }
 
   /**
-   * As far as the bridge can know. A server that distinguishes connections checks scopes itself. @throws BridgeRefusal
+   * The scope that a request requires, if the bridge must check it. A server that distinguishes connections checks
+   * scopes itself. @throws BridgeRefusal
    */
   async requiredScope(message: RequestMessage): Promise<Scope> {
     await this.#ready()
@@ -264,7 +265,7 @@ export class Backend {
     return answer
   }
 
-  /** @param session undefined: a request of an older client without a session @throws BridgeRefusal */
+  /** @param session undefined for a request of an older client without a session @throws BridgeRefusal */
   async legacy(
     session: Session | undefined,
     caller: BridgeCallerAt,
@@ -287,8 +288,8 @@ export class Backend {
   }
 
   /**
-   * Answers requests that a server without connections cannot: one client must not set the log level of all, and a
-   * resource is subscribed to once for all sessions.
+   * Answers requests that a server without connections cannot answer for one client. A log level would apply to all
+   * clients. A resource needs only one subscription for all sessions.
    */
   #answerShared(session: Session | undefined, { id, method, params }: RequestMessage): ResponseMessage | undefined {
     if (this.#known.kind !== 'shared') return undefined
@@ -335,7 +336,7 @@ export class Backend {
     this.#main.exchange.reply(session, message)
   }
 
-  /** Aborting `signal` cancels the request. @throws BridgeRefusal */
+  /** An abort of `signal` cancels the request. @throws BridgeRefusal */
   async modern(
     caller: BridgeCallerAt,
     message: RequestMessage,

@@ -17,7 +17,7 @@ const call = (id: number | string, name: string, args: object = {}, meta?: objec
   params: { name, arguments: args, ...(meta && { _meta: meta }) },
 })
 
-/** The text that a tool of the scripted server returned. */
+/** The text that the scripted server's tool returned. */
 function resultOf(text: string): { [key: string]: unknown } {
   const line = text.startsWith('{') ? text : (/^data: (.*"result".*)$/m.exec(text)?.[1] ?? 'null')
   return JSON.parse(JSON.parse(line).result.content[0].text)
@@ -63,12 +63,12 @@ afterAll(() => bridge.stop())
 
 test('a port in use is reported with its configuration key', async () => {
   await expect(startTestBridge({ port: bridge.port })).rejects.toThrow(
-    `server.listen: cannot listen on port ${bridge.port} of 127.0.0.1: another program listens there`,
+    `server.listen: cannot listen on port ${bridge.port} of 127.0.0.1: another program uses this port`,
   )
 })
 
 describe('responses reach the right client', () => {
-  test('four sessions that number every request 1 get their own answers, all 240 of them', async () => {
+  test('four sessions that use the id 1 for every request get their own 240 answers', async () => {
     const sessions = await Promise.all([1, 2, 3, 4].map(() => bridge.session()))
     const indexes = Array.from({ length: 240 }, (_, index) => index)
     const answers = await Promise.all(
@@ -79,7 +79,7 @@ describe('responses reach the right client', () => {
     await Promise.all(sessions.map(headers => bridge.send('/mcp', { method: 'DELETE', headers })))
   })
 
-  test('ids and progress tokens are returned as the client chose them', async () => {
+  test('returns ids and progress tokens as the client chose them', async () => {
     const headers = await bridge.session()
     const answer = await bridge.post(call('a-1', 'progress', {}, { progressToken: 'mine' }), headers)
     expect(answer.headers['content-type']).toBe('text/event-stream')
@@ -93,7 +93,7 @@ describe('responses reach the right client', () => {
     await bridge.send('/mcp', { method: 'DELETE', headers })
   })
 
-  test('a client that accepts no stream gets only JSON', async () => {
+  test('sends only JSON to a client that accepts no stream', async () => {
     const headers = await bridge.session()
     const answer = await bridge.post(call(1, 'progress', { done: true }, { progressToken: 5 }), {
       ...headers,
@@ -118,7 +118,7 @@ describe('responses reach the right client', () => {
     for (const headers of [one, other]) await bridge.send('/mcp', { method: 'DELETE', headers })
   })
 
-  test('a request of the server goes to the session it concerns, and only that session can answer', async () => {
+  test('a request of the server reaches only its session, and only that session can answer', async () => {
     const [one, other] = await Promise.all([bridge.session(), bridge.session()])
     const streams = [listenTo(bridge.port, one), listenTo(bridge.port, other)]
     const pending = bridge.post(call(1, 'ask', { question: 'sure?' }), { ...one, Accept: 'application/json' })
@@ -133,7 +133,7 @@ describe('responses reach the right client', () => {
     for (const headers of [one, other]) await bridge.send('/mcp', { method: 'DELETE', headers })
   })
 
-  test("`_meta` fields of a client under the bridge's prefix are ignored and not passed on", async () => {
+  test("`_meta` fields of a client under the bridge's prefix are removed", async () => {
     const headers = await bridge.session()
     const lies = { 'espalier.dev/caller': { principal: 'root' }, 'espalier.dev/connection': 's1', mine: 1 }
     const { meta } = resultOf((await bridge.post(call(1, 'whoami', {}, lies), headers)).text)
@@ -149,7 +149,7 @@ describe('responses reach the right client', () => {
 })
 
 describe('sessions', () => {
-  test('initialize creates one, DELETE ends it, and then it is unknown', async () => {
+  test('initialize creates a session, and DELETE ends it', async () => {
     const headers = await bridge.session()
     expect(headers['Mcp-Session-Id']).toMatch(/^[\w-]{32}$/)
     expect((await bridge.send('/mcp', { method: 'DELETE' })).status).toBe(400)
@@ -167,14 +167,14 @@ describe('sessions', () => {
     await Promise.all(sessions.map(headers => bridge.send('/mcp', { method: 'DELETE', headers })))
   })
 
-  test('an unknown session is 404 for every method', async () => {
+  test('an unknown session causes a 404 for every method', async () => {
     const headers = { 'Mcp-Session-Id': 'nobody', Accept: 'text/event-stream', 'Content-Type': 'application/json' }
     const body = JSON.stringify(call(1, 'whoami'))
     for (const sent of [{ method: 'POST', body }, { method: 'GET' }, { method: 'DELETE' }])
       expect((await bridge.send('/mcp', { ...sent, headers })).status).toBe(404)
   })
 
-  test('a request without a session is answered; a subscription requires one', async () => {
+  test('answers a request without a session, but refuses a subscription', async () => {
     expect(resultOf((await bridge.post(call(1, 'whoami'))).text).args).toEqual({})
     const subscribe = { jsonrpc: '2.0', id: 1, method: 'resources/subscribe', params: { uri: 'a:b' } }
     expect(JSON.parse((await bridge.post(subscribe)).text).error.code).toBe(-32_600)
@@ -182,7 +182,7 @@ describe('sessions', () => {
 })
 
 describe('streams', () => {
-  test('report changes, keep the connection open, and report why they end', async () => {
+  test('send changes, keep the connection open, and report why they end', async () => {
     const headers = await bridge.session()
     const stream = listenTo(bridge.port, headers)
     const params = { method: 'notifications/tools/list_changed', params: {} }
@@ -195,7 +195,7 @@ describe('streams', () => {
     await until(() => stream.text().includes('event: close\n'))
   })
 
-  test('events without a connected client are buffered within limits, and seen events are not repeated', async () => {
+  test('buffer events within limits while no client is connected, and do not repeat seen events', async () => {
     const headers = await bridge.session()
     const announce = (n: number) =>
       bridge.post(
@@ -220,7 +220,7 @@ describe('streams', () => {
     await bridge.send('/mcp', { method: 'DELETE', headers })
   })
 
-  test('after a broken connection, a response can be read again by the id of its first event', async () => {
+  test('allow a client with a broken connection to read a response again by the id of its first event', async () => {
     const headers = await bridge.session()
     const leaving = new AbortController()
     const options = {
@@ -250,7 +250,7 @@ describe('streams', () => {
     await bridge.send('/mcp', { method: 'DELETE', headers })
   })
 
-  test("a stream without a session receives the notifications of the same caller's sessions", async () => {
+  test("without a session receive the notifications of the same caller's sessions", async () => {
     const stream = listenTo(bridge.port, {}, '/')
     const headers = await bridge.session()
     await until(() => stream.text().includes('keepalive'))
@@ -267,7 +267,7 @@ describe('streams', () => {
 describe('requests of 2026-07-28', () => {
   const discover = { jsonrpc: '2.0', id: 1, method: 'server/discover', params: { _meta: modernMeta } }
 
-  test('need no session, and have their own connection', async () => {
+  test('need no session, and each has its own connection', async () => {
     expect((await bridge.post(discover, modernHeaders('server/discover'))).status).toBe(200)
     const whoami = call(3, 'whoami', {}, modernMeta)
     const { meta } = resultOf((await bridge.post(whoami, modernHeaders('tools/call', 'whoami'))).text)
@@ -307,7 +307,7 @@ describe('requests of 2026-07-28', () => {
     expect(text).not.toContain('espalier.dev')
   })
 
-  test('a client that disconnects cancels its request', async () => {
+  test('are cancelled when their client disconnects', async () => {
     const before = resultOf((await bridge.post(call(1, 'cancelled'))).text)
     const leaving = new AbortController()
     const headers = { ...modernHeaders('tools/call', 'slow'), 'Content-Type': 'application/json' }
@@ -364,7 +364,7 @@ describe('refused requests', () => {
   })
 })
 
-test('a page of the configured origin gets the CORS headers of the contract without a token', async () => {
+test('a page of the configured origin receives the documented CORS headers without a token', async () => {
   const headers = { Origin: 'https://app.example.com', 'Access-Control-Request-Method': 'POST' }
   const answer = await bridge.send('/mcp', { method: 'OPTIONS', headers })
   expect(answer.status).toBe(204)
@@ -378,7 +378,7 @@ test('a page of the configured origin gets the CORS headers of the contract with
   })
 })
 
-test('a batch of 2025-03-26 gets one response, and cannot contain initialize', async () => {
+test('answers a batch of 2025-03-26 with one response, and refuses initialize in a batch', async () => {
   const headers = await bridge.session({}, '2025-03-26')
   const answer = await bridge.post([call(1, 'slow', { n: 1 }), call(2, 'slow', { n: 2 })], headers)
   expect(JSON.parse(answer.text).map(({ id }: { id: number }) => id)).toEqual([1, 2])
@@ -387,18 +387,18 @@ test('a batch of 2025-03-26 gets one response, and cannot contain initialize', a
   await bridge.send('/mcp', { method: 'DELETE', headers })
 })
 
-test('of a batch either no message runs, or each has its own answer', async () => {
+test('either no message of a batch runs, or each message has its own answer', async () => {
   const headers = await bridge.session({}, '2025-03-26')
   const before = JSON.parse((await bridge.post(call(0, 'slow', { n: 0 }), headers)).text)
   expect(before.id).toBe(0)
   const foreign = { ...headers, 'Mcp-Session-Id': 'of-nobody' }
   expect((await bridge.post([call(1, 'slow', { n: 1 })], foreign)).status).toBe(404)
-  // As many as one session may run, and more.
+  // More messages than one session may run at once.
   const many = Array.from({ length: 100 }, (_, n) => call(n, 'slow', { n }))
   const [first, second] = await Promise.all([bridge.post(many, headers), bridge.post(many, headers)])
   const answers = [first, second].map(({ status, text }) => {
     expect(status).toBe(200)
-    return JSON.parse(text) as { id: number; error?: { data?: unknown } }[] // as written by the bridge
+    return JSON.parse(text) as { id: number; error?: { data?: unknown } }[] // the bridge writes an array of responses
   })
   for (const one of answers) expect(one.map(({ id }) => id)).toEqual(many.map(({ id }) => id))
   const refused = answers.flat().filter(({ error }) => error !== undefined)
@@ -407,7 +407,7 @@ test('of a batch either no message runs, or each has its own answer', async () =
   await bridge.send('/mcp', { method: 'DELETE', headers })
 })
 
-test('no input crashes it, and every request of a session is answered by its id', async () => {
+test('no input crashes the bridge, and it answers every request of a session by its id', async () => {
   const session = await bridge.session()
   const method = fc.constantFrom(
     'ping',

@@ -1,4 +1,7 @@
-/** Callers of the bridge: anonymous, by a configured token, or by an access token of its authorization server. */
+/**
+ * Callers of the bridge: anonymous callers, and callers with a configured token or with an access token of the bridge's
+ * authorization server.
+ */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { wellFormedBearerToken } from '../authentication/bearer.ts'
 import { type Scope, scopes } from '../mcp-protocol/scopes.ts'
@@ -10,14 +13,14 @@ export type BridgeCaller = {
   readonly principal: string
   readonly username: string | undefined
   readonly scopes: ReadonlySet<Scope>
-  /** The key of state that lasts as long as the caller's token. */
+  /** The key of state that lives as long as the caller's token. */
   readonly session: string
 }
 
-/** A caller with the address of its request, which distinguishes callers without a token. */
+/** A caller with its request's address, which distinguishes callers without a token. */
 export type BridgeCallerAt = BridgeCaller & { readonly address: string }
 
-/** `authorization`: the header as sent. @throws BridgeRefusal with 401 */
+/** `authorization`: the header as the client sent it. @throws BridgeRefusal with 401 */
 export type Authenticate = (authorization: string | undefined) => Promise<BridgeCaller>
 
 export type ConfiguredToken = { readonly name: string; readonly sha256: Buffer; readonly scopes: readonly Scope[] }
@@ -40,12 +43,13 @@ export function requiredToken(authorization: string | undefined): string {
   return token
 }
 
-/** One error for every problem of a token. */
+/** The same error for every problem of a token. */
 export const invalidToken = (): BridgeRefusal =>
   new BridgeRefusal({ status: 401, isMissing: false }, 'the token is invalid or has expired')
 
 /**
- * Compares every configured token, so that the time reveals nothing. `others`: checks a token that is none of these.
+ * Compares all configured tokens, so that the time reveals nothing. `others` checks a token that differs from all of
+ * them.
  */
 export function byConfiguredTokens(
   tokens: readonly ConfiguredToken[],

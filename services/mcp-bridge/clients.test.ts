@@ -1,6 +1,6 @@
 /**
- * Real clients (both majors of the TypeScript SDK, Python and Go) through the bridge to the tool server's stdio side,
- * with all of OAuth. The protocol's conformance checker runs as well.
+ * Tests real clients with the complete OAuth flow: two major versions of the TypeScript SDK, and the SDKs of Python and
+ * Go. They use the tool server over stdio through the bridge. Also runs the conformance checker of MCP.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -43,7 +43,7 @@ afterAll(async () => {
   rmSync(scratch, { recursive: true, force: true })
 })
 
-/** The OAuth state of a client; its user is a script that fills in the form. */
+/** The OAuth state of a client. A script fills in the form as its user. */
 function provider(bridge: TestBridge) {
   const saved: { found?: unknown; client?: unknown; tokens?: unknown; verifier?: string; back?: URL; state?: string } =
     {}
@@ -126,7 +126,7 @@ test('the older SDK registers, signs in, calls, and answers a request', async ()
 
 const tokenSeconds = 2
 
-/** How many refresh tokens a bridge has issued, and how many of them were used. */
+/** The number of refresh tokens that a bridge has issued, and how many of them were used. */
 function refreshTokens({ folder }: TestBridge): readonly [given: number, used: number] {
   const database = new DatabaseSync(join(folder, 'oauth-state.sqlite'), { readOnly: true })
   const row = database.prepare(`SELECT count(*) AS given, sum(uses) AS used FROM oauth_records WHERE kind = 'refresh'`)
@@ -173,7 +173,7 @@ if (go === undefined)
   test.skip('clients in other languages: need the Go module github.com/modelcontextprotocol/go-sdk', () => {})
 else test('the client of Go registers, signs in, calls, and refreshes its token', () => signsIn(go), 60_000)
 
-test('the protocol’s conformance checker gets a code and a token of the authorization server', async () => {
+test('the conformance checker of MCP gets a code and a token of the authorization server', async () => {
   const port = await freePort()
   const users = [{ username: 'alice', password_hash: await hashPassword(password) }]
   const clients = [{ client_id: 'judge', redirect_uris: [`http://127.0.0.1:${port}/callback`] }]
@@ -189,7 +189,7 @@ test('the protocol’s conformance checker gets a code and a token of the author
   const ended = once(child, 'close')
   let text = ''
   let isSent = false
-  /** Does what the checker requires of its user. */
+  /** Does what the checker requires of a user. */
   async function signIn(): Promise<void> {
     const authorizePath = /http:\/\/[\d.:]+(\/oauth\/authorize\?\S+)\s/.exec(text)?.[1]
     if (authorizePath === undefined || !text.includes('Callback server started') || isSent) return

@@ -1,6 +1,6 @@
 /**
  * Reads the bridge's file: YAML with `${VARIABLE}` from the environment. Returns settings, or reports all errors at
- * once. No message contains the value of a variable. docs/mcp.md documents the keys.
+ * once. No message contains a variable's value. docs/mcp.md documents the keys.
  */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -90,7 +90,7 @@ export const keys = {
 type ReadSettings = Settings<typeof keys>
 type Tokens = NonNullable<ReadSettings['server']['auth']['bearer']['validTokens']>
 
-/** The buffer of one session stream, in bytes. */
+/** The maximum buffer of one session stream, in bytes. */
 const streamBytes = 1_048_576
 
 const tokensOf = (tokens: Tokens): ConfiguredToken[] =>
@@ -121,7 +121,7 @@ function tlsOf(
   inFolder: InFolder,
   { isSet: isGiven, refuse }: Checks,
 ): BridgeSettings['tls'] {
-  // A table without its files is an error: without TLS, tokens would be readable on the network.
+  // A TLS table without its files is an error: without TLS, the network could read tokens.
   if (!isGiven('server.tls')) return undefined
   const read = (name: string, path: string | undefined): string => {
     if (!isGiven(name)) refuse(name, 'must be set together with its key or certificate')
@@ -146,7 +146,7 @@ function peerOf({ peer }: ReadSettings['server'], { isSet: isGiven, refuse }: Ch
 }
 
 /**
- * @param path of the file; paths in it are relative to its folder
+ * @param path the file; paths in the file are relative to its folder
  * @throws ConfigurationError
  */
 export function readBridgeConfiguration(path: string, environment: NodeJS.ProcessEnv): BridgeSettings {

@@ -10,7 +10,10 @@ const codesIn = (cell: string) => [...cell.matchAll(/`([^`]+)`/g)].map(([, code 
 
 type Documented = { readonly initial: string; readonly meaning: string }
 
-/** By key. A name that begins with a dot is a sibling of the first key in its row. */
+/**
+ * The documented keys and defaults. If a name begins with a dot, it belongs to the same table as the first key in its
+ * row.
+ */
 function documented(header: string, prefix: string): [string, Documented][] {
   const [, after = ''] = text.split(`${header}\n|---|---|---|\n`)
   return [...(after.split('\n\n')[0] ?? '').matchAll(/^\| (.*?) \|(.*?)\|(.*)\|$/gm)].flatMap(
@@ -29,7 +32,7 @@ const rows = new Map([
   ...documented('| key | default | meaning |', ''),
   ...documented('| key of `oauth_server` | default | meaning |', 'oauth_server.'),
 ])
-/** Tables whose keys their own row documents. */
+/** Tables whose keys are documented in the table's own row. */
 const tables = ['builtin.branding', 'builtin.users', 'clients', 'federated'].map(name => `oauth_server.${name}`)
 const tableOf = (name: string) => tables.find(table => name.startsWith(`${table}.`))
 
@@ -51,7 +54,7 @@ test('every key of the bridge is documented with its default', () => {
   expect([...rows.keys()].filter(name => !names.includes(name))).toEqual([])
 })
 
-test('the documented redirects are the default ones', () => {
+test('the documented redirects are the defaults', () => {
   const [, list = ''] = /\nallowed_redirect_uris:\n((?: {2}- .*\n)+)/.exec(text) ?? []
   expect([...list.matchAll(/- (.*)/g)].map(([, uri]) => uri)).toEqual(usualRedirectUris)
 })

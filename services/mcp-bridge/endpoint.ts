@@ -1,6 +1,6 @@
 /**
- * `/mcp` and `/`: posted messages of both eras, a session's stream, and its end. Every request is answered as the
- * contract's table requires, and a session is accessible only to its own caller.
+ * `/mcp` and `/`: accepts messages of all revisions, opens a session's stream, and ends a session. Only the caller that
+ * created a session can use it.
  */
 
 import { json, jsonError, wrongMethod } from '../http/json-answers.ts'
@@ -36,7 +36,7 @@ import { type Session, type Sessions, unknownSession } from './session.ts'
 import type { Watchers } from './watchers.ts'
 
 const sessionHeader = 'mcp-session-id'
-/** Messages in one body; only revision 2025-03-26 has batches. */
+/** The maximum number of messages in one body. Only revision 2025-03-26 has batches. */
 const mostInBatch = 100
 
 type EndpointParts = {
@@ -49,7 +49,7 @@ type EndpointParts = {
 }
 
 type IncomingCall = {
-  /** Leads the client to the authorization server. */
+  /** The URL with which the client finds the authorization server. */
   readonly metadataUrl: string | undefined
   readonly head: RequestHead
   readonly body: IncomingBody
@@ -84,7 +84,7 @@ export class Endpoint {
     return (await this.#answerElsewhere(incoming)) ?? this.#answerHere(incoming)
   }
 
-  /** A session is completely in one process. Returns undefined if it is this process. */
+  /** Forwards the request to the replica that has the session. Returns undefined if this process has it. */
   async #answerElsewhere({ head, body, signal }: IncomingCall): Promise<HttpResponse | undefined> {
     const { replicas } = this.#parts
     const id = head.headers[sessionHeader]
@@ -144,7 +144,10 @@ export class Endpoint {
     }
   }
 
-  /** Returns undefined if the request names no task or call of another live replica. */
+  /**
+   * Forwards a request that names a task or call of another replica. Returns undefined if it names none, or if that
+   * replica no longer runs.
+   */
   async #modernElsewhere(
     incoming: IncomingCall,
     message: RequestMessage,
@@ -222,7 +225,7 @@ export class Endpoint {
     return json(200, writeMessage(response))
   }
 
-  /** @throws BridgeRefusal if the caller has no session of the id in the header */
+  /** @throws BridgeRefusal if the caller has no session with the id in the header */
   #sessionOf({ head, caller }: IncomingCall): Session | undefined {
     const id = head.headers[sessionHeader]
     return id === undefined ? undefined : this.#parts.sessions.find(id, caller)
@@ -285,8 +288,8 @@ export class Endpoint {
       if (era.kind === 'modern') return refuse('a body of this version must be one message')
       messages.push(message)
     }
-    // Errors of the whole batch are reported before any message runs: a client that repeats the batch would run its
-    // messages twice.
+    // Checks the whole batch before any message runs. Otherwise, a client that repeats the batch would run its messages
+    // twice.
     const session = this.#sessionOf(incoming)
     if (session === undefined && messages.some(({ kind }) => kind === 'response'))
       throw new BridgeRefusal({ status: 400 }, 'a response requires the header Mcp-Session-Id')
@@ -294,7 +297,7 @@ export class Endpoint {
       const refused = message.kind === 'request' ? await this.#refuseScope(incoming, message) : undefined
       if (refused !== undefined) return refused
     }
-    // One response for all messages: notifications that precede the responses go to the session's own stream.
+    // All messages have one response. Notifications before the responses go to the session's own stream.
     const head = { ...incoming.head, headers: { ...incoming.head.headers, accept: 'application/json' } }
     const bodies = await Promise.all(messages.map(message => this.#answerInBatch({ ...incoming, head }, message)))
     const answers = bodies.filter(body => body !== undefined)
@@ -303,7 +306,8 @@ export class Endpoint {
   }
 
   /**
-   * If one message is refused, only its own answer is an error: the other messages have run, and have their answers.
+   * If the bridge refuses one message, only the answer to this message is an error. The other messages have run, and
+   * have their answers.
    */
   async #answerInBatch(incoming: IncomingCall, message: Message): Promise<string | undefined> {
     const refused = (problem: string) =>
@@ -354,7 +358,7 @@ export class Endpoint {
 
 const withSession = (answer: HttpResponse, session: Session) => withHeaders(answer, [['Mcp-Session-Id', session.id]])
 
-/** The scopes that a server reports as missing in its error. */
+/** The missing scopes that the server's error names. */
 function missingScopes({ outcome: { error } }: ResponseMessage): readonly string[] | undefined {
   const data = isObject(error?.data) ? error.data : undefined
   if (!Array.isArray(data?.scopes)) return undefined
@@ -376,7 +380,10 @@ function checkVersion({ headers }: RequestHead): void {
   throw new BridgeRefusal({ status: 400 }, `MCP-Protocol-Version must be one of ${legacyVersions.join(', ')}`)
 }
 
-/** Older clients get `{error}`; clients of a newer revision get JSON-RPC. `id`: undefined if it could not be read. */
+/**
+ * Older clients receive `{error}`; clients of the newest revision receive JSON-RPC. `id`: undefined if it could not be
+ * read.
+ */
 function badRequest(fault: ProtocolFault, isModern: boolean, id?: RequestId): HttpResponse {
   const wireError = faultError(fault)
   if (!isModern) return jsonError(400, `${wireError.message} (${wireError.code}): ${wireError.problem}`)

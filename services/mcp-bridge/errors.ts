@@ -1,11 +1,11 @@
-/** Errors of the bridge, one class for each kind; their texts are for the client. */
+/** Errors of the bridge, one class for each kind. Their texts are for the client. */
 
 type RefusalKind =
   | { readonly status: 400 | 403 | 404 | 405 | 406 | 409 | 413 | 415 | 429 | 500 | 502 | 503 }
-  /** `isMissing`: there was no token. What is wrong with an invalid token is not reported. */
+  /** `isMissing`: the request had no token. The client does not learn why a token is invalid. */
   | { readonly status: 401; readonly isMissing: boolean }
 
-/** A request that is answered with a status and `{error}`. */
+/** The bridge refuses a request, with a status and `{error}`. */
 export class BridgeRefusal extends Error {
   readonly refusal: RefusalKind
 

@@ -1,7 +1,7 @@
 /**
- * Matches requests and responses of one subprocess. Each request to it gets an id and a progress token of the bridge;
- * responses, progress and cancellations are translated back, so that clients' ids cannot collide. Requests of the
- * subprocess get an id as well, by which only the addressed client can answer.
+ * Matches requests and responses of one subprocess. The bridge gives each request to the subprocess its own id and
+ * progress token, so that clients' ids cannot collide. It translates responses, progress and cancellations back. It
+ * also gives each request of the subprocess an id, which only the addressed client can answer.
  */
 
 import { connectionField } from '../mcp-protocol/bridge-fields.ts'
@@ -23,12 +23,12 @@ import {
 import { subscriptionKey } from '../mcp-protocol/names.ts'
 import { withMeta } from './meta.ts'
 
-/** A client's session, or one request without a session: a connection of the subprocess. */
+/** A client's session, or one request without a session. Each is a connection of the subprocess. */
 export type Owner = {
   readonly connection: string
   /**
-   * Passes on a request or notification of the subprocess, with the client's ids. Returns false if it cannot be
-   * delivered.
+   * Delivers a request or notification of the subprocess, with the client's ids. Returns false if the client cannot
+   * receive it.
    */
   deliver(message: Message): boolean
 }
@@ -36,9 +36,9 @@ export type Owner = {
 type ClientRequest = {
   readonly owner: Owner
   readonly message: RequestMessage
-  /** The bridge's own fields for `_meta`. */
+  /** The bridge's own fields in `_meta`. */
   readonly fields: JsonObject
-  /** Receives the messages that belong to this request and precede its response. */
+  /** Receives the messages that belong to this request and arrive before its response. */
   readonly onMessage: (message: Message) => void
   readonly timeoutMs: number
 }
@@ -52,11 +52,11 @@ type Pending = ClientRequest & {
 
 type ServerRequest = { readonly owner: Owner; readonly theirId: RequestId; readonly ownId: string }
 
-/** Unanswered requests of the subprocess to one client. */
+/** The maximum number of unanswered requests of the subprocess to one client. */
 const mostServerRequests = 100
 
 type ExchangeSettings = {
-  /** Returns false if the subprocess does not run. */
+  /** Returns false if the subprocess is not running. */
   readonly send: (message: JsonObject) => boolean
   /** Called for notifications that name no connection. */
   readonly onUnaddressed: (message: NotificationMessage) => void
@@ -66,7 +66,7 @@ export class Exchange {
   readonly #settings: ExchangeSettings
   readonly #pending = new Map<number, Pending>()
   readonly #owners = new Map<string, Owner>()
-  /** By the id that the client received. */
+  /** Requests of the subprocess, by the id that the client received. */
   readonly #serverRequests = new Map<string, ServerRequest>()
   readonly #idle: (() => void)[] = []
   #lastId = 0
@@ -90,7 +90,7 @@ export class Exchange {
     if (this.#pending.size > 0) await new Promise<void>(resolve => this.#idle.push(resolve))
   }
 
-  /** Answers open subscriptions, which have no other end. */
+  /** Answers open subscriptions. Without this, they would stay open. */
   endListeners(): void {
     for (const { ownId, message } of [...this.#pending.values()]) {
       if (message.method !== 'subscriptions/listen') continue
@@ -102,7 +102,7 @@ export class Exchange {
     this.#owners.set(owner.connection, owner)
   }
 
-  /** Cancels the owner's requests, and answers the subprocess's requests to it with an error. */
+  /** Cancels the owner's requests. Answers the subprocess's requests to the owner with an error. */
   close(owner: Owner): void {
     if (this.#owners.get(owner.connection) === owner) this.#owners.delete(owner.connection)
     for (const one of [...this.#pending.values()]) if (one.owner === owner) this.#abandon(one, 'the session has ended')
@@ -143,7 +143,7 @@ export class Exchange {
     return false
   }
 
-  /** The client of a request has disconnected: cancels it and discards further messages. */
+  /** Cancels the request of a client that has disconnected, and discards further messages for it. */
   abandon(owner: Owner, id: RequestId, fields: JsonObject): void {
     this.cancel(owner, id, 'the client has disconnected', fields)
     for (const [ownId, one] of this.#pending)
@@ -155,7 +155,7 @@ export class Exchange {
     this.#settings.send(writeMessage({ ...message, params: withMeta(message.params, fields) }))
   }
 
-  /** Passes on a client's response to a request of the subprocess. Returns false if the client had no such request. */
+  /** Sends a client's response to the subprocess. Returns false if the client had no such request. */
   reply(owner: Owner, { id, outcome }: ResponseMessage): boolean {
     const serverRequest = this.#serverRequests.get(String(id))
     if (serverRequest === undefined || serverRequest.owner !== owner) return false
@@ -177,7 +177,7 @@ export class Exchange {
     }
   }
 
-  /** The subprocess has ended, and all requests to it fail. */
+  /** Fails all requests, because the subprocess has ended. */
   failAll(): void {
     for (const ownId of [...this.#pending.keys()])
       this.#settle(ownId, { code: internalError, message: 'the tool server ended before it answered' })
@@ -189,7 +189,10 @@ export class Exchange {
     if (one !== undefined) this.#finish(one.ownId, this.#inClientsTerms(outcome, one))
   }
 
-  /** Removes the bridge's own fields from a result. The end of a subscription names its request by the client's id. */
+  /**
+   * Removes the bridge's own fields from a result. At the end of a subscription, replaces the request's id with the
+   * client's id.
+   */
   #inClientsTerms(outcome: ResponseOutcome, one: Pending): ResponseOutcome {
     const { result } = outcome
     return isObject(result) && '_meta' in result ? { result: this.#renamed(result, one) } : outcome

@@ -1,4 +1,6 @@
-/** One caller opens the maximum number of sessions, each with an unread stream: other callers still get sessions. */
+/**
+ * One caller opens the maximum number of sessions, each with an unread stream. Other callers must still get sessions.
+ */
 import { request } from 'node:http'
 import { expect, onTestFinished, test } from 'vitest'
 import { until } from '../testing/client.ts'
@@ -45,6 +47,6 @@ test('sessions are shared among callers: the largest caller loses the session un
   expect(await statuses()).toEqual([200, 404, 200, 200, 200, 200, 200, 200])
   for (let at = 0; at < 3; at++) expect(await begin(other)).toBeTypeOf('object')
   expect((await statuses()).filter(status => status === 200)).toHaveLength(4)
-  // Both now have the same number.
+  // Both callers now have the same number of sessions.
   expect([await begin(other), await begin(greedy)]).toEqual([503, 503])
 })

@@ -1,6 +1,6 @@
 /**
- * Assembles the bridge: HTTP, sessions and streams, the tool server's process, and the authorization server if
- * configured.
+ * Assembles the bridge: HTTP, sessions and streams, the tool server's process, and, if configured, the authorization
+ * server.
  */
 import type { AddressInfo } from 'node:net'
 import type { Logger } from 'pino'
@@ -29,11 +29,11 @@ import type { BridgeSettings } from './settings.ts'
 import { Watchers } from './watchers.ts'
 
 type BridgeOptions = {
-  /** How often the certificate's files are checked for changes. */
+  /** How often the bridge checks the certificate files for changes. */
   readonly certificateIntervalMs?: number
-  /** Aborts a start that waits for the authorization server's state. */
+  /** Aborts a start that is still waiting for the authorization server's state. */
   readonly stopping?: AbortSignal
-  /** The address at which it serves metric samples; undefined: none. */
+  /** The address that serves metric samples; undefined: none. */
   readonly samples?: SamplesAddress | undefined
 }
 
@@ -44,11 +44,11 @@ type Bridge = {
 
 const headerBytes = 32_768
 const gracePeriodMs = 10_000
-/** The limit of all buffered events together. */
+/** The memory limit of all buffered events together. */
 const bufferedBytes = 67_108_864
 const leastConnections = 10_000
 
-/** Loaded only if needed: it takes 8 MB. */
+/** Loads the module only if needed, because it takes 8 MB. */
 async function authorizationServer(
   settings: OAuthSettings,
   logger: Logger,
@@ -63,7 +63,7 @@ function authenticator(settings: BridgeSettings, oauth: AuthorizationServer | un
   if (authentication.type === 'none') return allowAnyone
   const { tokens } = authentication
   if (authentication.type === 'bearer') return byConfiguredTokens(tokens)
-  // Already checked when the configuration was read.
+  // The configuration check has already ensured this.
   if (oauth === undefined) throw new Error('authentication by OAuth without an authorization server')
   return tokens.length === 0 ? oauth.authenticate : byConfiguredTokens(tokens, oauth.authenticate)
 }
@@ -78,16 +78,16 @@ const readiness = (backend: Backend): HttpResponse =>
     ? json(200, { status: 'ready' })
     : json(503, { status: 'not_ready', reason: 'mcp_subprocess_not_running' })
 
-/** Answered before authentication and before Host and Origin are checked. */
+/** These probes need no authentication, and no allowed Host or Origin. */
 const probes = [...getRoutes('/health', health), ...getRoutes('/ready', readiness)]
 
 function cannotListen({ host, port }: BridgeSettings, error: unknown): Error {
   const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
-  const reason = code === 'EADDRINUSE' ? 'another program listens there' : code
+  const reason = code === 'EADDRINUSE' ? 'another program uses this port' : code
   return new Error(`server.listen: cannot listen on port ${port} of ${host}: ${reason}`, { cause: error })
 }
 
-/** The caller of the self-check; it only reads. */
+/** The caller of the self-check, which only reads. */
 const ownCaller: BridgeCaller = {
   kind: 'token',
   principal: 'token:self-check',
@@ -150,7 +150,7 @@ function handlerOf({ settings, oauth, backend, endpoint, peers, selfCheck }: Han
   return handle
 }
 
-/** @throws Error if it cannot listen, and errors of opening the authorization server's state */
+/** @throws Error if the bridge cannot listen; errors of opening the authorization server's state */
 export async function startBridge(
   settings: BridgeSettings,
   logger: Logger,
@@ -173,7 +173,7 @@ export async function startBridge(
       nameOf: random => replicas.sessionId(random),
       onClose: session => backend.closed(session),
       onNotification: (session, message) => {
-        // A server that does not distinguish connections sends to streams without a session by `onBroadcast`.
+        // If the server does not distinguish connections, `onBroadcast` notifies the streams without a session.
         if (backend.distinguishesSessions) watchers.notify(session.caller.principal, message)
       },
     },
@@ -230,7 +230,7 @@ export async function startBridge(
       const closed = closeServer(server, gracePeriodMs)
       sessions.closeStreams(reason)
       watchers.close(reason)
-      // Running requests finish; clients reconnect to another replica.
+      // Running requests finish, and clients reconnect to another replica.
       await backend.drained(gracePeriodMs)
       sessions.closeAll(reason)
       await Promise.all([closed, backend.stop(), sampling])

@@ -1,6 +1,6 @@
 /**
- * Reads a server's answer to `initialize`, and answers sessions from it if the bridge has initialized the server for
- * all of them.
+ * Reads a server's response to `initialize`. If the bridge has initialized the server for all sessions, it answers each
+ * session from this response.
  */
 
 import { bridgeCapability } from '../mcp-protocol/bridge-fields.ts'
@@ -24,8 +24,8 @@ export function versionIn(answer: ResponseMessage): string {
 }
 
 /**
- * The version is the client's, if the server supports it; else the server's. Logging is not offered, since its level
- * would apply to all clients.
+ * Returns the client's version if the server supports it, otherwise the server's version. Omits logging, because a log
+ * level would apply to all clients.
  */
 export function initializedAs(initialized: ResponseMessage, { id, params }: RequestMessage): ResponseMessage {
   const result = resultOf(initialized)

@@ -1,4 +1,4 @@
-/** The tools that a server lists: which only read, and their input schemas. */
+/** The tools that a server lists: whether they only read, and their input schemas. */
 import type { JsonObject, JsonSchema } from '../mcp-protocol/json.ts'
 import { isObject } from '../mcp-protocol/json-rpc.ts'
 import type { Exchange, Owner } from './exchange.ts'
@@ -10,7 +10,7 @@ export type KnownTool = { readonly isReadOnly: boolean; readonly inputSchema: Js
 
 const isSchema = (value: unknown): value is JsonSchema => isObject(value) && value.type === 'object'
 
-/** Tools by name; empty if the server lists none. */
+/** Tools by name. Empty if the server lists no tools. */
 export async function knownTools(
   exchange: Exchange,
   owner: Owner,

@@ -1,4 +1,4 @@
-/** One subprocess and its exchange: parses lines as messages, and drops lines that are none. */
+/** One subprocess and its exchange: parses lines as messages, and drops lines that are not messages. */
 import type { Logger } from 'pino'
 import { type NotificationMessage, readMessage } from '../mcp-protocol/json-rpc.ts'
 import { Exchange } from './exchange.ts'
@@ -20,7 +20,7 @@ export function makeLink(settings: SubprocessSettings, events: LinkEvents, logge
   const receive = (line: string) => {
     const message = readMessage(parse(line))
     if (message.kind === 'invalid')
-      logger.warn({ problem: message.problem }, 'the tool server wrote a line that is no message')
+      logger.warn({ problem: message.problem }, 'the tool server wrote a line that is not a message')
     else exchange.receive(message)
   }
   const subprocess = new Subprocess(

@@ -1,7 +1,8 @@
 /**
- * A second process of a foreign tool server, for requests of 2026-07-28, started by the first such request. The first
- * message on stdio fixes the era of a process, and the first process received the bridge's `initialize`. Without the
- * second one, a client of 2026-07-28 could not use a foreign server that serves both eras.
+ * A second process of a foreign tool server, for requests of 2026-07-28. The first such request starts it. On stdio,
+ * the first message decides the revisions that a process accepts, and the first process has received the bridge's
+ * `initialize`. Without a second process, a client of 2026-07-28 could not use a foreign server that supports old and
+ * new revisions.
  */
 import type { Logger } from 'pino'
 import { notRunning } from './errors.ts'
@@ -21,7 +22,7 @@ export class ModernProcess {
     this.#logger = logger
   }
 
-  /** @throws BridgeRefusal with 503 if it does not run */
+  /** @throws BridgeRefusal with 503 if the process is not running */
   async link(): Promise<Link> {
     if (this.#link === undefined) {
       const events = { onUp: () => {}, onDown: () => {}, onUnaddressed: () => {} }
@@ -34,7 +35,7 @@ export class ModernProcess {
     return this.#link
   }
 
-  /** undefined: no request has needed it yet. */
+  /** undefined: no request has needed the process yet. */
   get current(): Link | undefined {
     return this.#link
   }

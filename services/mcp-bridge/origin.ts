@@ -1,4 +1,4 @@
-/** Browser pages: which may send requests, and which may read the responses. */
+/** Decides which browser pages may send requests, and which pages may read the responses. */
 import type { HeaderList } from '../http/headers.ts'
 import type { Headers } from '../http/message.ts'
 import { refusedHeader } from '../mcp-protocol/origin.ts'
@@ -6,7 +6,10 @@ import { BridgeRefusal } from './errors.ts'
 
 export type OriginSettings = {
   readonly cors: { readonly isEnabled: boolean; readonly origins: readonly string[] }
-  /** Names of the bridge besides loopback names and IP addresses. Its own login page posts to it. */
+  /**
+   * Names of the bridge besides loopback names and IP addresses. The bridge's own login page sends forms to these
+   * names.
+   */
   readonly hosts: readonly string[]
 }
 
@@ -21,7 +24,7 @@ export function checkOrigin(headers: Headers, { cors, hosts }: OriginSettings): 
   if (refused !== undefined) throw new BridgeRefusal({ status: 403 }, refusals[refused])
 }
 
-/** Headers of later protocol revisions: allowed to pages that request them. */
+/** Headers of later revisions. The bridge allows them only to pages that request them. */
 const newerHeaders = ['MCP-Protocol-Version', 'Mcp-Method', 'Mcp-Name', 'Last-Event-ID']
 
 /** Headers of every response. */
@@ -34,7 +37,7 @@ export function corsHeaders(headers: Headers, settings: OriginSettings): HeaderL
   const requested = (headers['access-control-request-headers'] ?? '').split(',').map(name => name.trim().toLowerCase())
   const newer = newerHeaders.filter(name => requested.includes(name.toLowerCase()))
   return [
-    // As configured: with `*`, a browser sends no credentials.
+    // With `*`, browsers send no credentials.
     ['Access-Control-Allow-Origin', origins.includes(origin) ? origin : '*'],
     ['Access-Control-Allow-Methods', 'GET, POST, DELETE, OPTIONS'],
     ['Access-Control-Allow-Headers', ['Authorization', 'Content-Type', 'Mcp-Session-Id', ...newer].join(', ')],

@@ -1,6 +1,6 @@
 /**
- * Two bridges behind a proxy that alternates between them. Sessions, streams, requests to clients and tasks of one are
- * reached through the other, and a bridge that stops finishes its requests.
+ * Two bridges behind a proxy that alternates between them. Each bridge must reach the other bridge's sessions, streams,
+ * requests to clients and tasks. A bridge that stops finishes its requests.
  */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -90,7 +90,7 @@ test('a client of the older revisions calls, answers a request, receives progres
   expect([...proxy.answered.values()].every(count => count > 5)).toBe(true)
 })
 
-test.each(['legacy', 'auto'] as const)('a client of the newest revision sees one server (%s)', async mode => {
+test.each(['legacy', 'auto'] as const)('a client of the newest revision works as with one server (%s)', async mode => {
   await begin()
   const options = { capabilities: { elicitation: { form: {} } }, versionNegotiation: { mode } }
   const client = new Client(information, options)
@@ -104,7 +104,7 @@ test.each(['legacy', 'auto'] as const)('a client of the newest revision sees one
   }
 })
 
-test('a broken stream is resumed through the other replica', async () => {
+test('a client resumes a broken stream through the other replica', async () => {
   await begin(['multiplexed'])
   const own = await session()
   const controller = new AbortController()
@@ -126,7 +126,7 @@ test('a broken stream is resumed through the other replica', async () => {
   }
 })
 
-test('a session is visible only to its caller, ended once, and unknown with a changed id', async () => {
+test('only its caller finds a session and ends it once; a changed id is unknown', async () => {
   await begin(['multiplexed'])
   const own = await session()
   const id = own['Mcp-Session-Id'] ?? ''
@@ -148,12 +148,12 @@ test('another installation’s sessions are unknown', async () => {
   expect((await post(call(2, 'whoami'), otherSession, other.port)).status).toBe(200)
 })
 
-test('a bridge that stops answers its running requests, and its sessions start again on another replica', async () => {
+test('a stopping bridge answers its running requests, and its clients start new sessions on another replica', async () => {
   await begin(['multiplexed'])
   const [first, second] = replicas
   if (first === undefined || second === undefined) throw new Error('there are none')
   const own = await session(first.port)
-  // One directly, one through the remaining replica; as JSON and as a stream.
+  // One request is sent directly, one through the remaining replica; one is answered with JSON, one with a stream.
   const direct = post(call(2, 'slow', { ms: 800 }), own, first.port)
   const through = post(call(3, 'progress', { ms: 300 }, { progressToken: 'p' }), own, second.port)
   const listening = sendRequest(second.port, '/mcp', { headers: { ...own, Accept: 'text/event-stream' } })
@@ -172,7 +172,7 @@ test('a bridge that stops answers its running requests, and its sessions start a
   replicas = [second]
 })
 
-test('a bridge stops immediately while its tool server is still starting', async () => {
+test('a bridge stops immediately if its tool server is still starting', async () => {
   await begin(['multiplexed'])
   const port = await freePort()
   const silent = ['-e', 'process.stdin.on("end", () => process.exit()).resume()']

@@ -1,6 +1,7 @@
 /**
- * The bridge as one of several replicas: requests for a session, task or call of another replica are forwarded to it.
- * Task ids and call states of the tool server get the address of this process in responses, and lose it in requests.
+ * The bridge as one of several replicas. It forwards a request to the replica that has the request's session, task or
+ * call. In responses, it adds this process's address to the tool server's task ids and call states. In requests, it
+ * removes the address.
  */
 
 import type { HttpResponse, RequestHead } from '../http/message.ts'
@@ -25,7 +26,7 @@ export class Replicas {
     return this.#peers?.mint('session', random) ?? random
   }
 
-  /** Returns the replica that has the session, if it is another one. */
+  /** Returns the replica that has the session, if it is not this process. */
   ownerOfSession(id: string, head: RequestHead): Process | undefined {
     return this.#peers?.isForwarded(head) ? undefined : this.#peers?.read('session', id).owner
   }
@@ -44,7 +45,7 @@ export class Replicas {
     }
   }
 
-  /** Translates handles to those of the tool server. */
+  /** Translates clients' handles to the tool server's handles. */
   inward(message: RequestMessage): RequestMessage {
     const peers = this.#peers
     if (peers === undefined) return message
@@ -52,7 +53,7 @@ export class Replicas {
     return { ...message, params }
   }
 
-  /** Translates handles to those of clients. */
+  /** Translates the tool server's handles to clients' handles. */
   answer({ method }: RequestMessage, response: ResponseMessage): ResponseMessage {
     const { result } = response.outcome
     if (this.#peers === undefined || !isObject(result)) return response
@@ -73,7 +74,7 @@ export class Replicas {
   }
 }
 
-/** The handles have the same names in results, parameters and notifications. */
+/** Handles have the same field names in results, parameters and notifications. */
 function renamed(members: JsonObject, handed: Handed): JsonObject {
   const { taskId, requestState, notifications } = members
   const ids = isObject(notifications) ? notifications.taskIds : undefined

@@ -1,6 +1,6 @@
 /**
- * A client's session: its caller, its streams, and the requests to repeat after a restart of the tool server. It has no
- * socket of its own; streams connect and disconnect.
+ * A client's session: its caller, its streams, and the requests to repeat after the tool server restarts. A session has
+ * no connection of its own, but streams connect and disconnect.
  */
 import { randomBytes } from 'node:crypto'
 import { EventStream, type StreamLimits } from '../mcp-protocol/event-stream.ts'
@@ -16,11 +16,11 @@ type SessionSettings = {
   readonly streamLimits: StreamLimits
 }
 
-/** Streams of one session, including ended ones that may be read again. */
+/** The maximum number of streams of one session. Ended streams count while a client can still read them. */
 const mostStreams = 8
 const mostSubscriptions = 1_000
 
-/** A running request whose client accepts further messages before the response. */
+/** A running request whose client accepts messages before the response. */
 type Run = { send(message: Message): void; isClosed(): boolean }
 type NotificationListener = (session: Session, message: NotificationMessage) => void
 type SessionParts = {
@@ -46,9 +46,9 @@ export class Session implements Owner {
   isInitialized = false
   lastUsed: number
   readonly subscriptions = new Set<string>()
-  /** The GET stream, named `0`, is first; the other ones belong to requests. */
+  /** The GET stream, with the name `0`, is first. The other streams belong to requests. */
   readonly #streams: EventStream[] = []
-  /** Requests without a response yet. */
+  /** Requests that have no response yet. */
   readonly #runs = new Set<Run>()
   #lastStream = 0
   #isClosed = false
@@ -65,7 +65,7 @@ export class Session implements Owner {
     this.lastUsed = Date.now()
   }
 
-  /** From 2025-03-26 on, clients can resume a stream. */
+  /** Since 2025-03-26, clients can resume a stream. */
   get hasEventIds(): boolean {
     return this.version >= '2025-03-26'
   }
@@ -83,12 +83,14 @@ export class Session implements Owner {
     return made
   }
 
-  /** Whether a client is connected, or waits for a response. */
+  /** Whether a client is connected or waits for a response. */
   get isInUse(): boolean {
     return this.#runs.size > 0 || this.#streams.some(stream => stream.isOpen)
   }
 
-  /** Opens the stream of one request's response. It can be read again by event id while it is buffered. */
+  /**
+   * Opens the stream of one request's response. While the response is buffered, a client can read it again by event id.
+   */
   openRequestStream(): EventStream {
     const { general } = this
     const made = new EventStream(String(++this.#lastStream), this.#limits, this.hasEventIds)
@@ -99,13 +101,13 @@ export class Session implements Owner {
     return made
   }
 
-  /** Returns a function that ends it. */
+  /** Returns a function that ends the run. */
   begin(run: Run): () => void {
     this.#runs.add(run)
     return () => void this.#runs.delete(run)
   }
 
-  /** Returns the stream and position that an event's id names; undefined if there is none. */
+  /** Returns the stream and the position that an event's id names; undefined if there is no such stream. */
   streamOf(eventId: string): { readonly stream: EventStream; readonly after: number } | undefined {
     const [, name, position] = /^(\d{1,15})-(\d{1,15})$/.exec(eventId) ?? []
     const stream = name === '0' ? this.general : this.#streams.find(one => one.name === name)
@@ -113,7 +115,7 @@ export class Session implements Owner {
   }
 
   /**
-   * Messages of a running request go to its response stream; changes of the server's lists and resources go to the GET
+   * Delivers messages of a running request to its response stream, and changes of lists and resources to the GET
    * stream.
    */
   deliver(message: Message): boolean {
@@ -147,10 +149,10 @@ export class Session implements Owner {
 }
 
 type SessionEvents = {
-  /** The id that the client receives. */
+  /** Makes the id that the client receives. */
   readonly nameOf: (random: string) => string
   readonly onClose: (session: Session) => void
-  /** Called after delivery to the session. */
+  /** Called after the session has received the notification. */
   readonly onNotification: NotificationListener
 }
 
@@ -166,8 +168,8 @@ export class Sessions {
   }
 
   /**
-   * At the limit of sessions, closes one of the largest caller for a caller with fewer. @throws BridgeRefusal if no
-   * caller has more
+   * At the session limit, closes a session of the caller with the most sessions, if this caller has more than the new
+   * one. @throws BridgeRefusal if no session can be closed
    */
   create(caller: BridgeCallerAt, initialize: JsonObject): Session {
     this.expire()
@@ -182,8 +184,8 @@ export class Sessions {
   }
 
   /**
-   * Closes a session of the largest caller, if that caller then still has at least as many as the new one: preferably
-   * one that is not in use, and the one unused for longest.
+   * Closes a session of the caller with the most sessions, if both callers then have as many or that caller has more.
+   * Prefers sessions that are not in use, then the session that was unused for longest.
    */
   #evictFor({ principal }: BridgeCaller): boolean {
     const byCaller = Map.groupBy(this.#sessions.values(), session => session.caller.principal)
@@ -235,7 +237,7 @@ export class Sessions {
     return [...this.#sessions.values()]
   }
 
-  /** Ends the streams without running requests: their clients reconnect, to another replica. */
+  /** Ends streams that have no running request. Their clients reconnect, possibly to another replica. */
   closeStreams(reason: string): void {
     for (const session of this.#sessions.values()) session.general.disconnect(reason)
   }

@@ -1,4 +1,4 @@
-/** The settings of the bridge, after its file has been read and checked. */
+/** The bridge's settings, after its file was read and checked. */
 import type { Certificate, CertificateFiles } from '../../server/certificate.ts'
 import type { PeerSettings } from '../http/peers/types.ts'
 import type { StreamBounds } from '../mcp-protocol/event-stream.ts'
@@ -10,12 +10,12 @@ import type { SubprocessSettings } from './subprocess.ts'
 export type BridgeSettings = {
   readonly host: string
   readonly port: number
-  /** As clients write it, without a trailing slash. */
+  /** The URL as clients write it, without a trailing slash. */
   readonly publicUrl: string | undefined
   readonly tls: { readonly certificate: Certificate; readonly files: CertificateFiles } | undefined
   readonly origin: OriginSettings
   readonly trustedProxies: readonly string[]
-  /** How replicas connect to each other; undefined: there is one bridge. */
+  /** How replicas connect to each other; undefined if there is only one bridge. */
   readonly peer: PeerSettings | undefined
   readonly keepAliveMs: number
   readonly maximumBodyBytes: number

@@ -1,4 +1,4 @@
-/** The tool server's process: one that restarts, one that does not, and one without sessions. */
+/** The tool server's process: a process that restarts, a process that does not, and a server without sessions. */
 import { createHash } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -26,7 +26,7 @@ afterEach(async () => {
   await Promise.all(started.splice(0).map(bridge => bridge.stop()))
 })
 
-test('requests running when the tool server ends are answered, and the session continues with the next process', async () => {
+test('answers requests that run when the tool server ends, and continues the session with the next process', async () => {
   const bridge = await start({ mcp_server: { restart_delay: '1500ms' } })
   const headers = { ...(await bridge.session()), Accept: 'application/json' }
   const before = resultOf((await bridge.post(call(1, 'whoami'), headers)).text)
@@ -47,7 +47,7 @@ test('requests running when the tool server ends are answered, and the session c
   expect(after.sessions).toEqual(['shared', 's1'])
 })
 
-test('a tool server that keeps ending is not restarted any more', async () => {
+test('stops restarting a tool server that keeps ending', async () => {
   const bridge = await start({ mcp_server: { max_restarts: 1 } })
   for (const restarts of [0, 1]) {
     await bridge.post(call(restarts, 'crash'))
@@ -59,7 +59,7 @@ test('a tool server that keeps ending is not restarted any more', async () => {
 })
 
 describe('a server that does not distinguish sessions', () => {
-  test('is initialized once, and receives no session', async () => {
+  test('is initialized once, and receives no connection fields', async () => {
     const bridge = await start({ args: ['plain'], mcp_server: { env: { BRIDGE_SECRET: 'given' } } })
     const sessions = await Promise.all([1, 2, 3].map(() => bridge.session({}, '2025-06-18')))
     const whoami = resultOf((await bridge.post(call(1, 'whoami'), sessions[2])).text)
@@ -93,7 +93,7 @@ describe('a server that does not distinguish sessions', () => {
     expect(await receivedBy(other)).not.toContain('a:b')
   })
 
-  test('has its tools called by mcp:write, unless they are marked read-only', async () => {
+  test('needs mcp:write for calls of its tools, unless they are marked read-only', async () => {
     const valid_tokens = [
       { name: 'reader', token: 'a-token-that-reads', scopes: ['mcp:read'] },
       'a-token-that-writes-too',
@@ -108,7 +108,7 @@ describe('a server that does not distinguish sessions', () => {
     expect(refused.headers['www-authenticate']).toBe('Bearer error="insufficient_scope", scope="mcp:write"')
   })
 
-  test('serves both eras, with one process each', async () => {
+  test('serves older revisions and 2026-07-28, with one process each', async () => {
     const bridge = await start({ args: ['plain'] })
     const meta = {
       'io.modelcontextprotocol/protocolVersion': '2026-07-28',
@@ -130,7 +130,7 @@ describe('with tokens', () => {
     ['a wrong token', 'Bearer the-wrong-token-here'],
     ['another scheme', 'Basic dGhlOnJpZ2h0'],
     ['an empty token', 'Bearer '],
-  ])('%s is 401', async (_, authorization) => {
+  ])('%s causes a 401', async (_, authorization) => {
     const bridge = await start({ server: { auth } })
     const answer = await bridge.post(
       call(1, 'whoami'),
@@ -183,7 +183,7 @@ oauth_server:
     client_id: c
 `
 
-  test('has defaults for all but the required keys', () => {
+  test('has defaults for all optional keys', () => {
     const settings = read(least)
     expect(settings).toMatchObject({ host: '127.0.0.1', port: 8080, maximumBodyBytes: 10_485_760 })
     expect(settings.subprocess).toMatchObject({ maximumRestarts: 5, restartDelayMs: 5_000 })
@@ -192,7 +192,7 @@ oauth_server:
     expect(oauth?.login).toMatchObject({ provider: { allowedDomains: [] } })
   })
 
-  test('has the state in Postgres with several passwords, keys in the state, and peers', () => {
+  test('accepts a state in Postgres with several passwords, keys in the state, and peers', () => {
     const secret = 's'.repeat(32)
     const more = `  state: "postgresql://mcp_state@db.internal/espalier"
   state_password: [newest, older]
@@ -276,11 +276,11 @@ oauth_server:
       /^server\.tls\.cert_file .* must have a value\nserver\.tls\.key_file .* must have a value$/,
     ],
     ['a: [', /^the file .* is not YAML/],
-  ])('is refused with key, position and rule: %j', (text, problem) => {
+  ])('is refused with its key, its position and the rule: %j', (text, problem) => {
     expect(() => read(text, { EMPTY: '' })).toThrow(problem)
   })
 
-  test('a missing file is reported by its name', () => {
+  test('reports a missing file by its name', () => {
     const path = join(tmpdir(), 'espalier-bridge-nowhere.yaml')
     expect(() => readBridgeConfiguration(path, {})).toThrow(`the configuration file ${path} cannot be read (ENOENT)`)
   })

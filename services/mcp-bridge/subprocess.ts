@@ -1,6 +1,6 @@
 /**
- * The tool server as a process: starts it, writes and reads lines, and restarts it after a failure. Its stderr goes to
- * the log, lines have a maximum length, and the process ends with the bridge.
+ * The tool server's process. The bridge starts it, writes and reads lines, and restarts it after a failure. The bridge
+ * logs its stderr, limits the length of lines, and stops the process when the bridge stops.
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
@@ -14,7 +14,7 @@ export type SubprocessSettings = {
   readonly env: Readonly<Record<string, string>>
   readonly directory: string | undefined
   readonly restartOnFailure: boolean
-  /** Consecutive restarts; a process that ran for a minute resets the count. */
+  /** The maximum number of consecutive restarts. A process that runs for a minute resets the count. */
   readonly maximumRestarts: number
   readonly restartDelayMs: number
   readonly gracefulShutdownMs: number
@@ -23,18 +23,18 @@ export type SubprocessSettings = {
 type SubprocessEvents = {
   readonly onLine: (line: string) => void
   readonly onUp: () => void
-  /** Requests that were sent before get no response. */
+  /** Called when the process ends. Earlier requests get no response. */
   readonly onDown: () => void
 }
 
-/** `failed`: it is not restarted. */
+/** `failed`: the bridge does not restart the process any more. */
 type SubprocessState = 'running' | 'restarting' | 'failed' | 'stopped'
 
 const longestLineBytes = 67_108_864
 const longestErrorLineBytes = 65_536
 const longestLogLine = 2_000
 const steadyMs = 60_000
-/** Variables of the bridge's environment that the process inherits; the bridge's secrets are not among them. */
+/** Environment variables that the process inherits. The bridge's secrets are not among them. */
 const inherited = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TMPDIR', 'TZ', 'USER', 'NODE_EXTRA_CA_CERTS']
 
 /** Logs a JSON line as an object, so that its fields can be searched. */
@@ -43,7 +43,7 @@ function logged(line: string): object {
     try {
       return { toolServer: JSON.parse(line) }
     } catch {
-      // A text that only begins like JSON.
+      // The text only starts like JSON.
     }
   }
   return { line: line.slice(0, longestLogLine) }
@@ -95,13 +95,13 @@ export class Subprocess {
       this.#logger.info({ toolServerPid: child.pid, command }, 'the tool server is running')
       this.#events.onUp()
     })
-    // A process that ends during a write is reported by its `close` event.
+    // The `close` event reports a process that ends during a write.
     child.stdin.on('error', () => {})
     const readOutput = lineReader(longestLineBytes)
     child.stdout.on('data', (chunk: Buffer) => {
       for (const line of readOutput(chunk)) {
         if (line.kind === 'too long') {
-          this.#logger.error({ longestLineBytes }, 'the tool server wrote a line that is too long, and is killed')
+          this.#logger.error({ longestLineBytes }, 'the tool server wrote a line that is too long; the bridge kills it')
           child.kill('SIGKILL')
         } else if (this.#child === child) this.#takeLine(line.bytes)
       }
@@ -121,7 +121,7 @@ export class Subprocess {
     else if (text.trim() !== '') this.#events.onLine(text)
   }
 
-  /** Returns false if it does not run. */
+  /** Returns false if the process is not running. */
   send(line: string): boolean {
     if (this.#state !== 'running' || this.#child === undefined) return false
     this.#child.stdin.write(`${line}\n`)
@@ -143,7 +143,7 @@ export class Subprocess {
     this.#timer = setTimeout(() => this.start(), restartDelayMs)
   }
 
-  /** Closes its stdin to end it; then sends SIGTERM, and SIGKILL when the time is up. */
+  /** Closes stdin, so that the process ends. After a timeout, sends SIGTERM, and then SIGKILL. */
   async stop(): Promise<void> {
     clearTimeout(this.#timer)
     const wasRunning = this.#state === 'running'

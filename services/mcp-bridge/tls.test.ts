@@ -1,4 +1,4 @@
-/** The bridge with TLS of its own. */
+/** The bridge with its own TLS. */
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import type { IncomingMessage } from 'node:http'
@@ -15,7 +15,7 @@ import { freePort } from '../testing/postgres.ts'
 import { readBridgeConfiguration } from './configuration.ts'
 import { startBridge } from './index.ts'
 
-test('serves TLS with the certificate of its files, and nothing else', async () => {
+test('serves only TLS, with the certificate from its files', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'espalier-bridge-'))
   const authority = createAuthority()
   const { cert, key } = issueServerCertificate(authority, { dnsNames: ['localhost'] })

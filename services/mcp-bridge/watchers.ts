@@ -1,6 +1,6 @@
 /**
- * Open streams: the total number, and streams without a session, which receive the notifications of all sessions of the
- * same caller.
+ * Counts all open streams. Also has the streams without a session, which receive the notifications of all sessions of
+ * the same caller.
  */
 import type { AnswerStream, HttpResponse } from '../http/message.ts'
 import { discardWithClient, EventStream, keepAlive, type StreamLimits } from '../mcp-protocol/event-stream.ts'
@@ -25,7 +25,7 @@ export class Watchers {
     return this.#open.size < this.#maximum
   }
 
-  /** A response that counts as open while it is written. */
+  /** Counts the response as an open stream while it is written. */
   counted(answer: HttpResponse): HttpResponse {
     const { stream } = answer
     if (stream === undefined) return answer
@@ -48,14 +48,14 @@ export class Watchers {
     return streamAnswer(watcher.stream, { after: undefined, isPrimed: false, signal })
   }
 
-  /** @param principal undefined: for all callers */
+  /** @param principal undefined: notifies the streams of all callers */
   notify(principal: string | undefined, message: NotificationMessage): void {
     const text = JSON.stringify(writeMessage(message))
     for (const watcher of this.#watchers)
       if (principal === undefined || watcher.principal === principal) watcher.stream.send(text)
   }
 
-  /** Keeps proxies from closing idle connections. */
+  /** Writes to all open streams, so that proxies do not close idle connections. */
   keepAlive(): void {
     for (const out of this.#open) out.write(keepAlive)
   }

@@ -1,6 +1,5 @@
 /**
- * Access tokens: JWTs with a subject, scopes, a resource and an expiry. A token is valid as long as the grant behind
- * it.
+ * Access tokens: JWTs with a subject, scopes, a resource and an expiry. A token is valid only while its grant exists.
  */
 import { createLocalJWKSet, errors, jwtVerify, SignJWT } from 'jose'
 import { LRUCache } from 'lru-cache'
@@ -11,7 +10,7 @@ import { algorithm, type SigningKeys } from './keys.ts'
 import { type Store, secretText } from './records.ts'
 
 const tokenType = 'at+jwt'
-/** How long another process may still accept a revoked grant; this process refuses it immediately. */
+/** How long another process may still accept a revoked grant. This process refuses the grant immediately. */
 const grantCacheMs = 5_000
 
 const claimsSchema = z.object({
@@ -20,7 +19,7 @@ const claimsSchema = z.object({
   username: z.string().optional(),
   scope: z.string(),
   jti: z.string(),
-  /** The grant; missing in a token of client_credentials. */
+  /** The grant's id. A token of client_credentials has none. */
   sid: z.string().optional(),
 })
 
@@ -73,7 +72,7 @@ export class AccessTokens {
       .sign(this.#keys.signingKey)
   }
 
-  /** Revokes a user's grant, with all tokens of it. */
+  /** Revokes a user's grant, and with it all tokens of the grant. */
   async revoke(grant: string): Promise<void> {
     await this.#store.take('grant', grant)
     this.#goodGrants.delete(grant)

@@ -1,4 +1,4 @@
-/** Recognizes public addresses: requests of a client must not make the server connect to its own network. */
+/** Recognizes public addresses. A client's request must not make the server connect to its own network. */
 import { BlockList, isIPv4, isIPv6 } from 'node:net'
 
 /** IANA's special-purpose registries, and multicast. */

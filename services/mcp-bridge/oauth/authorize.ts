@@ -1,6 +1,6 @@
 /**
- * The authorization endpoint: checks a client's request, shows it to the user, and redirects back with a code. It
- * redirects only to addresses registered for the client. A page is valid once, in the browser that it was shown to.
+ * The authorization endpoint. It checks a client's request, shows it to the user, and redirects back with a code. It
+ * redirects only to addresses that the client has registered. A page is valid once, in the browser that requested it.
  */
 import { timingSafeEqual } from 'node:crypto'
 import type { Logger } from 'pino'
@@ -19,7 +19,7 @@ import { matchesRedirectUri } from './redirect.ts'
 const transactionSeconds = 600
 const consentSeconds = 7_776_000
 const longestState = 2_000
-/** How long the reuse of a code is detected. */
+/** How long the server detects the reuse of a code. */
 const codeMemorySeconds = 3_600
 
 export type Login =
@@ -37,7 +37,7 @@ type AuthorizeParts = {
   readonly logger: Logger
 }
 
-/** Without the trailing slash that some clients send. */
+/** The resource without the trailing slash that some clients send. */
 export function resourceOf(requested: string | undefined, resources: readonly string[]): string {
   const [usual = ''] = resources
   const resource = requested?.replace(/\/$/, '') ?? usual
@@ -45,7 +45,7 @@ export function resourceOf(requested: string | undefined, resources: readonly st
   return resource
 }
 
-/** The known ones of the requested scopes; `mcp:read` if the request has none. @throws OAuthError */
+/** Returns the known scopes among the requested scopes, or `mcp:read` if the request has none. @throws OAuthError */
 export function scopesOf(requested: string | undefined): readonly Scope[] {
   if (requested === undefined) return ['mcp:read']
   const names = requested.split(' ')
@@ -68,7 +68,7 @@ export class AuthorizationEndpoint {
   constructor(parts: AuthorizeParts) {
     this.#parts = parts
     const isSecure = parts.issuer.startsWith('https:')
-    // With this prefix, browsers ensure that no other host has set the cookie.
+    // With this prefix, browsers ensure that no other host can set the cookie.
     this.#cookieName = isSecure ? '__Host-espalier_oauth' : 'espalier_oauth'
     this.#path = `${new URL(parts.issuer).pathname.replace(/\/$/, '')}/oauth/authorize`
   }
@@ -122,7 +122,7 @@ export class AuthorizationEndpoint {
       return pages.consent({ ...page, login: { kind: 'password', username }, formTargets: [target] }, status)
     }
     const { host } = login.provider
-    // The provider may redirect over further hosts.
+    // The provider may redirect to further hosts.
     return pages.consent(
       { ...page, login: { kind: 'provider', host }, formTargets: ['https:', target, `http://${host}`] },
       status,
@@ -221,7 +221,7 @@ export class AuthorizationEndpoint {
     return (await this.#parts.store.get('consent', this.#consentKey(browser, request))) !== undefined
   }
 
-  /** @throws PageError if the limit of open logins is reached */
+  /** @throws PageError if too many logins are open */
   async #begin({ address }: RequestHead, secret: string, value: RecordOf<'transaction'>): Promise<void> {
     const offered = { kind: 'transaction', owner: networkOf(address), key: hashOf(secret), value } as const
     if (await this.#parts.store.offer({ ...offered, lifetimeSeconds: transactionSeconds })) return
@@ -277,7 +277,7 @@ export class AuthorizationEndpoint {
     }
   }
 
-  /** Redirects back with a code. Until the code is redeemed, the grant expires with the code. */
+  /** Redirects back with a code. The grant expires with the code, unless the client redeems the code. */
   async #grant(request: AuthorizationRequest, { subject, username, scopes }: Identity): Promise<HttpResponse> {
     const { store, clients, codeSeconds } = this.#parts
     const { clientId, redirectUri, state, codeChallenge, resource } = request

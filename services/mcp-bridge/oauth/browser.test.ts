@@ -1,4 +1,4 @@
-/** The login page in a browser: by keyboard alone, and not in a frame. */
+/** The login page in a real browser: keyboard use, and no display in a frame. */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -25,7 +25,7 @@ const suite = () => {
       response.end(`<title>site</title><iframe src="${page.replaceAll('&', '&amp;')}"></iframe>`)
     })
     await new Promise<void>(resolve => site.listen(0, '127.0.0.1', resolve))
-    siteUrl = `http://127.0.0.1:${(site.address() as AddressInfo).port}` // a TCP server has one
+    siteUrl = `http://127.0.0.1:${(site.address() as AddressInfo).port}` // a TCP server has such an address
     const users = [{ username: 'alice', password_hash: await hashPassword(password) }]
     bridge = await startTestBridge({
       server: { auth: { type: 'oauth' } },
@@ -44,7 +44,7 @@ const suite = () => {
   })
   const focused = () => browser.evaluate('document.activeElement.id || document.activeElement.value')
 
-  test('is filled in and sent by keyboard, and shows what was wrong', async () => {
+  test('can be used by keyboard alone, and shows errors', async () => {
     await browser.open(page)
     await until(async () => (await focused()) === 'username')
     const order: unknown[] = []

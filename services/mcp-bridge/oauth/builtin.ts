@@ -1,4 +1,4 @@
-/** Users of the configuration. A wrong name and a wrong password take the same time and give the same error. */
+/** Users from the configuration. A wrong name and a wrong password take the same time and cause the same error. */
 
 import { hash } from 'node:crypto'
 import { type FailedAttempts, limitFailedAttempts } from '../../authentication/failed-attempts.ts'
@@ -7,7 +7,7 @@ import type { Scope } from '../../mcp-protocol/scopes.ts'
 import type { BuiltinUser } from './settings.ts'
 
 export type Identity = {
-  /** Never reused for another user. */
+  /** A unique id that is never reused for another user. */
   readonly subject: string
   readonly username: string
   readonly scopes: readonly Scope[]
@@ -19,11 +19,11 @@ type LoginResult =
 
 type AttemptLimits = { readonly maximum: number; readonly windowMs: number }
 
-/** An account allows more failures than an address, so that locking a user out takes many addresses. */
+/** An account allows more failures than an address. So an attacker needs many addresses to lock a user out. */
 const accountFactor = 5
 const digestOf = (username: string): string => hash('sha256', username, 'base64')
 
-/** Each password check takes memory and a thread. */
+/** The maximum number of concurrent password checks. Each check takes memory and a thread. */
 const mostAtOnce = 16
 const longestPassword = 1_024
 
@@ -31,7 +31,7 @@ export class BuiltinUsers {
   readonly #users: ReadonlyMap<string, BuiltinUser>
   readonly #byAddress: FailedAttempts
   readonly #byAccount: FailedAttempts
-  /** The hash of some user, checked for unknown names, so that they take as long. */
+  /** A user's hash for logins with an unknown name, so that they take as long as other logins. */
   readonly #anyHash: string | undefined
   #running = 0
 
@@ -47,7 +47,7 @@ export class BuiltinUsers {
   }
 
   async login(username: string, password: string, address: string): Promise<LoginResult> {
-    // Counted before the check, so that parallel guesses are counted as well.
+    // The attempt counts before the check, so that parallel guesses count too.
     const fromAddress = this.#byAddress.begin(address)
     if (fromAddress.kind === 'limited') return { kind: 'limited' }
     const onAccount = this.#byAccount.begin(username)
@@ -62,7 +62,7 @@ export class BuiltinUsers {
       const isRight =
         password.length <= longestPassword && (await isPassword(password, user?.passwordHash, this.#anyHash))
       if (!isRight || user === undefined) return { kind: 'wrong' }
-      // Clears only this attempt: an attacker at the same address may have an account as well.
+      // Clears only this attempt, because an attacker with the same address may have an account too.
       fromAddress.succeeded()
       this.#byAccount.forget(username)
       return { kind: 'identity', identity: { subject: username, username, scopes: user.scopes } }

@@ -1,4 +1,4 @@
-/** Client ID metadata documents: how they are fetched and checked; and allowed redirect addresses. */
+/** Client ID metadata documents: how the server fetches and checks them. Also tests the allowed redirect addresses. */
 import { createServer, type Server } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import fc from 'fast-check'
@@ -34,7 +34,7 @@ beforeAll(async () => {
     else response.writeHead(404).end()
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  origin = `https://app.example.com:${(server.address() as AddressInfo).port}` // a TCP server has one
+  origin = `https://app.example.com:${(server.address() as AddressInfo).port}` // a TCP server has such an address
   outside = {
     resolve: async () => [{ address: '127.0.0.1', family: 4 }],
     isPublic: address => address === '127.0.0.1',
@@ -43,7 +43,7 @@ beforeAll(async () => {
 })
 afterAll(() => new Promise(resolve => server.close(resolve)))
 
-test('a document is fetched from the checked address, and cached for a while', async () => {
+test('fetches a document from the checked address, and caches it', async () => {
   const documents = new ClientDocuments(outside)
   paths = []
   const expected = { clientName: 'App', redirectUris: redirect_uris }
@@ -86,7 +86,7 @@ test('silent name servers block at most two threads', async () => {
   expect(await documents.get(`${origin}/good3`, 'somebody')).toMatchObject({ clientName: 'App' })
 })
 
-test('a name with a non-public address gets no request', async () => {
+test('sends no request to a name with a non-public address', async () => {
   paths = []
   const mixed = { ...outside, resolve: async () => ['127.0.0.1', '10.0.0.1'].map(address => ({ address, family: 4 })) }
   await expect(new ClientDocuments(mixed).get(`${origin}/good`, 'somebody')).rejects.toThrow(/not public/)
@@ -142,7 +142,7 @@ describe('addresses', () => {
   )
 })
 
-describe('where a client may be sent back to', () => {
+describe('the redirect address of a client', () => {
   test('must equal a registered address exactly', () => {
     const character = fc.constantFrom(...'abc./:@?#%-0\\ '.split(''))
     const change = fc.tuple(fc.nat(40), character)
@@ -195,7 +195,7 @@ describe('where a client may be sent back to', () => {
     expect(isAllowedRedirect('http://127.0.0.1:1/a', ['http://127.0.0.1/b'])).toBe(false)
   })
 
-  test('are https, loopback or of a private scheme, without fragment or credentials', () => {
+  test('are https, loopback or have a private scheme, without fragment or credentials', () => {
     const wrong = [
       'http://example.com/',
       'https://a.b/#c',

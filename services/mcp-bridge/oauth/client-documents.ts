@@ -1,7 +1,7 @@
 /**
- * Client ID metadata documents: the client's id is the https address of its own description. A client can name any
- * address, so fetching is restricted: only public addresses, and exactly the one that was checked; no redirects;
- * limited size and time; cached.
+ * Client ID metadata documents: a client's id is the https address of the client's own description. A client can name
+ * any address, so fetches are restricted. The server connects only to a public address, and only to the address that it
+ * checked. It follows no redirects, limits size and time, and caches documents.
  */
 import { lookup as systemLookup } from 'node:dns/promises'
 import { request } from 'node:https'
@@ -19,16 +19,18 @@ const usualCacheMs = 300_000
 const mostCacheMs = 3_600_000
 const mostFetches = 8
 /**
- * Name lookups use the thread pool that password checks and files need, and a silent name server blocks a thread for
- * long.
+ * The maximum number of concurrent name lookups. They use the same threads as password checks and file access, and a
+ * silent name server blocks a thread for a long time.
  */
 const mostLookups = 2
-/** The part of the limits that one network may use, so that names of unresponsive hosts do not block other clients. */
+/**
+ * The share of both limits that one network may use. Otherwise, names of unresponsive hosts could block other clients.
+ */
 const partOfOne = 0.5
 
 type ClientDocument = { readonly clientName: string; readonly redirectUris: readonly string[] }
 
-/** Access to the network; tests only reach loopback. */
+/** Access to the network. Tests replace it, because they can reach only loopback. */
 export type Outside = {
   readonly resolve: (hostname: string) => Promise<readonly { readonly address: string; readonly family: number }[]>
   readonly isPublic: (address: string) => boolean
@@ -48,12 +50,12 @@ const documentSchema = z.object({
   client_secret: z.undefined({ error: 'a public document must not contain a secret' }).optional(),
 })
 
-/** Whether an id is such an address. Other forms are refused (fragment, credentials, dot segments). */
+/** Whether an id is an https address with a path. Refuses a fragment, credentials and dot segments. */
 export function isDocumentId(id: string): boolean {
   if (!id.startsWith('https://') || id.length > 2_000 || id.includes('#') || !URL.canParse(id)) return false
   const url = new URL(id)
   const hasPath = url.pathname !== '/' && url.pathname !== ''
-  // Normalizing must not change it: no dot segments, no unusual spelling of the host.
+  // The URL must already be in normal form, without dot segments or an unusual spelling of the host.
   return hasPath && url.username === '' && url.password === '' && url.href === id
 }
 
@@ -81,7 +83,7 @@ function fetchFrom(
   at: { readonly address: string; readonly family: number },
   outside: Outside,
 ): Promise<Fetched> {
-  // Always returns the checked address.
+  // Always returns the address that was checked.
   const lookup: LookupFunction = (_, options, done) =>
     options.all === true ? done(null, [at]) : done(null, at.address, at.family)
   return new Promise((resolve, reject) => {
@@ -141,7 +143,7 @@ function readDocument(id: string, text: string): ClientDocument {
   return { clientName: client_name ?? new URL(id).hostname, redirectUris: redirect_uris }
 }
 
-/** Limits concurrent operations: in total, and per network. */
+/** Limits concurrent operations, in total and per network. */
 class Shares {
   readonly #most: number
   readonly #taken = new Map<string, number>()
@@ -190,7 +192,9 @@ export class ClientDocuments {
     }
   }
 
-  /** `client`: the caller's network. @throws OAuthError with what is wrong with the document or its fetch */
+  /**
+   * `client`: the caller's network. @throws OAuthError with the document's problem, or the reason why the fetch failed
+   */
   async get(id: string, client: string): Promise<ClientDocument> {
     const known = this.#cache.get(id)
     if (known !== undefined) return known

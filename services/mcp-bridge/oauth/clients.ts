@@ -1,4 +1,4 @@
-/** All kinds of clients: configured, registered, and with a metadata document as id. */
+/** All kinds of clients: configured clients, registered clients, and clients whose id is a metadata document. */
 import { timingSafeEqual } from 'node:crypto'
 import { z } from 'zod'
 import { networkOf } from '../../http/address.ts'
@@ -13,11 +13,11 @@ export type Client = {
   readonly clientId: string
   readonly clientName: string
   readonly redirectUris: readonly string[]
-  /** undefined: a public client. */
+  /** undefined for a public client. */
   readonly secretHash: string | undefined
   /** Scopes for tokens without a user. */
   readonly ownScopes: readonly Scope[]
-  /** Named in the configuration, and therefore trusted. */
+  /** Whether the configuration names the client. Then a login at the identity provider needs no consent page. */
   readonly isKnown: boolean
 }
 
@@ -38,7 +38,7 @@ const registrationSchema = z.object({
 const unusedSeconds = 86_400
 const usedSeconds = 31_536_000
 
-/** For pages and logs: invisible characters could disguise the name. */
+/** Removes invisible characters, which could disguise a name on pages and in logs. */
 const visible = (text: string) => text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, ' ').trim()
 
 /** A client that is not in the configuration. */
@@ -55,7 +55,7 @@ export class Clients {
     this.#documents = documents
   }
 
-  /** `address`: of the caller. @throws OAuthError if the id is unknown */
+  /** `address`: the caller's address. @throws OAuthError if the id is unknown */
   async find(clientId: string, address: string): Promise<Client> {
     if (!isDocumentId(clientId) || !this.#settings.allowClientIdMetadata) return this.#stored(clientId)
     const { clientName, redirectUris } = await this.#documents.get(clientId, networkOf(address))
@@ -83,8 +83,8 @@ export class Clients {
   }
 
   /**
-   * Authenticates the client of a token request. A client with a metadata document has no secret, so the document is
-   * not fetched again.
+   * Authenticates the client of a token request. A client with a metadata document has no secret, so the server does
+   * not fetch the document again.
    * @throws OAuthError
    */
   async authenticate(
@@ -101,7 +101,10 @@ export class Clients {
     return client
   }
 
-  /** RFC 7591. `address`: of the caller. Returns the response to the client. @throws OAuthError */
+  /**
+   * Registers a client (RFC 7591). `address`: the caller's address. Returns the response to the client. @throws
+   * OAuthError
+   */
   async register(body: unknown, address: string): Promise<{ readonly [field: string]: unknown }> {
     const read = registrationSchema.safeParse(body)
     if (!read.success) {
@@ -134,7 +137,7 @@ export class Clients {
     }
   }
 
-  /** A client that a user has granted access remains for a year; other clients for a day. */
+  /** A client to which a user has granted access is kept for a year, other clients for a day. */
   async keep(clientId: string): Promise<void> {
     await this.#store.extend('client', hashOf(clientId), usedSeconds)
   }

@@ -1,4 +1,4 @@
-/** `oauth_server` of the bridge's file. */
+/** Reads `oauth_server` of the bridge's file. */
 import type { Checks } from '../../configuration/loader.ts'
 import { isLoopbackName } from '../../mcp-protocol/origin.ts'
 import { AddressError, connectionAddress } from '../../postgres/address.ts'
@@ -25,7 +25,7 @@ function checkAddresses(issuer: string, publicUrl: string, { refuse }: Checks): 
     refuse(name, 'must be of the same origin as server.public_url')
 }
 
-/** Connection keywords such as `sslmode`, and the PG* environment variables, have the meaning that libpq gives them. */
+/** Connection keywords such as `sslmode`, and the PG* environment variables, mean the same as in libpq. */
 function stateOf(
   { state, statePassword }: ReadOAuth,
   inFolder: (path: string) => string,
@@ -57,7 +57,7 @@ function signingOf(
   return { kind: 'state', secret: secret ?? '' }
 }
 
-/** undefined: the authorization server is off, or its settings have errors. */
+/** Returns undefined if the authorization server is off, or if its settings have errors. */
 export function oauthSettings(
   read: ReadOAuth,
   publicUrl: string | undefined,

@@ -1,4 +1,4 @@
-/** Metadata documents: of the authorization server (RFC 8414), and of the protected resource (RFC 9728). */
+/** Metadata documents of the authorization server (RFC 8414) and of the protected resource (RFC 9728). */
 import { scopes } from '../../mcp-protocol/scopes.ts'
 
 type DiscoverySettings = {
@@ -33,7 +33,7 @@ function metadata(settings: DiscoverySettings): { readonly [field: string]: unkn
   }
 }
 
-/** The well-known path comes before the resource's own path. */
+/** The well-known path precedes the resource's own path. */
 const resourceMetadata = (resource: string, issuer: string) => ({
   resource,
   authorization_servers: [issuer],
@@ -47,7 +47,7 @@ export function resourceMetadataUrl(resource: string): string {
   return `${origin}${protectedResource}${pathname === '/' ? '' : pathname}`
 }
 
-/** Documents by path; the same document is at all paths that clients try. */
+/** Documents by path. The same document is at every path that clients try. */
 export function wellKnownDocuments(settings: DiscoverySettings): ReadonlyMap<string, string> {
   const { issuer, resources } = settings
   const own = JSON.stringify(metadata(settings))
@@ -58,7 +58,7 @@ export function wellKnownDocuments(settings: DiscoverySettings): ReadonlyMap<str
     [`${path}${openIdConfiguration}`, own],
     [authorizationServer, own],
     [openIdConfiguration, own],
-    // Older clients append the endpoint's path to that of the server.
+    // Older clients append the endpoint's path to the server's path.
     [`${authorizationServer}/mcp`, own],
     [`${openIdConfiguration}/mcp`, own],
   ])

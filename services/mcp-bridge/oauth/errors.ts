@@ -1,5 +1,5 @@
 /**
- * Errors of the authorization server, with the codes of RFC 6749, 7591 and 8707. The description says what to fix, and
+ * Errors of the authorization server, with the codes of RFC 6749, 7591 and 8707. The description says what to fix. It
  * contains no secret.
  */
 
@@ -28,7 +28,7 @@ export class OAuthError extends Error {
   }
 }
 
-/** An error shown to a user in a browser, when there is no client to redirect to. */
+/** An error that a browser shows to the user, because the server has no client address to redirect to. */
 export class PageError extends Error {
   readonly status: 400 | 403 | 404 | 405 | 429 | 502 | 503
 

@@ -1,4 +1,4 @@
-/** Login at an external provider: a real one (`oidc-provider`), with its pages, cookies and keys. */
+/** Login at a real external provider (`oidc-provider`), with its pages, cookies and keys. */
 import { createServer, type Server } from 'node:http'
 import { type Configuration, Provider } from 'oidc-provider'
 import { pino } from 'pino'
@@ -19,7 +19,7 @@ import {
   sendPage,
 } from '../testing/oauth.ts'
 
-/** By login name. */
+/** Email addresses by login name. */
 const emails: Readonly<Record<string, { email: string; email_verified: boolean }>> = {
   ann: { email: 'ann@example.com', email_verified: true },
   eve: { email: 'eve@elsewhere.com', email_verified: true },
@@ -75,7 +75,7 @@ afterAll(async () => {
   vi.restoreAllMocks()
 })
 
-/** Signs in at the provider and consents. Returns the URL that the browser is redirected to. */
+/** Signs in at the provider and consents. Returns the URL to which the provider redirects the browser. */
 async function atProvider(start: URL, login: string): Promise<URL> {
   const cookies = new Map<string, string>()
   const port = Number(start.port)
@@ -128,7 +128,7 @@ async function signInAs(login: string) {
   return { ...begun, path, back: await bridge.send(path, { headers: { Cookie: begun.cookie } }) }
 }
 
-test('a user known there gets a token here', async () => {
+test('a user of the provider gets a token of the bridge', async () => {
   const { clientId, keys, cookie, start, path, back } = await signInAs('ann')
   expect(`${start.origin}${start.pathname}`).toBe(`${issuer}/auth`)
   expect(start.searchParams.get('code_challenge_method')).toBe('S256')
@@ -142,20 +142,20 @@ test('a user known there gets a token here', async () => {
   expect(text).toContain('ann@example.com')
   // The callback is valid once.
   expect((await bridge.send(path, { headers: { Cookie: cookie } })).status).toBe(403)
-  // The second login in this browser for this client asks for no consent.
+  // The second login for this client in this browser needs no consent.
   const again = await openPage(bridge, request(clientId, keys), cookie)
   expect([again.status, locationOf(again).origin]).toEqual([303, issuer])
 })
 
 test.each([
-  ['eve', 'of another domain'],
-  ['bob', 'whose address nobody has verified'],
-])('%s, %s, is sent back without a code', async login => {
+  ['eve', 'with another domain'],
+  ['bob', 'whose address is not verified'],
+])('redirects %s, %s, back to the client without a code', async login => {
   const { back } = await signInAs(login)
   expect(Object.fromEntries(locationOf(back).searchParams)).toMatchObject({ error: 'access_denied', state: 'a state' })
 })
 
-test('a login that was started in another browser is refused', async () => {
+test('refuses a login that was started in another browser', async () => {
   const begun = await begin()
   const callback = await atProvider(begun.start, 'ann')
   const path = `${callback.pathname}${callback.search}`
@@ -164,7 +164,7 @@ test('a login that was started in another browser is refused', async () => {
   expect((await bridge.send('/oauth/callback?code=x&state=y', { headers: { Cookie: begun.cookie } })).status).toBe(403)
 })
 
-test('errors of the provider, and an unknown code, are reported to the client', async () => {
+test('reports errors of the provider, and an unknown code, to the client', async () => {
   for (const query of [
     'error=access_denied',
     'code=invented',
@@ -177,7 +177,7 @@ test('errors of the provider, and an unknown code, are reported to the client', 
   }
 })
 
-test('the log has the reason of a failed login, and neither code nor secret', async () => {
+test('the log has the reason of a failed login, but neither code nor secret', async () => {
   const begun = await begin()
   const state = begun.start.searchParams.get('state')
   logged.length = 0
@@ -187,7 +187,7 @@ test('the log has the reason of a failed login, and neither code nor secret', as
     {
       level: 40,
       msg: 'a login at the identity provider failed',
-      problem: 'the identity provider does not answer correctly',
+      problem: 'the identity provider did not answer correctly',
       code: 'invalid_grant',
       reason: 'server responded with an error in the response body',
     },

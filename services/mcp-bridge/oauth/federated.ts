@@ -1,6 +1,6 @@
 /**
- * Login at an OIDC provider by `openid-client`: code flow with PKCE and `nonce`. Only the signed claims of the ID token
- * count, and the userinfo of the same subject. Each response is limited in time and size.
+ * Login at an OIDC provider with `openid-client`: code flow with PKCE and `nonce`. The bridge trusts only the signed
+ * claims of the ID token, and the userinfo of the same subject. Each response is limited in time and size.
  */
 import {
   allowInsecureRequests,
@@ -26,7 +26,7 @@ import { OAuthError } from './errors.ts'
 import type { FederatedSettings } from './settings.ts'
 
 const timeLimitSeconds = 10
-/** How long the provider's metadata are cached. */
+/** How long the provider's metadata is cached. */
 const discoveryMs = 3_600_000
 const largestAnswer = 1_048_576
 
@@ -51,7 +51,7 @@ const boundedFetch: CustomFetch = async (url, { body, ...options }) => {
   let length = 0
   for await (const piece of response.body ?? []) {
     length += piece.length
-    // Leaving the loop cancels the rest.
+    // The error cancels the rest of the response.
     if (length > largestAnswer) throw new ClientError(`the response has more than ${largestAnswer} bytes`)
     pieces.push(piece)
   }
@@ -59,7 +59,7 @@ const boundedFetch: CustomFetch = async (url, { body, ...options }) => {
   return new Response(status === 204 ? null : Buffer.concat(pieces), { status, headers })
 }
 
-/** Wraps `fetch`, and reports the code of a failed connection, which `fetch` hides in a cause. */
+/** Wraps `fetch`. Reports the code of a failed connection, which `fetch` hides in the error's cause. */
 const providerFetch: CustomFetch = async (url, options) => {
   try {
     return await boundedFetch(url, options)
@@ -72,7 +72,7 @@ const providerFetch: CustomFetch = async (url, options) => {
 }
 
 /**
- * Sends the redirect URI to the token endpoint exactly as in the login. `openid-client` normalises it, and providers
+ * Sends the token endpoint exactly the redirect URI of the login. `openid-client` normalizes the URI, but providers
  * compare the text.
  */
 const withRedirectUri =
@@ -82,7 +82,7 @@ const withRedirectUri =
     return authenticate(server, client, body, headers)
   }
 
-/** Error codes of responses that are invalid. */
+/** Error codes for invalid responses. */
 const invalid: ReadonlySet<string | undefined> = new Set([
   'OAUTH_INVALID_RESPONSE',
   'OAUTH_JWT_CLAIM_COMPARISON_FAILED',
@@ -91,7 +91,7 @@ const invalid: ReadonlySet<string | undefined> = new Set([
   'OAUTH_KEY_SELECTION_FAILED',
 ])
 
-/** @throws OAuthError: the client learns only that the login failed */
+/** @throws OAuthError, so that the client learns only that the login failed */
 async function answered<T>(work: Promise<T>): Promise<T> {
   try {
     return await work
@@ -99,13 +99,13 @@ async function answered<T>(work: Promise<T>): Promise<T> {
     const error =
       cause instanceof ClientError && invalid.has(cause.code)
         ? new OAuthError('access_denied', 'the identity provider sent an answer that is not valid')
-        : new OAuthError('server_error', 'the identity provider does not answer correctly')
+        : new OAuthError('server_error', 'the identity provider did not answer correctly')
     error.cause = cause
     throw error
   }
 }
 
-/** Error codes of a token endpoint (RFC 6749, 5.2). No other text of a response is logged. */
+/** Error codes of a token endpoint (RFC 6749, 5.2). The log contains no other text of a response. */
 const tokenErrors: ReadonlySet<string> = new Set([
   'invalid_request',
   'invalid_client',
@@ -118,8 +118,8 @@ const tokenErrors: ReadonlySet<string> = new Set([
 type LoginFailure = { readonly problem: string; readonly code?: string | undefined; readonly reason?: string }
 
 /**
- * Returns the log fields of a failed login: no response text, token, code or secret. Only the library's own errors have
- * a message that quotes none; the error of `Headers` quotes an access token that is no valid header.
+ * Returns the log fields of a failed login, without response text, token, code or secret. Only messages of the
+ * library's own errors are safe. For example, an error of `Headers` quotes an access token that is not a valid header.
  */
 export function loginFailure({ message: problem, code, cause }: OAuthError): LoginFailure {
   if (cause instanceof ResponseBodyError)
@@ -160,11 +160,11 @@ export class Provider {
       discovery(server, clientId, undefined, withRedirectUri(authenticate, this.#redirectUri), {
         timeout: timeLimitSeconds,
         [customFetch]: providerFetch,
-        // ID token signatures are verified, although they arrive over TLS.
+        // Verifies ID token signatures, although ID tokens arrive over TLS.
         execute: [enableNonRepudiationChecks, ...(server.protocol === 'http:' ? [allowInsecureRequests] : [])],
       }),
     )
-    // The library allows Entra ID another issuer.
+    // For Entra ID, the library accepts another issuer.
     if (configuration.serverMetadata().issuer !== upstreamIssuer)
       throw new OAuthError('server_error', "the identity provider's metadata name another issuer")
     this.#discovered = { configuration, readAt: Date.now() }
@@ -185,7 +185,7 @@ export class Provider {
     return answered(Promise.try(() => buildAuthorizationUrl(configuration, parameters).href))
   }
 
-  /** @param issuer as named in the provider's redirect, if it names one @throws OAuthError */
+  /** @param issuer the issuer in the provider's redirect, if present @throws OAuthError */
   async identify(code: string, issuer: string | undefined, sent: Omit<ProviderRequest, 'state'>): Promise<Identity> {
     const configuration = await this.#discover()
     const back = new URL(this.#redirectUri)
@@ -218,6 +218,6 @@ export class Provider {
     if (allowedDomains.length === 0) return
     const domain = email?.slice(email.lastIndexOf('@') + 1).toLowerCase()
     if (domain === undefined || !allowedDomains.includes(domain))
-      throw new OAuthError('access_denied', 'this account is not of an allowed domain')
+      throw new OAuthError('access_denied', 'this account does not belong to an allowed domain')
   }
 }

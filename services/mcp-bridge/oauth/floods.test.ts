@@ -1,6 +1,6 @@
 /**
- * Floods by unauthenticated clients: a client that fills the state with unused login pages and registrations evicts
- * only its own.
+ * Floods by unauthenticated clients. A client that fills the state with unused login pages and registrations must evict
+ * only its own records.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -39,7 +39,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-/** Sent from another address. */
+/** Sends requests from another address. */
 const from = (address: string): TestBridge => ({
   ...bridge,
   send: (path, authorizePath = {}) =>
@@ -53,7 +53,7 @@ const registering = (by: TestBridge): Promise<Answer> =>
     body: JSON.stringify({ redirect_uris: [redirectUri] }),
   })
 
-/** Records as an older version, or many addresses, created them. */
+/** Adds records as an older version, or many addresses, would create them. */
 function fill(kind: string, rows: number): void {
   const database = new DatabaseSync(join(folder, 'oauth-state.sqlite'))
   const insert = database.prepare('INSERT INTO oauth_records (kind, key, value, expires_at) VALUES (?, ?, ?, ?)')
@@ -63,7 +63,7 @@ function fill(kind: string, rows: number): void {
   database.close()
 }
 
-test('a state full of unused pages accepts one more, and its user can sign in during a flood', async () => {
+test('a state full of unused pages accepts another page, and its user can sign in during a flood', async () => {
   fill('transaction', 20_000)
   const user = from('192.0.2.7')
   const page = await openPage(user, request('known', pkce()))
@@ -76,7 +76,7 @@ test('a state full of unused pages accepts one more, and its user can sign in du
   expect(signedIn.headers.location).toMatch(/[?&]code=/)
 })
 
-test('a state full of unused clients accepts one more, which is not evicted by a flood', async () => {
+test('a state full of unused clients accepts another client, which a flood does not evict', async () => {
   fill('client', 10_000)
   const user = from('192.0.2.8')
   const registered = await registering(user)
@@ -87,7 +87,7 @@ test('a state full of unused clients accepts one more, which is not evicted by a
   expect(page.status).toBe(200)
 })
 
-test('tokens are checked quickly while many users log in', async () => {
+test('checks tokens quickly while many users log in', async () => {
   const { access_token: token } = await tokensFor(from('192.0.2.9'), 'known')
   const users = Array.from({ length: 12 }, (_, at) => from(`203.0.113.${at}`))
   const pages = await Promise.all(users.map(user => openPage(user, request('known', pkce()))))

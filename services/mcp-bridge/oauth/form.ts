@@ -1,4 +1,4 @@
-/** OAuth forms and queries: each field at most once (RFC 6749 section 3.1), with limits. */
+/** Parses OAuth forms and queries. Each field may occur only once (RFC 6749 section 3.1). Sizes are limited. */
 
 import { HttpError } from '../../http/errors.ts'
 import type { HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'

@@ -29,12 +29,12 @@ import { TokenEndpoint } from './token-endpoint.ts'
 
 export type AuthorizationServer = {
   readonly authenticate: Authenticate
-  /** The URL of the authorization metadata for clients of this path. */
+  /** The URL of the resource metadata for clients of this path. */
   metadataUrlOf(path: string): string
-  /** Whether pages of any origin may request this path. */
+  /** Whether pages of every origin may request this path. */
   isPublic(path: string): boolean
   publicHeaders(headers: Headers): HeaderList
-  /** Returns undefined for a path of the bridge. */
+  /** Returns undefined if the path belongs to the bridge. */
   handle(head: RequestHead, body: IncomingBody): Promise<HttpResponse | undefined>
   stop(): Promise<void>
 }
@@ -50,8 +50,8 @@ type Route = { readonly method: string; readonly path: string; readonly answer: 
 const retryMs = 250
 
 /**
- * Retries while Postgres cannot be reached: it may still be starting. @throws other errors of opening the state; the
- * abort reason of the signal
+ * Retries while Postgres cannot be reached, because it may still be starting. @throws other errors of opening the
+ * state; the signal's abort reason
  */
 async function openState({ state }: OAuthSettings, logger: Logger, stopping: AbortSignal): Promise<RawStore> {
   if (state.kind === 'sqlite') return openSqliteStore(state.path)
@@ -87,7 +87,7 @@ export async function startAuthorizationServer(
   }
 }
 
-/** Adds a key that signs after the next start. Returns its id. */
+/** Adds a key, which signs after the next start. Returns the key's id. */
 export async function rotateSigningKey(
   settings: OAuthSettings,
   logger: Logger,
@@ -115,7 +115,7 @@ const loginOf = ({ issuer, login, loginAttempts }: OAuthSettings): Login =>
     ? { kind: 'builtin', users: new BuiltinUsers(login.users, loginAttempts, Date.now) }
     : { kind: 'federated', provider: new Provider(login.provider, `${issuer}/oauth/callback`) }
 
-/** The path of the issuer, which prefixes all its endpoints. */
+/** The path of the issuer. All endpoints of the issuer are below it. */
 const prefixOf = ({ issuer }: OAuthSettings): string => new URL(issuer).pathname.replace(/\/$/, '')
 
 function document(text: string): Answer {
@@ -196,7 +196,7 @@ class Endpoints implements AuthorizationServer {
     return plainJson(201, await this.#clients.register(value, head.address))
   }
 
-  /** Answers to clients: errors as JSON. */
+  /** Answers a client. Errors are JSON. */
   async #answerProgram(run: () => Promise<HttpResponse>): Promise<HttpResponse> {
     try {
       return await run()
@@ -210,7 +210,7 @@ class Endpoints implements AuthorizationServer {
     }
   }
 
-  /** Answers to browsers: errors as pages. */
+  /** Answers a browser. Errors are pages. */
   async #answerPerson(run: () => Promise<HttpResponse>): Promise<HttpResponse> {
     try {
       return await run()
@@ -223,7 +223,7 @@ class Endpoints implements AuthorizationServer {
     }
   }
 
-  /** @throws HttpError unchanged: the HTTP server answers it */
+  /** @throws HttpError unchanged, because the HTTP server answers it */
   #logFailure(error: unknown): void {
     if (error instanceof HttpError) throw error
     this.#logger.error({ err: error }, 'the authorization server failed')

@@ -1,7 +1,6 @@
 /**
- * Signing keys in the state, so that several bridges sign with the same key. They are encrypted with a secret that is
- * not in the state: reading the state is not enough to sign tokens. Each key is a numbered record; the newest one
- * signs.
+ * Signing keys in the state, so that several bridges sign with the same key. A secret that is not in the state encrypts
+ * them, so reading the state is not enough to sign tokens. Each key is a numbered record. The newest key signs.
  */
 import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto'
 import { keySchema, makeKey, mostKeys, type SigningKeys, type StoredKey, signingKeysOf } from './keys.ts'
@@ -11,7 +10,7 @@ const kind = 'signing_key'
 const lifetimeMs = 3_650 * 86_400_000
 const [nonceBytes, tagBytes] = [12, 16]
 
-/** Encrypts keys and names their records. Keys under another secret have other record names. */
+/** Encrypts keys and names their records. With another secret, the records have other names. */
 function vaultOf(secret: string) {
   const key = Buffer.from(hkdfSync('sha256', secret, '', 'espalier mcp-bridge signing keys', 32))
   const name = createHash('sha256').update(key).digest('base64url').slice(0, 16)
@@ -36,7 +35,7 @@ function vaultOf(secret: string) {
   }
 }
 
-/** Newest first. */
+/** Returns the newest key first. */
 async function readKeys(store: RawStore, vault: ReturnType<typeof vaultOf>): Promise<StoredKey[]> {
   const found: StoredKey[] = []
   for (;;) {
@@ -46,12 +45,12 @@ async function readKeys(store: RawStore, vault: ReturnType<typeof vaultOf>): Pro
   }
 }
 
-/** If several bridges add this number at the same time, the first one wins. */
+/** If several bridges add this number at the same time, the store keeps the first key. */
 async function add(store: RawStore, vault: ReturnType<typeof vaultOf>, key: StoredKey, number: number): Promise<void> {
   await store.insert(kind, vault.nameOf(number), vault.seal(key, number), Date.now() + lifetimeMs, '')
 }
 
-/** Creates a key if there is none. @throws errors of the store; Error if a key was modified */
+/** Creates a key if the state has none. @throws errors of the store; Error if a key was modified */
 export async function loadKeysInState(store: RawStore, secret: string): Promise<SigningKeys> {
   const vault = vaultOf(secret)
   const before = await readKeys(store, vault)
@@ -60,7 +59,7 @@ export async function loadKeysInState(store: RawStore, secret: string): Promise<
   return signingKeysOf((await readKeys(store, vault)).slice(0, mostKeys))
 }
 
-/** Adds a key that signs after the next start. Returns its id. */
+/** Adds a key, which signs after the next start. Returns the key's id. */
 export async function rotateKeysInState(store: RawStore, secret: string): Promise<string> {
   const vault = vaultOf(secret)
   const key = await makeKey()

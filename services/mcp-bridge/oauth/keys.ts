@@ -1,6 +1,6 @@
 /**
- * Signing keys in a file that only its owner can read. The first key signs; older keys remain published until the
- * tokens they signed have expired.
+ * Signing keys in a file that only its owner can read. The first key signs. The server publishes older keys until the
+ * tokens that they signed have expired.
  */
 import { randomUUID } from 'node:crypto'
 import { linkSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -23,7 +23,7 @@ export type StoredKey = z.infer<typeof keySchema>
 export type SigningKeys = {
   readonly kid: string
   readonly signingKey: Awaited<ReturnType<typeof importJWK>>
-  /** The public keys, as the endpoint publishes them. */
+  /** The public keys that the endpoint publishes. */
   readonly published: JSONWebKeySet
 }
 
@@ -33,14 +33,14 @@ export async function makeKey(): Promise<StoredKey> {
   return keySchema.parse({ ...jwk, kid: (await calculateJwkThumbprint(jwk)).slice(0, 16) })
 }
 
-/** Writes a complete file with mode 0600, to be linked or renamed to its final name. */
+/** Writes a complete file with mode 0600. The caller then links or renames it to its final name. */
 function writeTemporary(path: string, keys: readonly StoredKey[]): string {
   const temporary = `${path}.${randomUUID()}`
   writeFileSync(temporary, `${JSON.stringify({ keys }, undefined, 2)}\n`, { mode: 0o600, flag: 'wx' })
   return temporary
 }
 
-/** If several bridges start at the same time, the first writes the file, and the other ones read it. */
+/** If several bridges start at the same time, the first bridge writes the file, and the other bridges read it. */
 function writeFirst(path: string, keys: readonly StoredKey[]): void {
   const temporary = writeTemporary(path, keys)
   try {
@@ -71,7 +71,7 @@ function readKeys(path: string): readonly StoredKey[] | undefined {
 
 const published = ({ kty, kid, n, e }: StoredKey): JWK => ({ kty, use: 'sig', alg: algorithm, kid, n, e })
 
-/** @param keys the signing key first */
+/** @param keys the first key signs */
 export async function signingKeysOf(keys: readonly StoredKey[]): Promise<SigningKeys> {
   const [first] = keys
   if (first === undefined) throw new Error('there is no key to sign with')
@@ -82,13 +82,13 @@ export async function signingKeysOf(keys: readonly StoredKey[]): Promise<Signing
   }
 }
 
-/** Creates the file if it is missing. @throws Error that says what is wrong with the file */
+/** Creates the file if it is missing. @throws Error with the problem of the file */
 export async function loadKeys(path: string): Promise<SigningKeys> {
   if (readKeys(path) === undefined) writeFirst(path, [await makeKey()])
   return signingKeysOf(readKeys(path) ?? [])
 }
 
-/** Adds a key that signs after the next start. Returns its id. */
+/** Adds a key, which signs after the next start. Returns the key's id. */
 export async function rotateKeys(path: string): Promise<string> {
   const made = await makeKey()
   renameSync(writeTemporary(path, [made, ...(readKeys(path) ?? [])].slice(0, mostKeys)), path)

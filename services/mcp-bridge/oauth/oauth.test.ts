@@ -1,6 +1,6 @@
 /**
- * The authorization server for clients and users, in front of a tool server: from registration to a call, and refused
- * requests.
+ * The authorization server in front of a tool server, for clients and users: from registration to a call. Also tests
+ * refused requests.
  */
 import { createHash } from 'node:crypto'
 import { cpSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
@@ -64,7 +64,7 @@ const bearer = (token = '') => ({ Authorization: `Bearer ${token}` })
 const errorOf = ({ text }: { text: string }) => JSON.parse(text).error
 
 describe('the metadata for clients', () => {
-  test('a 401 leads to the metadata of the resource, and those to the server', async () => {
+  test('a 401 names the metadata of the resource, which names the authorization server', async () => {
     const refused = await call('whoami')
     expect(refused.status).toBe(401)
     expect(refused.headers['www-authenticate']).toBe(
@@ -86,7 +86,7 @@ describe('the metadata for clients', () => {
     '/.well-known/oauth-authorization-server',
     '/.well-known/openid-configuration',
     '/.well-known/oauth-authorization-server/mcp',
-  ])('%s matches the contract', async path => {
+  ])('%s has the documented content', async path => {
     expect(JSON.parse((await bridge.send(path)).text)).toMatchObject({
       issuer: bridge.url,
       authorization_endpoint: `${bridge.url}/oauth/authorize`,
@@ -101,7 +101,7 @@ describe('the metadata for clients', () => {
     })
   })
 
-  test('the key set contains only public keys, and only its owner can read the file', async () => {
+  test('the key set contains only public keys, and only the owner of the key file can read it', async () => {
     const { keys } = JSON.parse((await bridge.send('/oauth/jwks')).text)
     expect(keys).toHaveLength(1)
     expect(Object.keys(keys[0]).sort()).toEqual(['alg', 'e', 'kid', 'kty', 'n', 'use'])
@@ -118,7 +118,7 @@ describe('the metadata for clients', () => {
 })
 
 describe('from registration to a call', () => {
-  test('a client gets a token for a user, and calls with it', async () => {
+  test('a client gets a token for a user, and uses the token in a call', async () => {
     const { client_id = '' } = await register(bridge)
     const keys = pkce()
     const back = await signIn(bridge, client_id, keys, { resource: `${bridge.url}/mcp` })
@@ -169,7 +169,7 @@ describe('from registration to a call', () => {
     )
   })
 
-  test('a token with too few scopes gets a 403 with the missing ones, once the tool server reports them', async () => {
+  test('a token with too few scopes causes a 403 with the missing scopes that the tool server reports', async () => {
     const { client_id = '' } = await register(bridge)
     const { access_token } = await tokensFor(bridge, client_id, {}, 'reader')
     const refused = await call('forbidden', bearer(access_token))
@@ -180,7 +180,7 @@ describe('from registration to a call', () => {
   })
 })
 
-test('tokens of the configuration are accepted besides those of the authorization server', async () => {
+test('accepts configured tokens as well as tokens of the authorization server', async () => {
   const token = 'configured-token-of-a-machine'
   const auth = { type: 'oauth', bearer: { valid_tokens: [token] } }
   const both = await startTestBridge({ server: { auth }, oauth_server: oauth() })
@@ -199,7 +199,7 @@ describe('tokens', () => {
   const refresh = (client_id: string, refresh_token = '', more = {}) =>
     postForm(bridge, '/oauth/token', { grant_type: 'refresh_token', refresh_token, client_id, ...more })
 
-  test('a refresh token is valid once; its reuse revokes all tokens of its grant', async () => {
+  test('a refresh token is valid once; reuse revokes all tokens of its grant', async () => {
     const { client_id = '' } = await register(bridge)
     const first = await tokensFor(bridge, client_id)
     const second = JSON.parse((await refresh(client_id, first.refresh_token)).text)
@@ -210,7 +210,7 @@ describe('tokens', () => {
     expect((await call('whoami', bearer(first.access_token))).status).toBe(401)
   })
 
-  test('another client can neither use it nor revoke its grant', async () => {
+  test('another client can neither use a refresh token nor revoke its grant', async () => {
     const { client_id = '' } = await register(bridge)
     const { client_id: other = '' } = await register(bridge)
     const tokens = await tokensFor(bridge, client_id)
@@ -219,7 +219,7 @@ describe('tokens', () => {
     expect(JSON.parse(less.text).scope).toBe('mcp:read')
   })
 
-  test('a code is valid once; its reuse revokes its tokens', async () => {
+  test('a code is valid once; reuse revokes its tokens', async () => {
     const { client_id = '' } = await register(bridge)
     const keys = pkce()
     const code = (await signIn(bridge, client_id, keys)).searchParams.get('code') ?? ''
@@ -234,7 +234,7 @@ describe('tokens', () => {
     ['verifier', { code_verifier: 'x'.repeat(43) }],
     ['address', { redirect_uri: 'http://127.0.0.1:9/other' }],
     ['resource', { resource: 'https://other.example.com' }],
-  ])('a code is for one %s', async (_, wrong) => {
+  ])('a code is valid for only one %s', async (_, wrong) => {
     const { client_id = '' } = await register(bridge)
     const keys = pkce()
     const code = (await signIn(bridge, client_id, keys)).searchParams.get('code') ?? ''
@@ -250,7 +250,7 @@ describe('tokens', () => {
     expect(errorOf(refused)).toMatch(/^invalid_(grant|target)$/)
   })
 
-  test('a token of another key, for another audience, or without a signature gets the same refusal', async () => {
+  test('refuses with the same error a token of another key, for another audience, or without a signature', async () => {
     const { client_id = '' } = await register(bridge)
     const { access_token = '' } = await tokensFor(bridge, client_id)
     const { kid } = decodeProtectedHeader(access_token)
@@ -269,7 +269,7 @@ describe('tokens', () => {
   })
 })
 
-test('a token of the right key is refused if any claim is wrong', async () => {
+test('refuses a token of the right key if any claim is wrong', async () => {
   const { client_id = '' } = await register(bridge)
   const { access_token = '' } = await tokensFor(bridge, client_id)
   const claims = decodeJwt(access_token)
@@ -292,7 +292,7 @@ test('a token of the right key is refused if any claim is wrong', async () => {
 })
 
 describe('the page', () => {
-  test('shows client and scopes, in no frame, without script, and escapes them', async () => {
+  test('shows client and scopes escaped, without a script, and not in a frame', async () => {
     const { client_id = '' } = await register(bridge)
     const page = await openPage(bridge, request(client_id, pkce()))
     expect(page.status).toBe(200)
@@ -309,7 +309,7 @@ describe('the page', () => {
     expect(page.headers['set-cookie']?.[0]).toMatch(/HttpOnly; SameSite=Lax/)
   })
 
-  test('a wrong password and an unknown user look the same, and the page remains valid', async () => {
+  test('shows the same error for a wrong password and an unknown user, and remains valid', async () => {
     const { client_id = '' } = await register(bridge)
     const page = await openPage(bridge, request(client_id, pkce()))
     const wrong = await sendPage(bridge, page, { username: 'alice', password: 'wrong' })
@@ -320,7 +320,7 @@ describe('the page', () => {
     expect((await sendPage(bridge, page, { username: 'alice', password })).status).toBe(403)
   })
 
-  test('is not valid in another browser, nor from another site', async () => {
+  test('is not valid in another browser or from another site', async () => {
     const { client_id = '' } = await register(bridge)
     const page = await openPage(bridge, request(client_id, pkce()))
     const body = formOf({ csrf_token: csrfFrom(page), username: 'alice', password })
@@ -332,7 +332,7 @@ describe('the page', () => {
     expect((await post({ Cookie: cookieFrom(page) })).status).toBe(303)
   })
 
-  test('a user who denies is redirected with access_denied', async () => {
+  test('redirects a user who denies access, with access_denied', async () => {
     const { client_id = '' } = await register(bridge)
     const page = await openPage(bridge, request(client_id, pkce()))
     const back = locationOf(await sendPage(bridge, page, { decision: 'deny' }))
@@ -343,7 +343,7 @@ describe('the page', () => {
     })
   })
 
-  test('there is no redirect to an address that the client has not registered', async () => {
+  test('does not redirect to an address that the client has not registered', async () => {
     const { client_id = '' } = await register(bridge)
     for (const wrong of [
       `${redirectUri}/`,
@@ -370,7 +370,7 @@ describe('the page', () => {
     ['code_challenge_method', 'plain', 'invalid_request'],
     ['scope', 'everything', 'invalid_scope'],
     ['resource', 'https://other.example.com', 'invalid_target'],
-  ])('a wrong %s is reported to the client', async (name, value, error) => {
+  ])('reports a wrong %s to the client', async (name, value, error) => {
     const { client_id = '' } = await register(bridge)
     const back = locationOf(await openPage(bridge, { ...request(client_id, pkce()), [name]: value }))
     expect(Object.fromEntries(back.searchParams)).toMatchObject({ error, state: 'a state', iss: bridge.url })
@@ -390,7 +390,7 @@ describe('registration', () => {
     expect(await register(bridge, fields)).toMatchObject({ error })
   })
 
-  test('is missing if it is not enabled', async () => {
+  test('has no endpoint if it is not enabled', async () => {
     const closed = await startTestBridge({ server: { auth: { type: 'oauth' } }, oauth_server: {} })
     const answer = await closed.send('/register', {
       method: 'POST',
@@ -403,7 +403,7 @@ describe('registration', () => {
   })
 })
 
-test('after too many wrong passwords, the right one has to wait as well', async () => {
+test('after too many wrong passwords, the right password is refused too', async () => {
   const limited = await startTestBridge({
     server: { auth: { type: 'oauth' } },
     oauth_server: { ...oauth(), login_max_attempts: 3 },
@@ -426,7 +426,7 @@ test('clients, tokens and keys survive a restart; a deleted user loses access', 
   const refresh = (on: TestBridge, refresh_token = '') =>
     postForm(on, '/oauth/token', { grant_type: 'refresh_token', refresh_token, client_id })
   const { keys } = JSON.parse((await first.send('/oauth/jwks')).text)
-  // It is deleted with the first one, which owns the folder.
+  // The folder of the first bridge is deleted with that bridge.
   const copied = mkdtempSync(join(tmpdir(), 'espalier-bridge-'))
   cpSync(folder, copied, { recursive: true })
   const users = oauth().builtin.users.slice(0, 1)
@@ -445,7 +445,7 @@ test('clients, tokens and keys survive a restart; a deleted user loses access', 
   rmSync(copied, { recursive: true })
 })
 
-test('no input crashes it', async () => {
+test('no input crashes the authorization server', async () => {
   const paths = fc.constantFrom('/oauth/authorize', '/oauth/token', '/register', '/oauth/callback', '/oauth/jwks')
   const name = fc.constantFrom(
     'client_id',

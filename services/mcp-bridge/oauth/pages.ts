@@ -1,6 +1,6 @@
 /**
- * The pages for users: client, scopes, redirect target, and a form. Plain HTML without script; all input is escaped,
- * and no other site can show a page in a frame.
+ * The pages for users: client, scopes, redirect target, and a form. They are plain HTML without script. All input is
+ * escaped, and no other site can show a page in a frame.
  */
 import { createHash } from 'node:crypto'
 import type { HttpResponse } from '../../http/message.ts'
@@ -48,23 +48,23 @@ button.first{background:var(--accent);border-color:var(--accent);color:var(--on-
 @media (prefers-color-scheme:dark){:focus-visible{outline-color:#9ecbff}}
 footer{margin-top:1.5rem;border-top:1px solid #8884;padding-top:.75rem}`
 
-/** A CSP source for a form's target; after a form is sent, browsers also check redirects. */
+/** The CSP source for a form's target. Browsers also check redirects that follow the form. */
 export function formTarget(uri: string): string {
   const { protocol, host } = new URL(uri)
-  // CSP has no syntax for an IPv6 address; of a private scheme, only the scheme can be named.
+  // CSP has no syntax for an IPv6 address. For a private scheme, CSP can name only the scheme.
   return host.startsWith('[') || isPrivateUse(uri) ? protocol : `${protocol}//${host}`
 }
 
 type ConsentPage = {
   readonly request: AuthorizationRequest
   readonly csrfToken: string
-  /** The URL that the form is sent to. */
+  /** The URL that receives the form. */
   readonly action: string
-  /** A form with user name and password, or a redirect to the provider at this host. */
+  /** A form with user name and password, or a redirect to the provider with this host. */
   readonly login:
     | { readonly kind: 'password'; readonly username: string }
     | { readonly kind: 'provider'; readonly host: string }
-  /** Besides the page's own origin. */
+  /** Form targets besides the page's own origin. */
   readonly formTargets: readonly string[]
   readonly problem: string | undefined
 }
@@ -97,7 +97,7 @@ export class Pages {
         ['Content-Security-Policy', policy],
         ['X-Frame-Options', 'DENY'],
         ['X-Content-Type-Options', 'nosniff'],
-        // A form of the page sends its origin, and other sites do not receive the address.
+        // With this policy, a form of the page sends its origin, but other sites do not receive the page's address.
         ['Referrer-Policy', 'same-origin'],
         ['Cross-Origin-Opener-Policy', 'same-origin'],
         ...noStore,
@@ -121,7 +121,7 @@ ${footer}
     }
   }
 
-  /** A page for errors that cannot be sent to a client. */
+  /** A page for errors that the server cannot send to a client. */
   problem(status: number, message: string): HttpResponse {
     return this.#page(status, `<h1>This did not work</h1>\n<p role="alert">${escapeHtml(message)}</p>`, [])
   }

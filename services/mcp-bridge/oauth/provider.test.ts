@@ -1,4 +1,4 @@
-/** Provider responses that must not be trusted: a provider that answers as the test wants. */
+/** Provider responses that the bridge must not trust. The provider answers as each test requires. */
 import { createHash } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -10,7 +10,7 @@ import { loginFailure, Provider } from './federated.ts'
 
 let server: Server
 let issuer = ''
-/** A path that is answered endlessly. */
+/** The path to which the provider sends an endless response. */
 let endless = ''
 let sent = 0
 let keysRead = 0
@@ -65,7 +65,7 @@ beforeAll(async () => {
     }
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}` // a TCP server has one
+  issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}` // a TCP server has such an address
 })
 afterAll(() => {
   server.closeAllConnections()
@@ -83,7 +83,7 @@ type ProviderResponse = {
   signedBy?: 'other' | 'elliptic'
   answerIssuer?: string
   discovery?: Record<string, unknown>
-  /** The response of the token endpoint: a string is the complete body. */
+  /** The response of the token endpoint. A string is the complete body. */
   answer?: object | string
   status?: number
   header?: string
@@ -108,7 +108,7 @@ function identify(next: ProviderResponse, provider = newProvider()) {
   return provider.identify('code', next.answerIssuer, loginState)
 }
 
-test('a user has the subject as id, and the verified address as name', async () => {
+test("uses the subject as the user's id, and the verified address as the name", async () => {
   const expected = { subject: 'ann', username: 'ann@example.com', scopes: ['mcp:read'] }
   expect(await identify({})).toEqual(expected)
   expect(await identify({ claims: { aud: ['bridge', 'other'], azp: 'bridge' } })).toEqual(expected)
@@ -116,7 +116,7 @@ test('a user has the subject as id, and the verified address as name', async () 
   expect(await identify({ signedBy: 'elliptic', discovery })).toEqual(expected)
 })
 
-test('keys are read once for several logins, and clocks may differ by some seconds', async () => {
+test('reads keys once for several logins, and accepts clocks that differ by some seconds', async () => {
   const provider = newProvider()
   keysRead = 0
   await identify({}, provider)
@@ -142,7 +142,7 @@ test.each([
   'https://B.Example/oauth/callback',
   'https://b.example:443/oauth/callback',
   'https://b.example/ä/../oauth/callback',
-])('the token request names %s as the login does', async redirect => {
+])('the token request has the same redirect URI as the login: %s', async redirect => {
   const provider = newProvider(redirect)
   await identify({}, provider)
   const url = new URL(await provider.loginUrl({ ...loginState, state: 'the state' }))
@@ -160,7 +160,7 @@ test.each<[string, ProviderResponse]>([
   ['a signature by another key', { signedBy: 'other' }],
   ['an email address that is not verified', { claims: { email_verified: false } }],
   ['no email address', { claims: { email: undefined } }],
-  ['a domain that only starts with an allowed one', { claims: { email: 'ann@example.com.evil.com' } }],
+  ['a domain that only starts with an allowed domain', { claims: { email: 'ann@example.com.evil.com' } }],
   ['a response with another issuer', { answerIssuer: 'https://other.example.com' }],
   ['metadata of another issuer', { discovery: { issuer: 'https://other.example.com' } }],
   ['several audiences without an authorized party', { claims: { aud: ['bridge', 'other'] } }],
@@ -174,11 +174,11 @@ test.each<[string, ProviderResponse]>([
   ['a refresh token of null', { answer: { refresh_token: null } }],
   ['a token response with status 201', { status: 201 }],
   ['metadata with a token endpoint that is not HTTP', { discovery: { token_endpoint: 'file:///etc/passwd' } }],
-])('%s is not accepted', async (_, next) => {
+])('refuses %s', async (_, next) => {
   await expect(identify(next)).rejects.toMatchObject({ name: 'OAuthError' })
 })
 
-test.each(['configuration', 'token', 'jwks'])('an endless answer of %s is not read to its end', async path => {
+test.each(['configuration', 'token', 'jwks'])('stops reading an endless response of %s', async path => {
   endless = path
   sent = 0
   try {
@@ -189,7 +189,7 @@ test.each(['configuration', 'token', 'jwks'])('an endless answer of %s is not re
   }
 })
 
-/** An invalid header value: an error of `Headers` quotes it. */
+/** An invalid header value, which an error of `Headers` would quote. */
 const brokenToken = { access_token: 'hidden\ntoken' }
 
 test.each<[ProviderResponse, string | undefined, string]>([

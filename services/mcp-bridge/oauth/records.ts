@@ -1,7 +1,7 @@
 /**
- * The records of the authorization server, and the one interface to them. Secrets are stored as hashes: reading the
- * store is not enough to sign in. Every record expires, and records that unauthenticated clients can create are
- * limited, in total and per owner.
+ * The records of the authorization server, and the only interface to them. Secrets are stored as hashes, so reading the
+ * store is not enough to sign in. Every record expires. Records that unauthenticated clients can create are limited, in
+ * total and per owner.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { z } from 'zod'
@@ -9,7 +9,7 @@ import { scopes } from '../../mcp-protocol/scopes.ts'
 
 const scopeList = z.array(z.enum(scopes))
 
-/** A checked authorization request. */
+/** An authorization request that passed all checks. */
 const requestSchema = z.object({
   clientId: z.string(),
   clientName: z.string(),
@@ -21,7 +21,7 @@ const requestSchema = z.object({
 })
 
 const schemas = {
-  /** Key: the hash of its id. */
+  /** A registered client. The key is the hash of its id. */
   client: z.object({
     clientName: z.string(),
     redirectUris: z.array(z.string()),
@@ -29,7 +29,7 @@ const schemas = {
     issuedAt: z.number(),
   }),
   /**
-   * A page shown to a browser, keyed by the hash of its CSRF token; or a redirect to the provider, keyed by the hash of
+   * A page for a browser, or a redirect to the provider. The key is the hash of the page's CSRF token, or the hash of
    * `state`.
    */
   transaction: z.object({
@@ -38,11 +38,11 @@ const schemas = {
     nonce: z.string().optional(),
     verifier: z.string().optional(),
   }),
-  /** Key: its hash. */
+  /** The key is the hash of the code. */
   code: z.object({ clientId: z.string(), redirectUri: z.string(), codeChallenge: z.string(), grant: z.string() }),
-  /** Key: its hash. */
+  /** The key is the hash of the refresh token. */
   refresh: z.object({ grant: z.string() }),
-  /** A user's grant to a client. After its removal, no code or token of it is valid. */
+  /** A user's grant to a client. After the grant is deleted, none of its codes and tokens is valid. */
   grant: z.object({
     clientId: z.string(),
     subject: z.string(),
@@ -50,13 +50,13 @@ const schemas = {
     scopes: scopeList,
     resource: z.string(),
   }),
-  /** This browser's consent to this client; key: the hash of both. */
+  /** The consent in one browser to one client. The key is the hash of both. */
   consent: z.object({ scopes: scopeList }),
 } as const
 
 type Kind = keyof typeof schemas
 
-/** Limits of records that unauthenticated clients can create: of one owner, and in total. */
+/** Limits of records that unauthenticated clients can create: per owner, and in total. */
 type Bounds = { readonly ofOwner: number; readonly all: number }
 type Bounded = 'client' | 'transaction' | 'consent'
 
@@ -65,12 +65,12 @@ const usualBounds: Readonly<Record<Bounded, Bounds>> = {
   transaction: { ofOwner: 200, all: 20_000 },
   consent: { ofOwner: 1_000, all: 50_000 },
 }
-/** The part of all records that an eviction removes, because each eviction reads all of them. */
+/** The share of all records that one eviction removes. Each eviction reads all records, so it removes many. */
 const evictedPart = 0.1
-/** The part of the free capacity that may be used before records are counted again. */
+/** The share of the free capacity that new records may use before the next count. */
 const partUncounted = 0.1
 
-/** A record that an unauthenticated client can create. `owner`: whose limit it counts against, as far as known. */
+/** A record that an unauthenticated client can create. `owner`: the record counts for the limit of this owner. */
 type Offered<K extends Bounded> = {
   readonly kind: K
   readonly owner: string
@@ -81,22 +81,23 @@ type Offered<K extends Bounded> = {
 export type RecordOf<K extends Kind> = z.infer<(typeof schemas)[K]>
 export type AuthorizationRequest = z.infer<typeof requestSchema>
 
-/** The operations of a database; times are in milliseconds since 1970. Expired records are not returned. */
+/** The operations of a database. Times are in milliseconds since 1970. No operation returns expired records. */
 export type RawStore = {
-  /** `owner`: of a record that an unauthenticated client can create; else empty. Returns false if the key exists. */
-  insert(kind: string, key: string, value: string, expiresAt: number, owner: string): Promise<boolean>
-  /** Deletes all but the `most` newest of this owner's records that expire until `before`. */
-  keepNewest(kind: string, owner: string, most: number, before: number): Promise<void>
   /**
-   * Deletes `number` of the records that expire until `before`: each owner's oldest, those of the largest owner first.
+   * `owner`: the owner of a record that an unauthenticated client can create, otherwise empty. Returns false if the key
+   * exists.
    */
+  insert(kind: string, key: string, value: string, expiresAt: number, owner: string): Promise<boolean>
+  /** Of this owner's records that expire until `before`, keeps the `most` newest and deletes the rest. */
+  keepNewest(kind: string, owner: string, most: number, before: number): Promise<void>
+  /** Deletes `number` records that expire until `before`: the oldest records of the owners with the most records. */
   takeFromLargest(kind: string, number: number, before: number): Promise<void>
   get(kind: string, key: string, now: number): Promise<string | undefined>
   /** Counts the uses of a record atomically. */
   use(kind: string, key: string, now: number): Promise<{ readonly value: string; readonly uses: number } | undefined>
-  /** Deletes and returns a record; only one caller gets it. */
+  /** Deletes and returns a record. Of concurrent callers, only one receives it. */
   take(kind: string, key: string, now: number): Promise<string | undefined>
-  /** Returns false if there is none. */
+  /** Returns false if the record does not exist. */
   extend(kind: string, key: string, expiresAt: number, now: number): Promise<boolean>
   count(kind: string, now: number): Promise<number>
   sweep(now: number): Promise<void>
@@ -107,7 +108,7 @@ export class Store {
   readonly #raw: RawStore
   readonly #now: () => number
   readonly #bounds: Readonly<Record<Bounded, Bounds>>
-  /** How many records may be added before all are counted again. */
+  /** How many records may be added before the next count. */
   readonly #uncounted = new Map<Bounded, number>()
 
   constructor(raw: RawStore, now: () => number, bounds = usualBounds) {
@@ -117,7 +118,7 @@ export class Store {
   }
 
   #read<K extends Kind>(kind: K, text: string): RecordOf<K> {
-    // The schema belongs to this kind, which the union type cannot express.
+    // The schema is the schema of this kind, which the union type cannot express.
     return schemas[kind].parse(JSON.parse(text)) as RecordOf<K>
   }
 
@@ -131,9 +132,9 @@ export class Store {
   }
 
   /**
-   * If the owner is at its limit, deletes the owner's oldest record; if the total limit is reached, the oldest of the
-   * largest owners. Records that expire later than this one are not deleted.
-   * Returns false if the limit is still reached.
+   * If the owner is at its limit, deletes the owner's oldest record. If the total limit is reached, deletes the oldest
+   * records of the largest owners. Keeps records that expire later than the new record. Returns false if the limit is
+   * still reached.
    */
   async offer<K extends Bounded>({ kind, owner, key, value, lifetimeSeconds }: Offered<K>): Promise<boolean> {
     const { ofOwner, all } = this.#bounds[kind]
@@ -147,7 +148,7 @@ export class Store {
     return this.#raw.insert(kind, key, JSON.stringify(value), expiresAt, owner)
   }
 
-  /** Counting many records takes long, so the count is cached. Other bridges add records too. */
+  /** A count of many records takes long, so the result is cached. Other bridges also add records. */
   async #isFull(kind: Bounded): Promise<boolean> {
     const uncounted = this.#uncounted.get(kind) ?? 0
     this.#uncounted.set(kind, uncounted - 1)

@@ -1,4 +1,7 @@
-/** Redirect addresses: exactly as registered; a native client on loopback may use any port (RFC 8252 section 7.3). */
+/**
+ * Checks redirect addresses. They must be exactly as registered, but a native client on loopback may use any port (RFC
+ * 8252 section 7.3).
+ */
 import { isLoopbackName } from '../../mcp-protocol/origin.ts'
 
 export const isLoopback = (uri: string): boolean => {
@@ -7,15 +10,15 @@ export const isLoopback = (uri: string): boolean => {
 }
 
 /**
- * Schemes that a browser or the system handles itself. Any other may belong to an app on the user's computer (RFC 8252
- * section 7.1).
+ * Schemes that a browser or the operating system handles itself. Any other scheme may belong to an app on the user's
+ * computer (RFC 8252 section 7.1).
  */
 const foreignSchemes =
   /^(https?|wss?|ftps?|sftp|file|filesystem|data|blob|about|javascript|vbscript|view-source|chrome|resource|mailto|tel|sms|ssh|smb|intent|ms-[\w.+-]*|search-ms|jar):$/
 
 export const isPrivateUse = (uri: string): boolean => !foreignSchemes.test(new URL(uri).protocol)
 
-/** Whether the URI can be registered at all. */
+/** Whether a client may register the URI. */
 export function isRedirectUri(uri: string): boolean {
   if (!URL.canParse(uri) || uri.includes('#') || /[\s\\]/.test(uri)) return false
   const url = new URL(uri)
@@ -23,7 +26,7 @@ export function isRedirectUri(uri: string): boolean {
   return url.protocol === 'https:' || isLoopback(uri) || isPrivateUse(uri)
 }
 
-/** Allows every redirect to loopback, with any path. */
+/** Allows all redirects to loopback, with any path. */
 export const anyLoopback = 'loopback'
 
 /** Redirect addresses of common clients. */
@@ -38,7 +41,8 @@ export const usualRedirectUris: readonly string[] = [
 ]
 
 /**
- * Whether a client that is not in the configuration may use this URI. `ownOrigin`: the origin of its metadata document.
+ * Whether a client that is not in the configuration may use this URI. `ownOrigin`: the origin of the client's metadata
+ * document.
  */
 export function isAllowedRedirect(uri: string, allowed: readonly string[], ownOrigin?: string): boolean {
   if (!isRedirectUri(uri)) return false
@@ -47,7 +51,7 @@ export function isAllowedRedirect(uri: string, allowed: readonly string[], ownOr
   return (protocol === 'https:' && origin === ownOrigin) || matchesRedirectUri(uri, allowed)
 }
 
-/** Works on the text: another spelling is another address. */
+/** Compares texts, because another spelling counts as another address. */
 const withoutPort = (uri: string) =>
   uri.replace(/^(http:\/\/(?:localhost|127\.0\.0\.1|\[::1\])):\d{1,5}(?=[/?]|$)/, '$1')
 

@@ -35,10 +35,10 @@ const user = {
 const client = {
   client_id: required(values.text('must be 1 to 128 letters, digits and ._:-', text => /^[\w.:-]{1,128}$/.test(text))),
   client_name: optional(label()),
-  /** undefined: a public client. */
+  /** undefined for a public client. */
   client_secret_sha256: optional(values.text('must be 64 hexadecimal digits', text => /^[0-9a-f]{64}$/.test(text))),
   redirect_uris: key(redirectUris(), ''),
-  /** Scopes for client_credentials; empty: not allowed. */
+  /** Scopes for client_credentials. Empty: the client may not use client_credentials. */
   client_credentials_scopes: key(scopeList(0), ''),
 }
 
@@ -50,7 +50,7 @@ const branding = {
   password_label: key(label(), 'Password'),
   button_text: key(label(), 'Sign in and allow'),
   footer_text: key(label(), ''),
-  /** undefined: the page's default. */
+  /** undefined: the default colour. */
   primary_color: optional(values.text('must be a colour such as #336791', text => /^#[0-9a-fA-F]{6}$/.test(text))),
 }
 
@@ -82,7 +82,7 @@ export const oauthKeys = {
       values.entries('must be scopes', () => true),
       'openid, email',
     ),
-    /** Domains of verified e-mail addresses; empty: every user of the provider. */
+    /** Domains of verified e-mail addresses. Empty: every user of the provider may sign in. */
     allowed_domains: key(
       values.entries('must be domains', () => true),
       '',
@@ -109,15 +109,15 @@ export type FederatedSettings = ReadOAuth['federated'] & { readonly upstreamIssu
 export type ConfiguredClient = {
   readonly clientId: string
   readonly clientName: string
-  /** undefined: a public client. */
+  /** undefined for a public client. */
   readonly secretSha256: string | undefined
   readonly redirectUris: readonly string[]
-  /** Scopes for client_credentials; empty: not allowed. */
+  /** Scopes for client_credentials. Empty: the client may not use client_credentials. */
   readonly ownScopes: readonly Scope[]
 }
 
 export type OAuthSettings = {
-  /** Without a trailing slash. */
+  /** The issuer without a trailing slash. */
   readonly issuer: string
   /** The audiences of tokens; the first is the default. */
   readonly resources: readonly string[]
@@ -139,7 +139,7 @@ export type OAuthSettings = {
   readonly clients: readonly ConfiguredClient[]
   readonly allowDynamicRegistration: boolean
   readonly allowClientIdMetadata: boolean
-  /** Allowed redirects of clients that are not configured; `loopback` is any address of this machine. */
+  /** Allowed redirects of clients that are not configured. `loopback` allows every address of this machine. */
   readonly allowedRedirectUris: readonly string[]
   readonly loginAttempts: { readonly maximum: number; readonly windowMs: number }
 }

@@ -10,7 +10,7 @@ const definitions = [
   `CREATE TABLE IF NOT EXISTS espalier_oauth_records (
      kind text NOT NULL, key text NOT NULL, value text NOT NULL, uses integer NOT NULL DEFAULT 0,
      expires_at bigint NOT NULL, owner text NOT NULL DEFAULT '', PRIMARY KEY (kind, key))`,
-  // Tables of older versions lack this column; older bridges running at the same time ignore it.
+  // Tables of older versions lack this column. Older bridges that run at the same time ignore it.
   "ALTER TABLE espalier_oauth_records ADD COLUMN IF NOT EXISTS owner text NOT NULL DEFAULT ''",
   'CREATE INDEX IF NOT EXISTS espalier_oauth_records_expiry ON espalier_oauth_records (expires_at)',
   'CREATE INDEX IF NOT EXISTS espalier_oauth_records_owner ON espalier_oauth_records (kind, owner, expires_at)',

@@ -3,7 +3,7 @@ import { chmodSync, closeSync, openSync } from 'node:fs'
 import { DatabaseSync, type SQLOutputValue } from 'node:sqlite'
 import type { RawStore } from './records.ts'
 
-/** A column that is NOT NULL. */
+/** The text of a column that is NOT NULL. */
 const text = (value: SQLOutputValue | undefined) => (typeof value === 'string' ? value : undefined)
 
 /** @throws errors of opening the file */
@@ -24,8 +24,8 @@ export function openSqliteStore(path: string): RawStore {
     database.exec(`ALTER TABLE oauth_records ADD COLUMN owner TEXT NOT NULL DEFAULT ''`)
   database.exec('CREATE INDEX IF NOT EXISTS oauth_records_owner ON oauth_records (kind, owner, expires_at)')
   /**
-   * For records that unauthenticated clients can create: they may be lost in a power failure, and do not wait for the
-   * disk, which would block all other requests.
+   * A connection for records that unauthenticated clients can create. A power failure may lose such records. So their
+   * writes need not wait for the disk, which would block all other requests.
    */
   const quick = path === ':memory:' ? database : new DatabaseSync(path)
   quick.exec('PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 5000')

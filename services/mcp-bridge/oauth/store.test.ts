@@ -1,4 +1,4 @@
-/** Both stores behave the same, and signing keys. */
+/** Both stores must behave the same. Also tests the signing keys. */
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,7 +17,7 @@ const sqlite = join(folder, 'state.sqlite')
 let postgres: TestPostgres
 beforeAll(async () => {
   postgres = await startPostgres('16')
-  // As created by versions without the owner column.
+  // The table as versions without the owner column created it.
   const columns = 'kind TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, uses INTEGER NOT NULL DEFAULT 0'
   const rest = 'expires_at BIGINT NOT NULL, PRIMARY KEY (kind, key)'
   const table = (name: string, strict: string) => `CREATE TABLE ${name} (${columns}, ${rest}) ${strict}`
@@ -58,31 +58,31 @@ describe.each([
     return numbers.filter((_, at) => found[at] !== undefined)
   }
 
-  test('records of an older version are read', async () => {
+  test('reads records of an older version', async () => {
     expect(await store.get('refresh', 'of before')).toEqual({ grant: 'g' })
   })
 
-  test('a key is inserted once', async () => {
+  test('inserts a key once', async () => {
     expect(await store.insert('grant', 'once', grant, 60)).toBe(true)
     expect(await store.insert('grant', 'once', { ...grant, subject: 'mallory' }, 60)).toBe(false)
     expect(await store.get('grant', 'once')).toEqual(grant)
     expect(await store.get('refresh', 'once')).toBeUndefined()
   })
 
-  test('of many concurrent uses exactly one is the first', async () => {
+  test('exactly one of many concurrent uses is the first', async () => {
     await store.insert('refresh', 'many', { grant: 'g' }, 60)
     const uses = await Promise.all(Array.from({ length: 20 }, () => store.use('refresh', 'many')))
     expect(uses.filter(use => use?.isFirst)).toHaveLength(1)
     expect(uses.filter(use => use?.value.grant === 'g')).toHaveLength(20)
   })
 
-  test('of many callers that take it exactly one gets it', async () => {
+  test('exactly one of many concurrent callers takes a record', async () => {
     await store.insert('refresh', 'taken', { grant: 'g' }, 60)
     const taken = await Promise.all(Array.from({ length: 20 }, () => store.take('refresh', 'taken')))
     expect(taken.filter(one => one !== undefined)).toEqual([{ grant: 'g' }])
   })
 
-  test('an expired record is not returned, swept or not', async () => {
+  test('does not return an expired record, whether it was swept or not', async () => {
     await store.insert('grant', 'short', grant, 10)
     await store.insert('grant', 'long', grant, 10)
     expect(await store.extend('grant', 'long', 100)).toBe(true)
@@ -96,7 +96,7 @@ describe.each([
     expect(await store.insert('grant', 'short', grant, 10)).toBe(true)
   })
 
-  test('an owner at its limit loses its oldest record, and other owners none', async () => {
+  test('an owner at its limit loses its oldest record, and other owners lose none', async () => {
     for (const [at, owner] of ['a', 'b', 'a', 'a', 'a'].entries()) {
       now += 1_000
       expect(await store.offer(offered(owner, at))).toBe(true)
@@ -110,8 +110,8 @@ describe.each([
       now += 1_000
       expect(await store.offer(offered(owner, 10 + at))).toBe(true)
     }
-    // Of eight, one is too many. The oldest record of `d`, which has three like `a`, is younger than that of `a`, whose
-    // oldest is in use.
+    // The limit is seven, so one of eight records must be evicted. The owners `a` and `d` have three unused records
+    // each. The oldest unused record of `a` is older than the oldest record of `d`.
     expect(await storedAre(1, 2, 3, 4, 10, 11, 12, 13)).toEqual([1, 2, 4, 10, 11, 12, 13])
     for (const at of [1, 4, 10, 11, 12, 13]) await store.extend('client', `client ${at}`, 1_000_000)
     expect(await store.offer(offered('e', 20))).toBe(false)
@@ -133,7 +133,7 @@ test('only the owner can read the state file, and it contains no secret', async 
   expect(readFileSync(sqlite).includes('the-secret')).toBe(false)
 })
 
-test('a new key signs, the old ones remain published, and only the owner can read them', async () => {
+test('a new key signs, old keys remain published, and only the owner can read the key file', async () => {
   const path = join(folder, 'keys.json')
   const first = await loadKeys(path)
   expect((await loadKeys(path)).kid).toBe(first.kid)
@@ -148,7 +148,7 @@ test('a new key signs, the old ones remain published, and only the owner can rea
   await expect(loadKeys(path)).rejects.toThrow(/no usable key/)
 })
 
-test('bridges that start at the same time sign with one key', async () => {
+test('bridges that start at the same time sign with the same key', async () => {
   const at = join(folder, 'of-several.json')
   const keys = await Promise.all(Array.from({ length: 4 }, () => loadKeys(at)))
   expect(new Set(keys.map(({ kid }) => kid)).size).toBe(1)
@@ -162,7 +162,7 @@ describe.each([
 ])('signing keys in %s', (_, open) => {
   const secret = 's'.repeat(32)
 
-  test('are created once by bridges that start at the same time, and replaced by a rotation', async () => {
+  test('are created once by bridges that start at the same time, and are replaced by a rotation', async () => {
     const stores = await Promise.all(Array.from({ length: 4 }, open))
     const keys = await Promise.all(stores.map(store => loadKeysInState(store, secret)))
     const [first] = keys
@@ -178,7 +178,7 @@ describe.each([
   })
 })
 
-test('the state does not reveal a signing key, and a modified key is refused', async () => {
+test('the state does not reveal a signing key, and the bridge refuses a modified key', async () => {
   const { rows } = await postgres.run(`SELECT key, value FROM espalier_oauth_records WHERE kind = 'signing_key'`)
   expect(rows.length).toBeGreaterThan(0)
   for (const { value } of rows) expect(Buffer.from(value, 'base64').toString('latin1')).not.toContain('"kty"')
@@ -188,8 +188,9 @@ test('the state does not reveal a signing key, and a modified key is refused', a
   await store.close()
 })
 
-test("the state's address has the meaning that libpq gives it", async () => {
-  // A server without TLS: `prefer` connects, `require` does not, whatever the client library's own rules are.
+test("the state's address means the same as in libpq", async () => {
+  // The server has no TLS. So `prefer` must connect and `require` must not, whatever the client library's own rules
+  // are.
   const uri = new URL(postgres.uri('postgres'))
   uri.searchParams.set('sslmode', 'prefer')
   await (await openPostgresStore(connectionAddress(uri.href))).close()

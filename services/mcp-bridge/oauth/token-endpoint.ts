@@ -1,6 +1,6 @@
 /**
- * The token endpoint: codes and refresh tokens are valid once. Reuse means that one was stolen, so it revokes the grant
- * and all its tokens.
+ * The token endpoint. Codes and refresh tokens are valid once. A second use means that an attacker may have stolen the
+ * code or token, so it revokes the grant and all its tokens.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
@@ -19,7 +19,7 @@ type TokenParts = {
   readonly resources: readonly string[]
   readonly accessTokenSeconds: number
   readonly refreshTokenSeconds: number
-  /** The scopes a user has now; empty if the user no longer exists. */
+  /** The user's current scopes; empty if the user no longer exists. */
   readonly scopesNow: (subject: string) => readonly Scope[]
 }
 
@@ -81,7 +81,7 @@ export class TokenEndpoint {
     return this.#issue(value.grant, grant, grant.scopes)
   }
 
-  /** A token is only for the resource that the user consented to. */
+  /** A token is valid only for the resource to which the user consented. */
   #checkResource(fields: Fields, grant: Grant): void {
     const requested = fields.get('resource')
     if (requested !== undefined && resourceOf(requested, this.#parts.resources) !== grant.resource)
@@ -94,7 +94,7 @@ export class TokenEndpoint {
     const { clientId } = await this.#client(fields)
     const record = await store.get('refresh', key)
     const grant = record && (await store.get('grant', record.grant))
-    // A mistake of another client must not revoke this grant.
+    // An error of another client must not revoke this grant.
     if (record === undefined || grant === undefined || grant.clientId !== clientId) throw invalidGrant()
     this.#checkResource(fields, grant)
     const now = this.#parts.scopesNow(grant.subject)

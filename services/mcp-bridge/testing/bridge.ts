@@ -19,7 +19,7 @@ export type TestBridge = {
   readonly url: string
   readonly folder: string
   send(path: string, options?: TestRequest): Promise<Answer>
-  /** A legacy message, with the values for its headers. */
+  /** Sends a message of an older revision, with the values for its headers. */
   post(message: unknown, headers?: Record<string, string>, path?: string): Promise<Answer>
   /** Returns the headers of an initialized session. */
   session(headers?: Record<string, string>, version?: string): Promise<Record<string, string>>
@@ -30,7 +30,7 @@ export type BridgeParts = {
   readonly server?: Tree
   readonly mcp_server?: Tree
   readonly session?: Tree
-  /** Arguments of the scripted server. */
+  /** Arguments for the scripted server. */
   readonly args?: readonly string[]
   readonly oauth_server?: Tree
   readonly port?: number

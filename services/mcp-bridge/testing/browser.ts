@@ -1,4 +1,4 @@
-/** A headless Chromium for tests, driven by its own protocol: as much as a page without script needs. */
+/** A headless Chromium for tests, controlled by its own protocol. It supports only what a page without script needs. */
 import { spawn, spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -16,7 +16,7 @@ const messageSchema = z.object({
 const targetsSchema = z.array(z.object({ type: z.string(), webSocketDebuggerUrl: z.string() }))
 const evaluatedSchema = z.object({ result: z.object({ value: z.unknown().optional() }) })
 
-/** A key: its name, its code in browsers, and its text. */
+/** Keys by name: each has its code in browsers and its text. */
 const keys = { Tab: [9, ''], Enter: [13, '\r'] } as const
 
 export type Browser = {

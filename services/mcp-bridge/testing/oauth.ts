@@ -37,7 +37,7 @@ export const csrfFrom = ({ text }: Answer): string => /name="csrf_token" value="
 
 export const locationOf = ({ headers }: Answer): URL => new URL(headers.location ?? 'none:')
 
-/** Opens the page that a client redirects its user to. */
+/** Opens the page to which a client redirects its user. */
 export function openPage(bridge: TestBridge, query: Record<string, string>, cookie = ''): Promise<Answer> {
   const headers: Record<string, string> = cookie === '' ? {} : { Cookie: cookie }
   return bridge.send(`/oauth/authorize?${formOf(query)}`, { headers })
@@ -63,7 +63,7 @@ export const request = (clientId: string, { challenge }: Pkce, more: Record<stri
 
 export const password = 'correct horse battery staple'
 
-/** The complete flow up to a code. */
+/** Runs the complete flow until the client has a code. */
 export async function signIn(
   bridge: TestBridge,
   clientId: string,

@@ -1,4 +1,4 @@
-/** The parts of `oidc-provider` that the tests use; it has no types. */
+/** The parts of `oidc-provider` that the tests use. The package has no types. */
 declare module 'oidc-provider' {
   import type { RequestListener } from 'node:http'
 

@@ -30,7 +30,7 @@ const writing = { name: 'write', description: 'writes', inputSchema: { type: 'ob
 const sleep = (ms: number) => new Promise(resolve => setTimeout(resolve, ms))
 
 async function call(message: Message): Promise<unknown> {
-  const { name, arguments: args = {} } = message.params as { name: string; arguments?: Fields } // as tests send it
+  const { name, arguments: args = {} } = message.params as { name: string; arguments?: Fields } // tests send it so
   const meta = metaOf(message)
   switch (name) {
     case 'whoami':
