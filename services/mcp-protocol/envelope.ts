@@ -1,5 +1,6 @@
 /**
- * The `_meta` of a request of the newest revision: its revision, the client's capabilities and the log level it wants.
+ * The `_meta` of a request of the newest revision: the revision, the client's capabilities, and the requested log
+ * level.
  */
 
 import { ProtocolError } from './errors.ts'
@@ -10,14 +11,14 @@ import { capabilitiesKey, clientInfoKey, logLevelKey, tasksExtension, versionKey
 
 export type Envelope = {
   readonly version: string
-  /** As declared by the client. */
+  /** The capabilities that the client declared. */
   readonly capabilities: JsonObject
   /** Whether the client supports the tasks extension. */
   readonly takesTasks: boolean
   readonly logLevel: LogLevel | undefined
 }
 
-/** Whether a request declares a revision in `_meta`, even an invalid one. */
+/** Whether a request declares a revision in `_meta`, even if the revision is invalid. */
 export const declaresVersion = (params: JsonObject): boolean => metaOf(params)[versionKey] !== undefined
 
 /** @throws ProtocolError that names the wrong key and the required type */

@@ -1,6 +1,6 @@
 /**
- * Decides which revision a message is of. The body decides; over HTTP, a header decides if the body names no revision.
- * Pure.
+ * Decides to which revision a message belongs. The body decides. Over HTTP, a header decides if the body names no
+ * revision.
  */
 
 import { declaresVersion, readEnvelope } from './envelope.ts'
@@ -17,8 +17,8 @@ const legacy: Era = { kind: 'legacy' }
 const modern: Era = { kind: 'modern' }
 
 /**
- * `version`: the header MCP-Protocol-Version, trimmed. Dates are compared as strings; a string that is no date but
- * sorts after them is an unknown newer revision.
+ * `version`: the trimmed header MCP-Protocol-Version. The comparison is by text. A text that is not a date, but sorts
+ * after the dates, counts as an unknown newer revision.
  */
 export const isModernVersion = (version: string | undefined): boolean =>
   version !== undefined && version >= modernVersion
@@ -33,7 +33,7 @@ function hasValidEnvelope(message: Received): boolean {
   }
 }
 
-/** A message without a declared revision is of an older revision, unless the header names a newer one. */
+/** A message without a declared revision belongs to an older revision, unless the header names a newer revision. */
 function eraByHeader(version: string | undefined, isRequest: boolean): Era {
   if (isModernVersion(version)) {
     if (!isRequest) return modern

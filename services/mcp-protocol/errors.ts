@@ -1,4 +1,4 @@
-/** Errors that the protocol itself defines, as data, and their texts and codes in each era. */
+/** Errors that MCP itself defines, as data, and their texts and codes in each group of revisions. */
 import type { JsonObject } from './json.ts'
 import {
   type InvalidMessage,
@@ -21,7 +21,7 @@ export type ProtocolFault =
   | { readonly kind: 'unsupported version'; readonly requested: string | undefined }
   /** A limit of the server is reached. */
   | { readonly kind: 'exhausted'; readonly problem: string }
-  /** The client takes no requests, or did not answer one. */
+  /** The client accepts no requests, or did not answer a request. */
   | { readonly kind: 'no answer'; readonly problem: string }
 
 export class ProtocolError extends Error {
@@ -39,13 +39,13 @@ export const invalidFault = ({ code, problem }: InvalidMessage): ProtocolFault =
   problem,
 })
 
-/** `message` is fixed by the contract; `problem` adds the details. */
+/** The contract fixes `message`. `problem` adds the details. */
 export type WireError = {
   readonly code: number
   readonly message: string
   readonly problem?: string
   readonly data?: JsonObject
-  /** In the newest revision; older revisions use 200. */
+  /** The HTTP status in the newest revision. Older revisions use 200. */
   readonly status: number
 }
 
@@ -93,8 +93,8 @@ export function faultError(fault: ProtocolFault): WireError {
 }
 
 /**
- * For revisions up to 2025-11-25. Error codes that were added later become "Invalid params", with the original message
- * as `problem`.
+ * The error for revisions up to 2025-11-25. These revisions lack later error codes, so such codes become "Invalid
+ * params", with the original message as `problem`.
  */
 export function toLegacyError({ code, message, problem, data }: WireError): RpcError {
   const isLater = code <= -32020 && code > -32100

@@ -1,11 +1,11 @@
 /**
- * The memory limit for the buffered events of all streams together. When it is exceeded, the stream with the largest
- * buffer drops events, so that a flood from one client does not drop the events of other clients.
+ * The memory limit for all buffered events of all streams. At the limit, the stream with the largest buffer drops
+ * events. So a flood from one client does not drop events of other clients.
  */
 
 /** A buffer of events. */
 type EventBuffer = {
-  /** Drops the older half of its events. */
+  /** Drops the older half of the events. */
   dropHalf(): void
 }
 
@@ -18,7 +18,7 @@ export class EventMemory {
     this.#most = most
   }
 
-  /** Records the buffer's current size. A buffer that has to drop events calls this again. */
+  /** Records the buffer's current size. May call `dropHalf` of the largest buffer, which calls this function again. */
   setSize(buffer: EventBuffer, size: number): void {
     this.#all += size - (this.#sizes.get(buffer) ?? 0)
     if (size > 0) this.#sizes.set(buffer, size)

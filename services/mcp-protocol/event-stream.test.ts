@@ -1,4 +1,4 @@
-/** Event buffers of streams that clients do not reconnect to. */
+/** Event buffers of streams to which clients do not reconnect. */
 import { expect, test } from 'vitest'
 import type { AnswerStream } from '../http/message.ts'
 import { EventMemory } from './event-memory.ts'
@@ -7,7 +7,7 @@ import { EventStream } from './event-stream.ts'
 const thousand = 1_000
 const message = (size: number, name: string): string => JSON.stringify({ mark: name, data: 'x'.repeat(size) })
 
-/** Returns what a client receives that reconnects to a stream without having seen an event. */
+/** Returns the events that a client receives when it reconnects without having seen an event. */
 async function readAgain(stream: EventStream): Promise<string> {
   let text = ''
   const out: AnswerStream = {
@@ -24,7 +24,7 @@ async function readAgain(stream: EventStream): Promise<string> {
   return text
 }
 
-test('thousands of unread streams together stay within the memory limit, and the smallest keep their events', async () => {
+test('thousands of unread streams together stay within the memory limit, and the smallest streams keep their events', async () => {
   const memory = new EventMemory(1_000 * thousand)
   const streams = Array.from(
     { length: 2_000 },

@@ -1,7 +1,7 @@
 /**
- * A stream of server-sent events. It buffers events while no client is connected, and events that a client may have
- * missed. With ids, each event names its stream and position, so that a client can resume after its connection broke.
- * The buffer is limited; the oldest event is dropped first.
+ * A stream of server-sent events. The stream buffers events while no client is connected, and events that a client may
+ * have missed. With ids, each event names its stream and position, so that a client can resume after its connection
+ * broke. The buffer is limited and drops the oldest events first.
  */
 import type { HeaderList } from '../http/headers.ts'
 import type { AnswerStream } from '../http/message.ts'
@@ -9,18 +9,18 @@ import type { EventMemory } from './event-memory.ts'
 
 type BufferedEvent = { readonly position: number; readonly text: string }
 
-/** Limits of one stream's buffer, unread events included. */
+/** Limits of one stream's buffer. Unread events count too. */
 export type StreamBounds = { readonly events: number; readonly bytes: number }
 export type StreamLimits = StreamBounds & { readonly memory: Pick<EventMemory, 'setSize'> }
 
-/** For a stream that is read from its beginning and ends with its request. */
+/** Limits for a stream that a client reads from its beginning, and that ends with its request. */
 const unlimited: StreamLimits = {
   events: Number.POSITIVE_INFINITY,
   bytes: Number.POSITIVE_INFINITY,
   memory: { setSize() {} },
 }
 
-/** For responses of server-sent events. */
+/** The headers of responses with server-sent events. */
 export const streamHeaders: HeaderList = [
   ['Content-Type', 'text/event-stream'],
   ['Cache-Control', 'no-cache, no-transform'],
@@ -29,7 +29,7 @@ export const streamHeaders: HeaderList = [
 
 export const keepAlive = ': keepalive\n\n'
 
-/** For a stream that a client cannot resume. */
+/** Discards a stream that no client can resume when its client disconnects. */
 export function discardWithClient(stream: EventStream, signal: AbortSignal): void {
   if (signal.aborted) stream.discard()
   else signal.addEventListener('abort', () => stream.discard())
@@ -68,7 +68,9 @@ export class EventStream {
     return this.#out !== undefined
   }
 
-  /** Writes an event, or buffers it for the next client. Does nothing after the end. `data`: JSON on one line. */
+  /**
+   * Writes an event, or buffers it for the next client. After the stream's end, does nothing. `data`: JSON on one line.
+   */
   send(data: string): void {
     if (this.#isEnded) return
     const id = this.#hasIds ? `id: ${this.name}-${++this.#position}\n` : ''
@@ -77,7 +79,7 @@ export class EventStream {
       this.#out.stream.write(text)
       this.#seen = this.#position
     }
-    // Without ids a client cannot report what it has seen, so every written event counts as seen.
+    // Without ids, a client cannot report which events it has seen. So every written event counts as seen.
     if (this.#hasIds || this.#out === undefined) this.#keep({ position: this.#position, text })
   }
 
@@ -97,15 +99,15 @@ export class EventStream {
     this.#limits.memory.setSize(this, this.#bufferedBytes)
   }
 
-  /** Called when all streams together exceed the memory limit and this one has the largest buffer. */
+  /** Called when all streams together exceed the memory limit and this stream has the largest buffer. */
   dropHalf(): void {
     this.#shrink(this.#limits.events, Math.floor(this.#bufferedBytes / 2))
   }
 
   /**
-   * Connects a client; the previous client is disconnected.
-   * @param after the position of the last event that the client has; undefined: it has none
-   * @param isPrimed begins with an event that has only an id, from which the client can resume
+   * Connects a client and disconnects the previous client.
+   * @param after the position of the last event that the client has; undefined: it has no event
+   * @param isPrimed the stream begins with an event that has only an id, so that the client can resume from it
    */
   async attach(stream: AnswerStream, after: number | undefined, isPrimed: boolean): Promise<void> {
     this.disconnect('replaced by another stream')
@@ -119,7 +121,7 @@ export class EventStream {
     })
   }
 
-  /** The client has disconnected: further events are buffered. */
+  /** Removes a client that has disconnected. The stream buffers further events. */
   removeReader(stream: AnswerStream): void {
     if (this.#out?.stream !== stream) return
     this.#out.end()
@@ -134,7 +136,7 @@ export class EventStream {
     out?.end()
   }
 
-  /** No further events follow. The buffered ones can still be read. */
+  /** Ends the stream. A client can still read the buffered events. */
   end(): void {
     this.#isEnded = true
     const out = this.#out
@@ -142,7 +144,7 @@ export class EventStream {
     out?.end()
   }
 
-  /** No client can resume it any more: drops its buffer. */
+  /** Drops the buffer, because no client can resume the stream any more. */
   discard(): void {
     this.#isDiscarded = true
     this.#forget()

@@ -1,6 +1,6 @@
 /**
- * HTTP headers that repeat parts of the body, so that proxies can route by them. The body decides. A request whose
- * headers differ from its body is refused, because proxy and server would otherwise interpret it differently.
+ * HTTP headers that repeat parts of the body, so that proxies can route requests. The body decides. If headers and body
+ * differ, proxy and server would interpret the request differently, so the server refuses it.
  */
 import type { Headers } from '../http/message.ts'
 import { ProtocolError } from './errors.ts'
@@ -10,8 +10,8 @@ import { isObject, type RequestMessage } from './json-rpc.ts'
 const mismatch = (problem: string) => new ProtocolError({ kind: 'header mismatch', problem })
 
 /**
- * Decodes a header value: plain, or `=?base64?...?=` for text that HTTP cannot carry. Returns undefined if the base64
- * is invalid.
+ * Decodes a header value. `=?base64?...?=` encodes text that HTTP cannot carry. Returns undefined if the base64 is
+ * invalid.
  */
 function decoded(value: string): string | undefined {
   if (!value.startsWith('=?base64?') || !value.endsWith('?=') || value.length < 11) return value
@@ -24,7 +24,7 @@ function decoded(value: string): string | undefined {
 
 const trimmed = (value: string): string => value.replace(/^[ \t]+|[ \t]+$/g, '')
 
-/** The parameter that Mcp-Name repeats, by method. */
+/** By method: the parameter that the header Mcp-Name repeats. */
 const namedBy: Record<string, string> = {
   'tools/call': 'name',
   'prompts/get': 'name',
@@ -34,9 +34,7 @@ const namedBy: Record<string, string> = {
   'tasks/cancel': 'taskId',
 }
 
-/**
- * Checks the headers that are present against the body. The revision may still be unsupported. @throws ProtocolError
- */
+/** Checks all present headers against the body. The server may still not support the revision. @throws ProtocolError */
 export function checkPresentHeaders(headers: Headers, version: string, method: string): void {
   const sentVersion = headers['mcp-protocol-version']
   if (sentVersion !== undefined && trimmed(sentVersion) !== version)
@@ -46,7 +44,7 @@ export function checkPresentHeaders(headers: Headers, version: string, method: s
     throw mismatch('Mcp-Method must be the method in the body')
 }
 
-/** Checks that the headers which this revision requires are present. @throws ProtocolError */
+/** Checks that the headers required by this revision are present. @throws ProtocolError */
 export function checkRequiredHeaders(headers: Headers, { method, params }: RequestMessage): void {
   if (headers['mcp-protocol-version'] === undefined) throw mismatch('MCP-Protocol-Version is required')
   if (headers['mcp-method'] === undefined) throw mismatch('Mcp-Method is required')

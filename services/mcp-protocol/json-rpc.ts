@@ -1,7 +1,7 @@
 /**
  * JSON-RPC 2.0 messages as MCP uses them. All readers use this module: HTTP and stdio of the tool server, HTTP of the
- * bridge, and the bridge's subprocess output. An accepted message has an id that is returned exactly as sent, a limited
- * nesting depth, and no name that could reach a prototype.
+ * bridge, and the output of the bridge's subprocess. An accepted message has an id that can be returned exactly as
+ * sent, a limited nesting depth, and no name that could reach a prototype.
  */
 import type { Json, JsonObject } from './json.ts'
 import { hasRewrittenId, idRule, isMessageId, notUtf8, progressTokenProblem } from './message-text.ts'
@@ -12,7 +12,7 @@ export type RequestMessage = {
   readonly kind: 'request'
   readonly id: RequestId
   readonly method: string
-  /** Empty if the message has none. */
+  /** The parameters; empty if the message has none. */
   readonly params: JsonObject
 }
 export type NotificationMessage = {
@@ -21,11 +21,11 @@ export type NotificationMessage = {
   readonly params: JsonObject
 }
 
-/** `result` or `error`, as sent. */
+/** `result` or `error`, as the sender wrote it. */
 export type ResponseOutcome =
   | { readonly result: Json; readonly error?: undefined }
   | { readonly error: JsonObject; readonly result?: undefined }
-/** `id` is null in an error about a request whose id could not be read. */
+/** `id` is null if the error is about a request whose id could not be read. */
 export type ResponseMessage = {
   readonly kind: 'response'
   readonly id: RequestId | null
@@ -48,12 +48,12 @@ export type InvalidMessage = {
 export type Received = Message | InvalidMessage
 
 export type Parsed =
-  /** `problem`: details, if more is known than "no JSON". */
+  /** `problem`: details, if more is known than that the text is not JSON. */
   | { readonly kind: 'no JSON'; readonly problem?: string }
   | { readonly kind: 'one'; readonly message: Received }
   | { readonly kind: 'batch'; readonly messages: readonly Received[] }
 
-/** Nesting depth of objects and arrays. */
+/** The maximum nesting depth of objects and arrays. */
 const maximumDepth = 64
 const maximumMethodLength = 200
 
@@ -63,7 +63,7 @@ export const isObject = (value: unknown): value is JsonObject =>
 /** The `_meta` object of a message's parameters. */
 export const metaOf = (params: JsonObject): JsonObject => (isObject(params._meta) ? params._meta : {})
 
-/** Returns what is wrong with the structure of a value, at any depth. */
+/** Returns the problem in the structure of a value, at any depth. */
 function shapeProblem(value: unknown, depth = 0): string | undefined {
   if (typeof value !== 'object' || value === null) return undefined
   if (depth === maximumDepth) return `objects and arrays are nested more than ${maximumDepth} deep`
@@ -98,7 +98,7 @@ function responseOf({ id, result, error }: JsonObject): Received {
 }
 
 /**
- * Converts a JSON value to a message. It does not check nesting depth and names: use parseMessages for client input.
+ * Converts a JSON value to a message. Does not check nesting depth and names, so use parseMessages for client input.
  */
 export function readMessage(value: unknown): Received {
   if (!isObject(value)) return invalid('a message must be an object')
@@ -123,7 +123,7 @@ function readFromClient(value: unknown): Received {
   return invalid(problem, isObject(value) && isMessageId(value.id) ? value.id : undefined)
 }
 
-/** @param text undefined: the bytes are not UTF-8 */
+/** @param text undefined if the bytes are not UTF-8 */
 export function parseMessages(text: string | undefined): Parsed {
   if (text === undefined) return { kind: 'no JSON', problem: notUtf8 }
   let value: unknown
@@ -155,7 +155,7 @@ export function errorResponse(id: RequestId | null, code: number, message: strin
 export const resultText = (id: RequestId, result: string): string =>
   `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`
 
-/** `id` is undefined or null if it could not be read; which one depends on the revision. */
+/** `id`: if the id could not be read, undefined or null, depending on the revision. */
 export const errorText = (id: RequestId | null | undefined, error: RpcError): string =>
   JSON.stringify({ jsonrpc: '2.0', id, error })
 

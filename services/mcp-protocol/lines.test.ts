@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { lineReader } from './lines.ts'
 
-test('lines do not depend on how the bytes are split into chunks, and a line that is too long is reported once', () => {
+test('chunk boundaries do not affect lines, and a line that is too long is reported once', () => {
   const text = fc.array(fc.string({ unit: 'grapheme', maxLength: 30 }).map(line => line.replaceAll('\n', ' ')))
   fc.assert(
     fc.property(text, fc.array(fc.integer({ min: 1, max: 7 })), (lines, cuts) => {
@@ -20,7 +20,7 @@ test('lines do not depend on how the bytes are split into chunks, and a line tha
   )
 })
 
-test('a line that is too long is reported before it ends', () => {
+test('reports a line that is too long before it ends', () => {
   const read = lineReader(3)
   expect(read(Buffer.from('four'))).toEqual([{ kind: 'too long' }])
   expect(read(Buffer.from('five\nsix\n'))).toEqual([{ kind: 'line', bytes: Buffer.from('six') }])

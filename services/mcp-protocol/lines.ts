@@ -1,5 +1,5 @@
 /**
- * Splits bytes into lines, independent of chunk boundaries. A line that is too long is not buffered; it is reported
+ * Splits bytes into lines. Chunk boundaries do not matter. Does not buffer a line that is too long, and reports it
  * once, as soon as it exceeds the limit.
  */
 

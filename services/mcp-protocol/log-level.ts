@@ -1,4 +1,4 @@
-/** Levels of the messages that a server logs to its client (RFC 5424 names), least severe first. */
+/** Levels of the log messages that a server sends to its client (names of RFC 5424), least severe first. */
 export const logLevels = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'] as const
 export type LogLevel = (typeof logLevels)[number]
 

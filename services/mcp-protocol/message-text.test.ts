@@ -15,7 +15,7 @@ test.each([
   expect(hasRewrittenId(text)).toBe(expected)
 })
 
-test('a message of 10 MB has its id checked like a short one', () => {
+test('checks the id of a message of 10 MB like the id of a short message', () => {
   const megabytes = 10_000_000
   for (const value of [
     `"${'x'.repeat(megabytes)}"`,

@@ -1,24 +1,24 @@
 /**
- * The text of a JSON-RPC message, for the tool server and the bridge: bytes must be UTF-8, and ids must be returned
- * unchanged.
+ * The text of a JSON-RPC message, for the tool server and the bridge. The bytes must be UTF-8, and the server must be
+ * able to return ids unchanged.
  */
 import { isUtf8 } from 'node:buffer'
 
-/** Returns undefined if the bytes are not UTF-8: replacement characters would change the client's text. */
+/** Returns undefined if the bytes are not UTF-8. Replacement characters would change the client's text. */
 export const messageTextOf = (bytes: Buffer): string | undefined => (isUtf8(bytes) ? bytes.toString('utf8') : undefined)
 
 export const notUtf8 = 'the message is not valid UTF-8'
 
-/** Limited because an id stays in memory while its request runs. */
+/** Ids are short, because an id stays in memory while its request runs. */
 const maximumIdLength = 1_024
 
 export const idRule = `a string of at most ${maximumIdLength} characters, or an integer from ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER} without fraction or exponent`
 
-/** Integers beyond 2^53 and fractions would be returned changed. */
+/** Refuses integers beyond 2^53 and fractions, because they could not be returned unchanged. */
 export const isMessageId = (value: unknown): value is string | number =>
   typeof value === 'string' ? value.length <= maximumIdLength : Number.isSafeInteger(value)
 
-/** Returns what is wrong with a progress token: it is returned to the client like an id. */
+/** Returns the problem of a progress token, which the server must be able to return like an id. */
 export function progressTokenProblem(token: unknown): string | undefined {
   const isWrong = typeof token === 'number' && !isMessageId(token)
   return isWrong ? `params._meta.progressToken must be ${idRule}` : undefined
@@ -27,13 +27,13 @@ export function progressTokenProblem(token: unknown): string | undefined {
 /** Matches a non-integer number behind "id", or an escaped letter of the key "id". Most messages have neither. */
 const suspectId = /"id"[\t\n\r ]*:[\t\n\r ]*(?:-0|-?\d+[.eE])|\\u006[49]/
 const brackets = /["{}[\]]/g
-/** "id" with each letter escaped. */
+/** The length of "id" with each letter escaped. */
 const longestIdKey = '"\\u0069\\u0064"'.length
 const numberAfterKey = /[\t\n\r ]*:[\t\n\r ]*(-?\d[\d.eE+-]*)/y
 
 /**
- * Returns the index after the JSON string that begins at `start`. A regular expression for it overflows the stack at
- * some megabytes.
+ * Returns the index after the JSON string that begins at `start`. A regular expression would overflow the stack at some
+ * megabytes.
  */
 function endOfString(text: string, start: number): number {
   for (let quote = text.indexOf('"', start + 1); quote !== -1; quote = text.indexOf('"', quote + 1)) {

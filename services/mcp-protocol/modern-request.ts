@@ -7,8 +7,8 @@ import type { RequestMessage } from './json-rpc.ts'
 import { modernVersion } from './versions.ts'
 
 /**
- * Returns the envelope. If several things are wrong, reports the first in the order of these checks.
- * @param headers undefined: stdio, which has none
+ * Returns the envelope. Reports the first problem in the order of these checks.
+ * @param headers undefined over stdio, which has no headers
  * @throws ProtocolError
  */
 export function checkModernRequest(request: RequestMessage, headers: Headers | undefined): Envelope {

@@ -1,17 +1,20 @@
 /**
- * Which browser pages may send requests, and which names a server accepts as its own. A page of another site is refused
- * by its Origin. A page whose name was made to resolve to this server (DNS rebinding) is refused by its Host. Clients
- * other than browsers send no Origin, and may omit Host.
+ * Which browser pages may send requests, and which names a server accepts as its own. The Origin identifies a page of
+ * another site. The Host identifies a page whose name was made to resolve to this server (DNS rebinding). The server
+ * refuses both. Clients other than browsers send no Origin, and may omit Host.
  */
 import { isIP } from 'node:net'
 import type { Headers } from '../http/message.ts'
 
 export type SiteRules = {
-  /** Allowed origins as browsers send them: scheme, host and port. `*` allows all. Pages of loopback names are always allowed. */
+  /**
+   * Allowed origins as browsers send them: scheme, host and port. `*` allows all origins. Pages of loopback names are
+   * always allowed.
+   */
   readonly origins: readonly string[]
   /**
-   * Names of this server besides loopback names, IP addresses and the names in `origins`; pages served under these
-   * names may send requests. `any`: Host is not checked. IP addresses cannot be rebound.
+   * Names of this server besides loopback names, IP addresses and the names in `origins`. Pages under these names may
+   * send requests. `any`: the server does not check Host. IP addresses cannot be rebound.
    */
   readonly hosts: readonly string[] | 'any'
 }
@@ -47,12 +50,12 @@ function isAllowedOrigin(origin: string, { hosts, origins }: SiteRules): boolean
   return isLoopbackName(name) || (name !== undefined && hosts !== 'any' && hosts.includes(name))
 }
 
-/** Returns the header that makes the request refused; undefined if the request is allowed. */
+/** Returns the header because of which the server refuses the request; undefined if the request is allowed. */
 export function refusedHeader({ host, origin }: Headers, rules: SiteRules): 'Host' | 'Origin' | undefined {
   if (host !== undefined && !isAllowedHost(host, rules)) return 'Host'
   return origin !== undefined && !isAllowedOrigin(origin, rules) ? 'Origin' : undefined
 }
 
-/** Whether a server that listens on `host` is reachable from this machine only. */
+/** Whether only this machine can reach a server that listens on `host`. */
 export const isLocalAddress = (host: string): boolean =>
   isLoopbackName(host) || host === '::1' || host.startsWith('127.')

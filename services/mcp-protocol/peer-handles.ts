@@ -1,6 +1,6 @@
 /**
- * Finds the replica that has the tasks, or the calls waiting for input, that a request of 2026-07-28 names. They are in
- * one process's memory.
+ * Finds the replica that has the tasks, or the calls waiting for input, that a request of 2026-07-28 names. Each of
+ * them exists in one process's memory.
  */
 import type { Process } from '../http/peers/handles.ts'
 import type { Peers } from '../http/peers/index.ts'
@@ -18,7 +18,8 @@ function handlesIn({ method, params }: RequestMessage): readonly Named[] {
 }
 
 /**
- * Returns the owner of the first named handle that another replica owns. undefined: this process owns it, or none does.
+ * Returns the owner of the first handle that another replica owns. Returns undefined if this process or no process owns
+ * the handles.
  */
 export function ownerOf(message: RequestMessage, peers: Pick<Peers, 'read'>): Process | undefined {
   for (const { kind, handle } of handlesIn(message)) {

@@ -1,4 +1,4 @@
-/** The readiness probe of a tool server: it initializes a session and reads from the database through a tool. */
+/** The readiness probe of a tool server. It initializes a session and reads from the database through a tool. */
 import { type ProbeResult, probeFault, probeServer, reachable, shownTarget } from '../http/probe.ts'
 
 type Target = { readonly host: string; readonly port: number; readonly isTls: boolean; readonly path: string }
@@ -24,7 +24,7 @@ function messageIn(text: string): Message {
   }
 }
 
-/** `token`: undefined if the server requires none. Returns whether it is ready, and a line for the output. */
+/** `token`: undefined if the server requires none. Returns whether the server is ready, and a line for the output. */
 export async function probeTools(requested: Target, token: string | undefined): Promise<ProbeResult> {
   const target = { ...requested, host: reachable(requested.host) }
   const shown = shownTarget(target, requested.path)

@@ -1,6 +1,6 @@
 /**
- * A server's check of itself, for probes that can only send a GET. It sends itself the requests of `-ready`, over its
- * own address, with a token that only this process knows, until one check has succeeded.
+ * A server's check of itself, for probes that can only send a GET. The server sends itself the requests of `-ready`,
+ * over its own address, with a token that only this process knows. After the first success, it sends no more requests.
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import { bearerToken } from '../authentication/bearer.ts'
@@ -19,12 +19,12 @@ export class SelfCheck {
   readonly #check = new StartupCheck(() => this.#sendRequest())
   #target: Target | undefined
 
-  /** Called when the server listens at `target`. */
+  /** Called after the server has started to listen at `target`. */
   begin(target: Target): void {
     this.#target = target
   }
 
-  /** Whether a request was sent by this check. */
+  /** Whether this self-check sent a request. */
   isOwn(authorization: string | undefined): boolean {
     const received = Buffer.from(bearerToken(authorization) ?? '')
     return !this.#check.isReady && received.length === this.#token.length && timingSafeEqual(received, this.#token)

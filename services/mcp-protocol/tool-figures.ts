@@ -1,4 +1,4 @@
-/** Counts tool calls and failed ones: refused calls, and results with an error. */
+/** Counts tool calls and failed tool calls. Failed calls are refused calls, and results with an error. */
 export class ToolFigures {
   calls = 0
   failures = 0
