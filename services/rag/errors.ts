@@ -29,7 +29,9 @@ const statuses: Readonly<Record<RagErrorCode, number>> = {
   FORBIDDEN: 403,
 }
 
-/** Its message is sent to the client: it names fields, tables and providers, never values of rows or keys. */
+/**
+ * The client receives the message. It names fields, tables and providers, but never contains keys or values of rows.
+ */
 export class RagError extends Error {
   readonly code: RagErrorCode
 
@@ -44,7 +46,7 @@ export class RagError extends Error {
   }
 }
 
-/** The client sends its body too slowly; HTTP has a status for it, and the API no code. */
+/** The client sends its body too slowly. HTTP has a status for this error, but the API has no code. */
 export class SlowBodyError extends RagError {
   constructor(message: string) {
     super('INVALID_REQUEST', message)

@@ -1,6 +1,6 @@
 /**
- * Watches files by their content: other files in their directory do not matter, and a change by a symbolic link far
- * above them, as Kubernetes makes it, is detected like any other.
+ * Watches files by their content. Other files in a directory do not matter. Detects a change of any symbolic link on
+ * the path, as Kubernetes makes it.
  */
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
@@ -19,14 +19,14 @@ async function fingerprint(paths: readonly string[]): Promise<string> {
 }
 
 type Following = {
-  /** The present files; others may be named after a change. */
+  /** The current paths. A change of a file may add paths. */
   readonly paths: () => readonly string[]
-  /** Called after a change, and once after the start. It must not throw. */
+  /** Called after a change, and once after the start. Must not throw. */
   readonly onChange: () => void
   readonly intervalMs: number
 }
 
-/** A file is used once it has been unchanged for this long, since it may still be being written. */
+/** A file must be unchanged for this long before it is used, because another process may still be writing it. */
 const stableMs = 100
 const mostUnsettled = 20
 
@@ -34,7 +34,7 @@ export class FollowedFiles {
   readonly #following: Following
   readonly #stopped = new AbortController()
   #paths: readonly string[] = []
-  /** Initially empty: a change since the files were read for the start is detected at the first check. */
+  /** Empty at first, so that the first check detects changes since the files were read for the start. */
   #seen = ''
 
   constructor(following: Following) {

@@ -1,5 +1,5 @@
 /**
- * The complete server as a client sees it: a real Postgres with pgvector, and providers that implement the real
+ * The complete server, tested through HTTP: with a real Postgres with pgvector, and providers that implement the real
  * protocol.
  */
 import { pino } from 'pino'
@@ -35,7 +35,7 @@ function describeServer(postgres: TestPostgres): void {
       ANALYZE docs`)
     provider = await startProviderDouble({
       key: 'sk-of-this-test',
-      // A fact with a higher number is better.
+      // A fact with a higher number has a higher score.
       rank: (_, document) => Number(/\d+/.exec(document)?.[0] ?? 0) / 1_000,
       embed: text => [Number(/\d+/.exec(text)?.[0] ?? 1), ...Array.from({ length: length - 1 }, () => 10)],
       reply: ({ texts, system }) => ({
@@ -95,7 +95,7 @@ function describeServer(postgres: TestPostgres): void {
     const { embedding, completion } = stats.pipelines[0] ?? {}
     expect(embedding?.total_tokens).toBeGreaterThan(0)
     expect((completion?.total_tokens ?? 0) + (embedding?.total_tokens ?? 0)).toBe(tokens_used)
-    // Its vector is cached.
+    // The vector of this query is cached.
     expect((await answerTo({ query: 'What is fact 20?', top_n: 3 })).tokens_used).toBe(completion?.total_tokens)
   })
 
@@ -119,7 +119,7 @@ function describeServer(postgres: TestPostgres): void {
     expect(completions()).toBe(before)
   })
 
-  test('under 64 concurrent requests no answer has a row outside its filter', async () => {
+  test('no answer to 64 concurrent requests has a row outside its filter', async () => {
     const answers = await Promise.all(
       Array.from({ length: 64 }, async (_, at) => {
         const tenant = `t${at % tenants}`
@@ -131,7 +131,7 @@ function describeServer(postgres: TestPostgres): void {
       expect(sources).toHaveLength(10)
       for (const { content } of sources) expect(content).toMatch(new RegExp(`tenant ${tenant}$`))
     }
-    // The configuration's filter applies in addition to that of the request.
+    // The configured filter applies in addition to the request's filter.
     expect((await answerTo({ query: 'fact 2', filter: of('t2') }, 'own')).sources).toEqual([])
     expect((await answerTo({ query: 'fact 2' }, 'own')).sources.every(({ content }) => content.endsWith('t1'))).toBe(
       true,
@@ -161,7 +161,7 @@ function describeServer(postgres: TestPostgres): void {
     )
   })
 
-  test('a failed provider is named, and its key appears nowhere', async () => {
+  test('names a failed provider, and shows its key nowhere', async () => {
     provider.failures.push(
       ...Array.from({ length: 6 }, () => ({ status: 400, body: '{"error":{"message":"not you, sk-of-this-test"}}' })),
     )
@@ -178,7 +178,7 @@ function describeServer(postgres: TestPostgres): void {
     expect(message + lines.join()).not.toContain('sk-of-this-test')
   })
 
-  test('a provider that answers 500 fails the request within moments', async () => {
+  test('a provider that answers 500 fails the request quickly', async () => {
     const began = performance.now()
     provider.failures.push({ status: 500 }, { status: 500 })
     expect(await refused(await post({ query: 'fact 79' }))).toEqual([
@@ -189,7 +189,7 @@ function describeServer(postgres: TestPostgres): void {
     expect(performance.now() - began).toBeLessThan(3_000)
   })
 
-  test('concurrent equal queries are embedded once, and later ones use the cache', async () => {
+  test('embeds concurrent equal queries once, and serves later queries from the cache', async () => {
     const embedded = () => provider.seen.filter(({ path }) => path === '/v1/embeddings').length
     const before = embedded()
     await Promise.all(Array.from({ length: 8 }, () => answerTo({ query: 'which is fact 81?' })))
@@ -197,7 +197,7 @@ function describeServer(postgres: TestPostgres): void {
     expect(embedded()).toBe(before + 1)
   })
 
-  test('a reranker orders the results, and a failed one changes nothing', async () => {
+  test('a reranker orders the results, and a failed reranker changes nothing', async () => {
     const order = async (name: string) =>
       (await answerTo({ query: 'fact 50', filter: of('t2'), top_n: 5 }, name)).sources.map(({ id }) => Number(id))
     const reranked = await order('reranked')
@@ -211,7 +211,7 @@ function describeServer(postgres: TestPostgres): void {
     expect(lines.join()).not.toContain('sk-of-this-test')
   })
 
-  test('a missing column or invalid value is refused with its field', async () => {
+  test('refuses a missing column or invalid value, and names the field', async () => {
     const by = (column: string, operator: string, value: unknown) =>
       post({ query: 'fact 1', filter: { conditions: [{ column, operator, value }] } })
     expect(await refused(await by('none', '=', 1))).toEqual([400, 'INVALID_REQUEST', expect.stringContaining('none')])
@@ -223,7 +223,7 @@ function describeServer(postgres: TestPostgres): void {
     expect((await answerTo({ query: 'fact 1', filter: of("t1' OR true --") })).sources).toEqual([])
   })
 
-  test('health names problems, and a database that returns is used again', async () => {
+  test('health names problems, and the server uses a database again after it restarts', async () => {
     expect(await (await fetch(`${base}/health`)).json()).toMatchObject({ status: 'healthy' })
     await postgres.crash()
     expect(await refused(await post({ query: 'fact 1' }))).toEqual([

@@ -1,6 +1,6 @@
 /**
- * The retrieval server: pipelines that answer questions from documents in Postgres, over HTTP. A standalone server: it
- * needs a configuration and databases, and no other part of Espalier. It watches its configuration by the content of
+ * The retrieval server: pipelines that answer questions from documents in Postgres, over HTTP. It needs only a
+ * configuration and databases, and no other part of Espalier. It detects changes of its configuration by the content of
  * the files.
  */
 import type { Server } from 'node:http'
@@ -24,33 +24,33 @@ import { Metrics } from './server/metrics.ts'
 type MakePipeline = (settings: PipelineSettings, parts: PipelineParts) => Pipeline
 
 type RagOptions = {
-  /** Reads the present settings, and reports each file that they depend on. */
+  /** Reads the current settings, and reports each file that they depend on. */
   readonly read: (onFile: (path: string) => void) => RagSettings
   readonly logger: Logger
   /** For tests. */
   readonly makePipeline?: MakePipeline
   readonly now?: () => number
-  /** How often the configuration files are checked. */
+  /** How often the server checks the configuration files. */
   readonly intervalMs?: number
-  /** The address for its metric samples; undefined: none are taken. */
+  /** The address that serves metric samples; undefined: none. */
   readonly samples?: SamplesAddress | undefined
 }
 
 export type RagService = {
   readonly address: AddressInfo
-  /** Reads the configuration again, whether it has changed or not; an invalid one changes nothing. */
+  /** Reads the configuration again, even if it has not changed. An invalid configuration changes nothing. */
   reload(): void
   stop(): Promise<void>
 }
 
 const usualIntervalMs = 1_000
 
-/** A reload applies the other settings. */
+/** A reload does not apply these settings, but all other settings. */
 const fixed = ['host', 'port', 'tls'] as const
 
 /**
- * The settings, and the files that they were read from. Files of a failed reading are watched as well: a missing one
- * may be created.
+ * The settings, and the files that they were read from. Files of a failed read are watched as well, because a missing
+ * file may be created.
  */
 class Configuration {
   readonly #read: RagOptions['read']
@@ -64,7 +64,7 @@ class Configuration {
     return this.#paths.all
   }
 
-  /** @throws errors of reading */
+  /** @throws errors of reading the settings */
   read(): RagSettings {
     const found = new Set<string>()
     try {
@@ -79,7 +79,7 @@ class Configuration {
 
 const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
-/** @throws Error that names the key and why its file cannot be read */
+/** @throws Error with the key, and the reason why its file cannot be read */
 async function certificateOf(tls: ServerSettings['tls']): Promise<Certificate | undefined> {
   if (tls === undefined) return undefined
   try {
@@ -93,7 +93,7 @@ async function certificateOf(tls: ServerSettings['tls']): Promise<Certificate | 
 
 type ListenAddress = Pick<ServerSettings, 'host' | 'port'> & { logger: Logger }
 
-/** @throws Error that names the port and why it cannot be used */
+/** @throws Error with the port, and the reason why it cannot be used */
 async function listenAt(server: Server, { host, port, logger }: ListenAddress): Promise<AddressInfo> {
   const address = await listen(server, { host, port }).catch((error: unknown) => {
     const isTaken = (error as NodeJS.ErrnoException).code === 'EADDRINUSE'
@@ -128,7 +128,7 @@ function figuresOf({ totals }: Metrics, pipelines: PipelineSet): OwnFigures<'rag
   }
 }
 
-/** @throws ConfigurationError; Error if it cannot listen, or a file of its certificate cannot be read */
+/** @throws ConfigurationError; Error if the server cannot listen or cannot read a certificate file */
 export async function startRag(options: RagOptions): Promise<RagService> {
   const { logger, now = Date.now, intervalMs = usualIntervalMs, makePipeline = createPipeline } = options
   const configuration = new Configuration(options.read)
@@ -137,7 +137,7 @@ export async function startRag(options: RagOptions): Promise<RagService> {
   const { host, port, tls } = settings.server
   const certificate = await certificateOf(tls)
   const metrics: Metrics = new Metrics(() => pipelines)
-  /** A child of a logger keeps the level that it was created with. */
+  /** A child logger keeps the level from its creation, so a level change needs a new logger. */
   const loggers = new Map<string, Logger>()
   function loggerOf(name: string): Logger {
     const own = loggers.get(name) ?? logger.child({ pipeline: name })
@@ -154,7 +154,7 @@ export async function startRag(options: RagOptions): Promise<RagService> {
     const { added, changed, removed } = pipelines.replace(next.pipelines)
     const started = settings.server
     const waiting = fixed.filter(name => JSON.stringify(next.server[name]) !== JSON.stringify(started[name]))
-    // Settings that are not applied stay unchanged, so that each reload reports them.
+    // Settings that are not applied keep their old values, so that each reload reports them again.
     settings = { ...next, server: { ...next.server, host: started.host, port: started.port, tls: started.tls } }
     for (const one of [logger, ...loggers.values()]) one.level = next.logLevel
     for (const name of removed) {
@@ -170,8 +170,8 @@ export async function startRag(options: RagOptions): Promise<RagService> {
   let latestReading = 0
 
   /**
-   * Checking filters takes a moment: settings that were read before a later reading, or before the shutdown, are no
-   * longer applied.
+   * Checking filters takes a moment. Settings are not applied if a later read or the shutdown has started in the
+   * meantime.
    */
   async function readAndApply(): Promise<void> {
     latestReading += 1
@@ -185,7 +185,10 @@ export async function startRag(options: RagOptions): Promise<RagService> {
     } catch (error) {
       if (reading !== latestReading) return
       metrics.reload(false)
-      logger.error({ reason: reasonOf(error) }, 'the configuration is invalid; the previous one stays applied')
+      logger.error(
+        { reason: reasonOf(error) },
+        'the configuration is invalid; the previous configuration still applies',
+      )
     }
   }
   const reload = () => void readAndApply()
@@ -212,7 +215,7 @@ export async function startRag(options: RagOptions): Promise<RagService> {
       latestReading += 1
       following?.stop()
       const sampling = samples?.stop()
-      // A running request has this long to complete.
+      // Running requests have this long to complete.
       await closeServer(server, settings.server.requestTimeoutMs)
       await sampling
       await pipelines.close()

@@ -1,4 +1,4 @@
-/** Assembles one pipeline: the searcher of its tables, and its providers. Counts the requests to providers. */
+/** Assembles one pipeline: the searcher of its tables, and its providers. Also counts the requests to providers. */
 import type { Logger } from 'pino'
 import { createChatProvider } from '../providers/chat/index.ts'
 import { createEmbedder } from '../providers/embedding.ts'
@@ -58,7 +58,7 @@ function countedBy(name: string, metrics: ProviderMetrics) {
   return { counted, chat }
 }
 
-/** The lexical arm, with the searcher's interface. */
+/** Adapts the lexical arm to the searcher's interface. */
 function lexicalOf(options: ConstructorParameters<typeof LexicalArm>[0]): Lexical {
   const arm = new LexicalArm(options)
   return {
@@ -74,9 +74,9 @@ function lexicalOf(options: ConstructorParameters<typeof LexicalArm>[0]): Lexica
   }
 }
 
-/** One more attempt, soon: a client waits. */
+/** Only one more attempt, soon, because a client waits. */
 const tries = { retries: 1, longestPauseMs: 10_000 }
-/** Rerankers read no more than this of a document. */
+/** Rerankers do not read more characters of a document. */
 const longestReranked = 16_000
 
 /** @throws ProviderError if a base URL cannot be used */

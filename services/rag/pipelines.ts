@@ -1,5 +1,6 @@
 /**
- * The running pipelines. A request leases its pipeline until it has ended, so that a reload closes none that is in use.
+ * The running pipelines. A request leases its pipeline until the request ends, so that a reload does not close a
+ * pipeline in use.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { PoolFigures } from '../postgres/pool.ts'
@@ -10,7 +11,7 @@ import type { FoundDocument, SearchRequest, SearchResult } from './search/types.
 
 export type Question = {
   readonly query: string
-  /** The earlier messages, oldest first. */
+  /** Earlier messages, oldest first. */
   readonly history: readonly Message[]
   readonly documents: readonly FoundDocument[]
 }
@@ -35,10 +36,10 @@ export type Pipeline = {
   readonly pool: PoolFigures
   search(request: SearchRequest, signal: AbortSignal): Promise<SearchResult>
   answer(question: Question, signal: AbortSignal): Promise<Answer>
-  /** Yields the answer as it arrives; if the caller stops reading, the request to the provider ends. */
+  /** Yields the answer as it arrives. Ends the request to the provider if the caller stops reading. */
   answerStream(question: Question, signal: AbortSignal): AsyncGenerator<string, { readonly tokensUsed: number }>
   health(signal: AbortSignal): Promise<PipelineHealth>
-  /** Of the database only: no provider is called. */
+  /** Checks only the database, and calls no provider. */
   databaseHealth(signal: AbortSignal): Promise<Reachability>
   close(): Promise<void>
 }
@@ -59,7 +60,7 @@ export class PipelineSet {
     this.#onCloseFailure = onCloseFailure
   }
 
-  /** In the order of the configuration. */
+  /** Pipelines in the order of the configuration. */
   all(): readonly Pipeline[] {
     return [...this.#entries.values()].map(({ pipeline }) => pipeline)
   }
@@ -69,8 +70,8 @@ export class PipelineSet {
   }
 
   /**
-   * Pipelines with unchanged settings are kept. All new ones are created before any is used.
-   * @throws errors of creating one; nothing has changed then
+   * Keeps pipelines with unchanged settings. Creates all new pipelines before it uses any of them.
+   * @throws errors of creating a pipeline; then nothing has changed
    */
   replace(all: readonly PipelineSettings[]): Change {
     const before = this.#entries
@@ -123,7 +124,7 @@ export class PipelineSet {
     return { pipeline, release }
   }
 
-  /** Closes all of them, including those in use. */
+  /** Closes all pipelines, including pipelines in use. */
   async close(): Promise<void> {
     const entries = [...this.#entries.values()]
     this.#entries = new Map()

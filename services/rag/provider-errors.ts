@@ -1,11 +1,11 @@
 /**
- * Provider failures as clients see them: without the provider's message, which may repeat a part of the request. The
- * log contains it.
+ * Converts provider failures for clients: without the provider's message, which may contain a part of the request. The
+ * log has the message.
  */
 import { ProviderError } from '../providers/errors.ts'
 import { RagError, type RagErrorCode } from './errors.ts'
 
-/** Other errors are returned unchanged. If the signal is aborted, its reason. */
+/** Returns other errors unchanged. If the signal has aborted, returns its reason. */
 export function ofProvider(error: unknown, signal: AbortSignal, code?: RagErrorCode): unknown {
   if (signal.aborted) return signal.reason
   if (!(error instanceof ProviderError)) return error
@@ -14,6 +14,6 @@ export function ofProvider(error: unknown, signal: AbortSignal, code?: RagErrorC
 
 const codeOf = ({ kind }: ProviderError): RagErrorCode => (kind === 'timeout' ? 'REQUEST_TIMEOUT' : 'EXECUTION_ERROR')
 
-/** For the log. */
+/** The reason for the log. */
 export const reasonOf = (error: RagError): string =>
   error.cause instanceof ProviderError ? error.cause.message : error.message

@@ -1,8 +1,8 @@
 /**
- * Retrieval quality over HTTP, as a client sees it: a real Postgres, a real embedding model, and a collection with
- * judgements. The model takes minutes for 1,400 documents, so it runs only with a given collection
- * (`ESPALIER_COLLECTION` is a directory with corpus.jsonl, queries.jsonl and qrels.tsv, BEIR's format), and with
- * ESPALIER_SOAK if Cranfield is beside the project.
+ * Retrieval quality over HTTP, with a real Postgres, a real embedding model, and a collection with judgements. The
+ * model takes minutes for 1,400 documents. So the test runs only with ESPALIER_COLLECTION, a directory with
+ * corpus.jsonl, queries.jsonl and qrels.tsv in BEIR's format. With ESPALIER_SOAK it also runs if Cranfield is in a
+ * directory beside the project.
  */
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -16,7 +16,7 @@ const cranfield = fileURLToPath(new URL('../../../shared/rag-quality', import.me
 const folder = process.env.ESPALIER_COLLECTION ?? (isSoak && existsSync(cranfield) ? cranfield : undefined)
 const name = 'retrieval quality: needs a collection with judgements, named by ESPALIER_COLLECTION'
 
-/** nDCG@10 of plain BM25, and of its fusion with exact vectors, as published for the collection. */
+/** The published nDCG@10 for the collection: plain BM25, and its fusion with exact vectors. */
 const known = { lexical: 0.396, hybrid: 0.468 }
 
 if (folder === undefined) test.skip(name, () => {})

@@ -11,14 +11,14 @@ async function start(more: Partial<CompletionSettings> = {}) {
   return { double, settings, probe: (ms = 3_000) => completionReachability(settings)(AbortSignal.timeout(ms)) }
 }
 
-test('a provider that responds is reachable, also without a list of models', async () => {
+test('reports a provider that responds as reachable, also without a list of models', async () => {
   const { probe, double, settings } = await start()
   expect(await probe()).toEqual({ reachable: true })
   const other = completionReachability({ ...settings, baseUrl: `${double.url}/without` })
   expect(await other(AbortSignal.timeout(3_000))).toEqual({ reachable: true })
 })
 
-test('a refused key, an error and a timeout are unreachable, and no key is reported', async () => {
+test('reports a refused key, an error and a timeout as unreachable, without the key', async () => {
   const refused = await (await start({ apiKey: 'wrong-key' })).probe()
   expect(refused).toEqual({ reachable: false, error: expect.stringContaining('API key') })
   expect(JSON.stringify(refused)).not.toContain('wrong-key')
@@ -29,7 +29,7 @@ test('a refused key, an error and a timeout are unreachable, and no key is repor
   expect(await probe(100)).toEqual({ reachable: false, error: 'did not respond in time' })
 })
 
-test('only Voyage is asked for an embedding', async () => {
+test('requests an embedding only from Voyage', async () => {
   const { double, settings } = await start()
   const check = (provider: 'openai' | 'voyage') => embeddingReachability({ ...settings, provider })
   await check('openai')(AbortSignal.timeout(3_000))

@@ -7,7 +7,7 @@ import type { Reachability } from './pipelines.ts'
 
 type Probe = (signal: AbortSignal) => Promise<unknown>
 
-/** A server without a list of models still responds. If it refuses the key, it is not usable. */
+/** A server without a list of models still responds. A server that refuses the key cannot be used. */
 const isAnswer = ({ kind, status }: ProviderError): boolean =>
   kind === 'malformed' || (kind === 'refused' && status !== undefined && status !== 401 && status !== 403)
 
@@ -26,7 +26,7 @@ export function completionReachability(settings: CompletionSettings): (signal: A
   return signal => reachabilityBy(limit => chat.models(limit), signal)
 }
 
-/** Voyage has no list of models: the embedding of one word is requested. */
+/** Voyage has no list of models, so the check requests the embedding of one word. */
 export function embeddingReachability(settings: EmbeddingSettings): (signal: AbortSignal) => Promise<Reachability> {
   const { provider } = settings
   if (provider !== 'voyage') return completionReachability({ ...settings, provider })

@@ -19,8 +19,8 @@ function databasesReached(text: string): boolean {
 }
 
 /**
- * A provider that does not respond, or a table that does not exist yet, does not make the server unready: both can
- * become available at any time.
+ * Providers that do not respond and missing tables do not make the server unready, because both can become available at
+ * any time.
  */
 export async function probeRag({
   host,

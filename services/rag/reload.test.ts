@@ -1,4 +1,4 @@
-/** The configuration is watched by the content of its files. */
+/** The server detects changes of its configuration by the content of the files. */
 import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -75,7 +75,7 @@ async function start(file: (folder: string) => string, text: string) {
 }
 const plain = (folder: string) => join(folder, 'rag.yaml')
 
-test('a change recreates the changed pipelines, keeps the others, and waits for requests to end', async () => {
+test('a change recreates the changed pipelines, keeps all other pipelines, and waits for requests to end', async () => {
   const { write, made, names, sendQuery, release, service } = await start(plain, pipeline('kept') + pipeline('gone'))
   await Promise.all([sendQuery('gone', 'x'), sendQuery('kept', 'x')])
   const waiting = sendQuery('gone', 'wait')
@@ -96,7 +96,7 @@ test('a change recreates the changed pipelines, keeps the others, and waits for 
   expect(await metrics()).toContain('rag_requests_total{pipeline="kept",outcome="OK"} 1')
 })
 
-test('another file in the directory does not matter, a key file does', async () => {
+test('detects a change of a key file, and ignores other files in the directory', async () => {
   const { folder, made, reads } = await start(plain, pipeline('docs'))
   for (let at = 0; at < 20; at++) writeFileSync(join(folder, `log.${at}`), 'noise')
   await new Promise(resolve => setTimeout(resolve, 200))
@@ -107,7 +107,7 @@ test('another file in the directory does not matter, a key file does', async () 
   expect(made[1]?.settings.completion.apiKey).toBe('second')
 })
 
-test('an invalid file changes nothing and all its errors are reported; the next valid one is applied', async () => {
+test('an invalid file changes nothing, and all its errors are reported; the next valid file is applied', async () => {
   const { write, made, lines, names } = await start(plain, pipeline('docs'))
   write(pipeline('docs', 'top_n: 0\n    token_budgt: 5') + pipeline('docs'))
   await until(() => lines.some(line => line.includes('the configuration is invalid')))
@@ -120,7 +120,7 @@ test('an invalid file changes nothing and all its errors are reported; the next 
   await until(() => made.length === 2)
 })
 
-test("of two readings the later is applied, however long the earlier's filters take to check", async () => {
+test('applies the later of two reads, even if checking the filters of the earlier read takes longer', async () => {
   const { write, made, service, names } = await start(plain, pipeline('docs'))
   write(
     pipeline('earlier').replace('vector_column: v', `vector_column: v, filter: "${'lang = 1 OR '.repeat(300)} true"`),
@@ -134,14 +134,14 @@ test("of two readings the later is applied, however long the earlier's filters t
   expect(made.map(({ settings }) => settings.name)).toEqual(['docs', 'later'])
 })
 
-test('a retained pipeline logs at the new level', async () => {
+test('a kept pipeline logs at the new level', async () => {
   const { write, made, loggers } = await start(plain, pipeline('docs'))
   write(`${pipeline('docs')}\nlog_level: debug`)
   await until(() => loggers[0]?.level === 'debug')
   expect(made).toHaveLength(1)
 })
 
-test('a swapped symbolic link above the file is detected, as Kubernetes makes it', async () => {
+test('detects a replaced symbolic link above the file, as Kubernetes replaces it', async () => {
   const { folder, names } = await start(folder => {
     mkdirSync(join(folder, 'one'))
     symlinkSync('one', join(folder, '..data'))

@@ -1,4 +1,4 @@
-/** Dependencies of a start, and its refusals. */
+/** A start with TLS and an open address, and errors that prevent a start. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { get } from 'node:https'
 import { createServer } from 'node:net'
@@ -34,7 +34,7 @@ function start(server: string) {
   return { starting, lines, made }
 }
 
-test('with TLS only the certificate speaks, and every address is warned of', async () => {
+test('serves only TLS, and warns if every address can connect', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'rag-'))
   onTestFinished(() => rmSync(folder, { recursive: true }))
   const authority = createAuthority()
@@ -63,7 +63,7 @@ test('with TLS only the certificate speaks, and every address is warned of', asy
   expect(lines.join()).toContain('there is no authentication')
 })
 
-test('an unusable file or port is reported with its key', async () => {
+test('reports an unusable file or port with its key', async () => {
   await expect(start('port: 0, tls: { cert_file: /none, key_file: /none-either }').starting).rejects.toThrow(
     'server.tls.cert_file: cannot read /none (ENOENT)',
   )

@@ -1,22 +1,22 @@
 /**
- * An upper bound of a text's tokens in `cl100k_base`, without the tokenizer: at least one byte each, and fewer where
- * letters are certainly merged. Pure.
+ * Computes an upper bound of a text's tokens in `cl100k_base` without the tokenizer. A token has at least one byte.
+ * Where the tokenizer certainly merges letters, the bound is lower.
  */
 
 /**
- * Every pair of these letters, and a space before any letter, is one token of `cl100k_base`. So no two of them remain
- * separate side by side: of three such bytes at least one is merged. A rare letter counts as a separate token.
+ * Every pair of these letters, and a space before any letter, is one token of `cl100k_base`. So two of them are never
+ * adjacent separate tokens: of three such bytes, at least two form one token. A rare letter counts as a separate token.
  */
 const merging = 'abcdefghilmnoprstu'
 const doesMerge = Array.from({ length: 0x80 }, (_, code) => merging.includes(String.fromCharCode(code)))
 const [apostrophe, space] = [0x27, 0x20]
-/** A longer text may be split before it is counted. */
+/** The counter may split a longer run before it counts. */
 const longestRun = 60
 
 const ofRun = (length: number): number => (length > longestRun ? length : Math.ceil((2 * length) / 3))
 
 function ofCharacter(code: number): number {
-  // A word is split after `'s` and similar endings.
+  // The tokenizer splits a word after `'s` and similar endings.
   if (code < 0x80) return code === apostrophe ? 2 : 1
   return code < 0x800 ? 2 : 3
 }

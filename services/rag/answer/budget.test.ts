@@ -22,7 +22,7 @@ const total = ({ documents, history }: ReturnType<typeof contextOf>): number =>
   [...documents, ...history.map(({ content }) => content)].reduce((sum, text) => sum + count(text), 0)
 
 describe('counting', () => {
-  test('uses a tokenizer, which for English equals a newer one', () => {
+  test('uses a tokenizer whose counts for English equal those of a newer tokenizer', () => {
     const text = 'The operator restarts the pod after a change of the certificate. '.repeat(50)
     expect(Math.abs(count(text) / encode(text).length - 1)).toBeLessThan(0.03)
     expect(count('')).toBe(0)
@@ -57,7 +57,7 @@ describe('the bound of tokens', () => {
       expect(mostTokens(one)).toBeGreaterThanOrEqual(count(one))
   })
 
-  test('is correct for each pair of letters that it merges', () => {
+  test('is correct for every pair of letters that it treats as merged', () => {
     const common = [...'abcdefghilmnoprstu']
     for (const one of common) {
       expect(count(` ${one}`)).toBe(1)
@@ -67,7 +67,7 @@ describe('the bound of tokens', () => {
 })
 
 describe('documents', () => {
-  test('are numbered, fenced and named, and each text occurs once', () => {
+  test('are numbered, fenced and named, without duplicate texts', () => {
     const { documents } = contextOf(found('First.', 'Second.', ' First. ', '', 'Third.'), [], 4_000, count)
     expect(documents).toHaveLength(3)
     expect(documents[2]).toMatch(
@@ -75,7 +75,7 @@ describe('documents', () => {
     )
   })
 
-  test('stay within the budget; the last is truncated at the end of a sentence', () => {
+  test('stay within the budget; the last document is truncated at the end of a sentence', () => {
     const long = Array.from({ length: 100 }, (_, index) => `Sentence ${index} is about cats.`).join(' ')
     const { documents } = contextOf(found('A short one.', long, 'Never.'), [], 500, count)
     expect(documents).toHaveLength(2)
@@ -84,7 +84,7 @@ describe('documents', () => {
     expect(documents.reduce((sum, text) => sum + count(text), 0)).toBeGreaterThan(430)
   })
 
-  test('that would be truncated to little are omitted, except the first', () => {
+  test('that would be too short after truncation are omitted, except the first', () => {
     const long = 'Cats sleep a lot during the day. '.repeat(200)
     expect(contextOf(found('Dogs bark. '.repeat(100), long), [], 480, count).documents).toHaveLength(1)
     const single = 'cats '.repeat(2_000)
@@ -135,7 +135,7 @@ describe('documents', () => {
 })
 
 describe('the conversation', () => {
-  test('keeps its most recent messages, a third of the budget at most, and starts with the user', () => {
+  test('keeps its most recent messages, at most a third of the budget, and starts with a user message', () => {
     const messages = historyOf(
       ...Array.from({ length: 41 }, (_, index) => `Message ${index} says something about cats.`),
     )
@@ -147,7 +147,7 @@ describe('the conversation', () => {
     expect(documents).toHaveLength(1)
   })
 
-  test('drops a message that is too long, and all earlier ones', () => {
+  test('drops a message that is too long, and all earlier messages', () => {
     const messages = historyOf('Old.', 'x '.repeat(100_000), 'New?', 'Yes.', '  ')
     expect(contextOf(found('A.'), messages, 4_000, count).history.map(({ content }) => content)).toEqual([
       'New?',

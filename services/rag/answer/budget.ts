@@ -1,4 +1,4 @@
-/** Selects the documents and the part of the conversation for a prompt. Pure. */
+/** Selects the documents and the part of the conversation for a prompt. */
 import { fenced, fenceTokens } from '../../retrieval/fence.ts'
 import type { Message } from '../request/body.ts'
 import type { FoundDocument } from '../search/types.ts'
@@ -7,20 +7,22 @@ import type { CountTokens } from './tokens.ts'
 import { beginning, mayFit, truncateTo } from './truncate.ts'
 
 type Context = {
-  /** In the prompt's format, best first. */
+  /** Documents in the prompt's format, best first. */
   readonly documents: readonly string[]
-  /** Oldest first. */
+  /** Messages, oldest first. */
   readonly history: readonly Message[]
 }
 
-/** Documents may use what the conversation does not. */
+/** The maximum share of the conversation. Documents may use the part that the conversation does not use. */
 const shareOfHistory = 1 / 3
-/** Tokens that a provider adds to a message. */
+/** The tokens that a provider adds to a message. */
 const messageTokens = 4
 const longestSource = 200
 const truncationMarker = ' [...]'
 
-/** Numbered by its position among the sources of the answer. The id is from the table, and so it is data as well. */
+/**
+ * The number is the document's position among the answer's sources. The id comes from the table, so it is data as well.
+ */
 const headOf = (index: number): string => `--- Document ${index + 1} ---\n`
 const sourceOf = ({ table, id }: FoundDocument): string => `Source: ${table} ${beginning(id, longestSource)}\n\n`
 const rendered = (document: FoundDocument, index: number, text: string): string =>
@@ -36,14 +38,14 @@ function recent(history: readonly Message[], budget: number, count: CountTokens)
     from -= 1
   }
   const nonEmpty = history.slice(from).filter(({ content }) => content.trim() !== '')
-  // A conversation starts with the user; some providers refuse others.
+  // A conversation must start with the user, because some providers refuse any other start.
   const first = nonEmpty.findIndex(({ role }) => role === 'user')
   return { history: first === -1 ? [] : nonEmpty.slice(first), used: budget - remaining }
 }
 
 const textOf = ({ content }: FoundDocument): string => content.trim()
 
-/** Documents whose text no earlier document has. */
+/** Omits documents whose text an earlier document has. */
 const distinct = (documents: readonly FoundDocument[]) => {
   const seen = new Set<string>()
   return [...documents.entries()].filter(([, document]) => {
@@ -59,7 +61,7 @@ function fitting(documents: readonly FoundDocument[], budget: number, count: Cou
   let remaining = budget
   for (const [index, document] of distinct(documents)) {
     const text = textOf(document)
-    // Delimiters are not counted: they are different each time.
+    // Counts tokens without delimiters, which differ each time.
     const around = fenceTokens + count(headOf(index)) + count(sourceOf(document))
     const tokens = mayFit(text, remaining) ? around + count(text) : Number.POSITIVE_INFINITY
     if (tokens > remaining) {
@@ -74,8 +76,8 @@ function fitting(documents: readonly FoundDocument[], budget: number, count: Cou
 }
 
 /**
- * Whether everything fits, whatever its tokens. Counting takes longer than any other work of this server for a request,
- * and the tokenizer's tables take 25 MiB.
+ * Whether everything certainly fits, without counting tokens. Counting takes longer than all other work of this server
+ * for a request, and the tokenizer's tables take 25 MiB.
  */
 export function surelyFits(documents: readonly FoundDocument[], history: readonly Message[], budget: number): boolean {
   const ofHistory = history.reduce((sum, { content }) => sum + mostTokens(content) + messageTokens, 0)
@@ -89,8 +91,8 @@ export function surelyFits(documents: readonly FoundDocument[], history: readonl
 }
 
 /**
- * `budget`: tokens of both. The most recent messages and the best documents are kept; the last document may be
- * truncated.
+ * `budget`: the tokens of documents and conversation together. Keeps the most recent messages and the best documents.
+ * The last document may be truncated.
  */
 export function contextOf(
   documents: readonly FoundDocument[],

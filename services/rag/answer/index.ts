@@ -1,6 +1,6 @@
 /**
- * Answers a question from the documents of a search, completely or as a stream. Without documents the model is not
- * called.
+ * Answers a question from the documents of a search, completely or as a stream. Without documents, does not call the
+ * model.
  */
 import { ProviderError } from '../../providers/errors.ts'
 import type { ChatAnswer, ChatProvider, ChatRequest } from '../../providers/types.ts'
@@ -20,13 +20,13 @@ type AnswererOptions = {
 
 const nothingFound = 'No relevant information found in the available documents.'
 
-/** A provider that continues past `max_tokens` is stopped: no text with so few tokens is that long. */
+/** Stops a provider that continues past `max_tokens`: no text with so few tokens has more characters. */
 const charactersPerToken = 64
 const spareCharacters = 10_000
 
 /** Tokens of the built-in system prompt and the rule for documents. */
 const ruleTokens = 150
-/** How many more tokens than counted a prompt may have. */
+/** The factor by which a prompt may have more tokens than counted, because the model has another tokenizer. */
 const otherTokenizers = 1.25
 const windowStep = 4_096
 
@@ -52,8 +52,8 @@ export class Answerer {
   }
 
   /**
-   * Yields the text as it arrives. If the caller stops reading, the request to the provider ends.
-   * @throws RagError, STREAMING_ERROR after the first text; the signal's reason
+   * Yields the text as it arrives. Ends the request to the provider if the caller stops reading.
+   * @throws RagError, with the code STREAMING_ERROR after the first text; the signal's reason
    */
   async *answerStream(
     question: Question,
@@ -73,7 +73,8 @@ export class Answerer {
           yield event.text
           continue
         }
-        // Some providers report a refusal only in the complete response.
+        // Returns the same size for all usual questions of a pipeline, because Ollama reloads its model if the size
+        // changes.
         if (text.trim() === '') {
           text = textOf(event.answer)
           if (text.trim() === '') throw this.#withoutText(event.answer)
@@ -110,7 +111,7 @@ export class Answerer {
   #checkLength(length: number): void {
     const most = this.#settings.tokenBudget * charactersPerToken + spareCharacters
     if (length <= most) return
-    throw new ProviderError('malformed', this.#chat.provider, 'sent far more text than it was asked for')
+    throw new ProviderError('malformed', this.#chat.provider, 'sent far more text than the request allows')
   }
 
   #withoutText({ stop_reason: reason }: ChatAnswer): RagError {
@@ -124,7 +125,7 @@ export class Answerer {
 const textOf = ({ content }: ChatAnswer): string =>
   content.map(block => (block.type === 'text' ? block.text : '')).join('')
 
-/** From the provider; counted if it reports none. */
+/** The provider's token count, or the server's own count if the provider reports none. */
 async function tokensOf({ messages }: ChatRequest, { token_usage }: ChatAnswer, answer: string): Promise<number> {
   if (token_usage !== undefined && token_usage.total_tokens > 0) return token_usage.total_tokens
   const count = await tokenCounter()

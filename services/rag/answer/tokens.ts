@@ -1,14 +1,14 @@
 /**
- * Counts tokens with the byte pairs of a real tokenizer. `cl100k_base` takes 25 MiB of memory where `o200k_base` takes
- * 40; both count English alike, and it counts more for other scripts, so that a text that fits by its count fits a
- * newer model as well. It is loaded at the first prompt.
+ * Counts tokens with a real tokenizer. `cl100k_base` takes 25 MiB of memory, `o200k_base` 40 MiB. Both count English
+ * alike. For other scripts `cl100k_base` counts more, so a text that fits by its count also fits a newer model. The
+ * tokenizer is loaded at the first prompt.
  */
 
 export type CountTokens = (text: string) => number
 
 /**
- * Merging takes time quadratic in the length of a run of one character class, so runs are split. Natural text rarely
- * has one of this length.
+ * Runs of one character class are split, because merging takes time quadratic in a run's length. Natural text rarely
+ * has such a long run.
  */
 const longest = 200
 const longRun = new RegExp(`\\p{L}{${longest}}|[^\\s\\p{L}\\p{N}]{${longest}}|\\s{${longest}}`, 'gu')
@@ -16,7 +16,7 @@ const longRun = new RegExp(`\\p{L}{${longest}}|[^\\s\\p{L}\\p{N}]{${longest}}|\\
 const isSpace = (code: number): boolean => code <= 0x20
 const isInk = (code: number): boolean => code > 0x20 && code < 0x7f
 
-/** How many characters around a position are in no such class, up to a limit. */
+/** The length of the run around a position, up to a limit. A character for which `ends` is true ends the run. */
 function runAround(text: string, at: number, ends: (code: number) => boolean): number {
   let [from, to] = [at, at]
   while (from > 0 && at - from < longest && !ends(text.charCodeAt(from - 1))) from -= 1
@@ -25,8 +25,8 @@ function runAround(text: string, at: number, ends: (code: number) => boolean): n
 }
 
 /**
- * Whether there may be such a run. A run covers one of the sampled positions; characters beyond ASCII may be in any
- * class.
+ * Whether the text may have such a run. Every such run covers a sampled position. Characters beyond ASCII may belong to
+ * any class.
  */
 function mayHaveLongRun(text: string): boolean {
   for (let at = longest / 2; at < text.length; at += longest / 2) {
@@ -34,9 +34,9 @@ function mayHaveLongRun(text: string): boolean {
   }
   return false
 }
-/** How many words the tokenizer caches; its own limit is 100,000. */
+/** How many words the tokenizer caches. Its own default is 100,000. */
 const remembered = 5_000
-/** `<|endoftext|>` and similar are treated as text. */
+/** Treats `<|endoftext|>` and similar texts as ordinary text. */
 const plainText = { allowedSpecial: new Set<string>(), disallowedSpecial: new Set<string>() }
 
 async function load(): Promise<CountTokens> {

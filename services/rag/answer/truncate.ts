@@ -1,14 +1,14 @@
 /**
- * Truncates a text to a number of tokens: at the end of a sentence, in any language; between words if the first
- * sentence is too long. Pure.
+ * Truncates a text to a number of tokens. Truncates at the end of a sentence, in any language, or between words if the
+ * first sentence is too long.
  */
 import type { CountTokens } from './tokens.ts'
 
-/** More characters than a token has, except in runs of spaces. A longer text is not counted. */
+/** No token has more characters, except in runs of spaces. Text beyond this limit is cut off before counting. */
 const charactersPerToken = 16
 const charactersOfStep = 20
 const longestWord = 40
-/** A text truncated below this is not useful. */
+/** A text with fewer tokens after truncation is not useful. */
 const leastTokens = 100
 
 const sentences = new Intl.Segmenter(undefined, { granularity: 'sentence' })
@@ -23,13 +23,13 @@ export function beginning(text: string, length: number): string {
 
 export const mayFit = (text: string, tokens: number): boolean => text.length <= tokens * charactersPerToken
 
-/** The first sentences that fit. */
+/** Returns the first sentences that fit. */
 function sentencesWithin(text: string, tokens: number, count: CountTokens): string {
   let [end, sum] = [0, 0]
   for (const { segment, index } of sentences.segment(text)) {
-    // The last one may already be truncated.
+    // The last sentence may have been cut off before.
     if (index + segment.length === text.length) break
-    // A space belongs to the following word.
+    // A space belongs to the word after it.
     const next = index + segment.trimEnd().length
     sum += count(text.slice(end, next))
     if (sum > tokens) break
@@ -38,7 +38,7 @@ function sentencesWithin(text: string, tokens: number, count: CountTokens): stri
   return text.slice(0, end)
 }
 
-/** The first words that fit, to within a step. */
+/** Returns approximately the first words that fit. */
 function wordsWithin(text: string, tokens: number, count: CountTokens): string {
   let end = 0
   for (let sum = 0; end < text.length; ) {
@@ -54,8 +54,8 @@ function wordsWithin(text: string, tokens: number, count: CountTokens): string {
 }
 
 /**
- * Returns the start of a text that has more than so many tokens; undefined if too little of it would remain.
- * @param isNeeded any start is better than none
+ * Returns the start of a text that is longer than `tokens`; undefined if too little of the text would remain.
+ * @param isNeeded whether any start of the text is better than none
  */
 export function truncateTo(text: string, tokens: number, count: CountTokens, isNeeded: boolean): string | undefined {
   const considered = beginning(text, Math.max(0, tokens) * charactersPerToken)

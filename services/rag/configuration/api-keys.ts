@@ -1,6 +1,6 @@
 /**
- * The API keys of providers. The first source that has one is used: the endpoint itself, the key files of its pipeline,
- * of the defaults, and of the server, the environment, the home directory.
+ * The API keys of providers. The first source with a key is used: the endpoint itself, the key files of its pipeline,
+ * of the defaults and of the server, the environment, the home directory.
  */
 import type { Environment } from '../../configuration/declaration.ts'
 import { type ReadFile, readNamedFile } from '../../configuration/secrets.ts'
@@ -18,7 +18,7 @@ export const isKeyed = (provider: string): provider is Keyed => keyed.some(one =
 export const isApiKey = (text: string): boolean => text !== '' && isHeaderValue(text)
 export const apiKeyRule = 'must be a key of one line without control characters'
 
-/** Reads the key files of one level. `table` is its name. */
+/** Reads the key files of one level. `table`: the level's name in the file. */
 export function keysOfFiles(files: KeyFiles, table: string, readFile: ReadFile, refuse: Refuse): ApiKeys {
   const all = keyed.flatMap((provider): [Keyed, string][] => {
     const path = files[provider]
@@ -33,7 +33,7 @@ export function keysOfFiles(files: KeyFiles, table: string, readFile: ReadFile, 
   return Object.fromEntries(all)
 }
 
-/** Keys that no configuration file names. */
+/** Keys from the environment and the home directory. */
 export function surroundingKeys(environment: Environment, readFile: ReadFile): ApiKeys {
   const all = keyed.flatMap((provider): [Keyed, string][] => {
     const apiKey = environment[`${provider.toUpperCase()}_API_KEY`]?.trim() || homeKey(provider, readFile)

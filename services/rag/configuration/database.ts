@@ -1,4 +1,4 @@
-/** The database of a pipeline as a Postgres address. */
+/** Converts a pipeline's database settings to a Postgres address. */
 import { isIPv6 } from 'node:net'
 import { readConnectionText } from '../../configuration/connection-text.ts'
 import type { Settings } from '../../configuration/declaration.ts'
@@ -10,7 +10,7 @@ type ReadDatabase = Settings<typeof pipeline>['database']
 type InFolder = (path: string) => string
 type HostPort = { readonly host: string; readonly port: number }
 
-/** `host`, `host:port`, `[::1]:port` or a table. A bare IPv6 address has no port, nor has a socket directory. */
+/** Parses `host`, `host:port`, `[::1]:port` or a table. A bare IPv6 address and a socket directory have no port. */
 function hostOf(configured: ReadHost, port: number): HostPort {
   if (typeof configured !== 'string') return { host: configured.host, port: configured.port ?? port }
   const [, bracketed, plain, own] = /^(?:\[([^\]]+)\]|([^:]+))(?::(\d{1,5}))?$/.exec(configured) ?? []
@@ -21,11 +21,11 @@ function hostOf(configured: ReadHost, port: number): HostPort {
 const hostsOf = ({ host, hosts, port }: ReadDatabase): HostPort[] =>
   hosts === undefined ? [{ host: host ?? 'localhost', port }] : hosts.map(one => hostOf(one, port))
 
-/** Keys that a connection string sets in its own syntax. */
+/** Keys that a connection string sets itself. */
 const besideUrl = ['host', 'port', 'hosts', 'database', 'username', 'ssl_mode', 'ssl_cert', 'ssl_key', 'ssl_root_ca']
 const paths = new Set(['sslcert', 'sslkey', 'sslrootcert', 'passfile'])
 
-/** `inFolder`: paths are relative to the directory of the configuration. */
+/** `inFolder`: resolves paths relative to the configuration's directory. */
 export function addressOf(
   configured: ReadDatabase,
   path: string,
@@ -60,11 +60,11 @@ export function addressOf(
   return asAddress(path, refuse, () => keywordAddress(keywordsOf(keywords)))
 }
 
-/** Keys of the connection that may be set in addition to a connection string. */
+/** Keys that may be set in addition to a connection string. */
 const common = ({ connectTimeout, targetSessionAttrs }: ReadDatabase, hasSeveralHosts: boolean) => ({
   application_name: 'espalier rag',
   connect_timeout: String(Math.ceil(connectTimeout / 1_000)),
-  // The server only reads.
+  // The server only reads, so it can use a standby.
   target_session_attrs: targetSessionAttrs ?? (hasSeveralHosts ? 'prefer-standby' : 'any'),
 })
 
@@ -84,7 +84,7 @@ function asAddress(path: string, refuse: Checks['refuse'], read: () => Address):
   }
 }
 
-/** The connection string has priority over the keys that may be set beside it. */
+/** The connection string overrides the keys that may be set in addition to it. */
 function addressOfUrl(
   configured: ReadDatabase,
   path: string,

@@ -8,7 +8,10 @@ import { database, keys, pipeline, table } from './keys.ts'
 const text = readFileSync('docs/rag.md', 'utf8')
 const codesIn = (cell: string) => [...cell.matchAll(/`([^`]+)`/g)].map(([, code = '']) => code)
 
-/** By the names of the keys. A name that starts with a dot belongs beside the first of its row. */
+/**
+ * The documented defaults by key. If a name begins with a dot, it belongs to the same table as the first key in its
+ * row.
+ */
 function documented(header: string): ReadonlyMap<string, string> {
   const [, after = ''] = text.split(`| ${header} | default | meaning |\n|---|---|---|\n`)
   const rows = [...(after.split('\n\n')[0] ?? '').matchAll(/^\| (.*?) \|(.*?)\|(.*)\|$/gm)]
@@ -30,7 +33,7 @@ test.each<[string, Declaration, readonly string[]]>([
   ['key of a model', keys.defaults.embedding_llm, []],
 ])('every %s is documented with its default', (header, declaration, tables) => {
   const rows = documented(header)
-  // A row for the table, and a separate section.
+  // A key with its own section has a row for its table.
   const declared = keysOf(declaration).filter(({ name }) => !tables.some(one => name.startsWith(`${one}.`)))
   for (const { name, key } of declared) {
     const initial = rows.get(name)

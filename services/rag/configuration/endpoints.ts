@@ -1,4 +1,4 @@
-/** The models of a pipeline: its own settings, completed from the defaults. */
+/** The models of a pipeline: the pipeline's own settings, completed from the defaults. */
 import type { Settings } from '../../configuration/declaration.ts'
 import type { Checks } from '../../configuration/loader.ts'
 import { type ApiKeys, apiKeyRule, isApiKey, isKeyed } from './api-keys.ts'
@@ -12,7 +12,7 @@ type Defaults = Settings<typeof keys>['defaults']
 /** The endpoints of one pipeline. */
 export type EndpointContext = {
   readonly defaults: Defaults
-  /** Settings of every request to a provider. */
+  /** Headers of every request to a provider. */
   readonly headers: Headers
   readonly apiKeys: ApiKeys
   readonly checks: Checks
@@ -28,7 +28,7 @@ type ReadEndpoint<Provider> = {
   readonly perAttemptTimeout: number | undefined
 }
 
-/** Header names are case-insensitive: the later of two is used. */
+/** Header names are case-insensitive, so the later of two equal names is used. */
 export function joined(...all: readonly (Headers | undefined)[]): Headers {
   const entries = all
     .flatMap(headers => Object.entries(headers ?? {}))
@@ -36,7 +36,7 @@ export function joined(...all: readonly (Headers | undefined)[]): Headers {
   return Object.fromEntries(entries)
 }
 
-/** Model, key, address and headers belong to a provider: another provider inherits none of them. */
+/** Model, key, address and headers belong to a provider, so another provider does not inherit them. */
 function inherit<Provider>(own: ReadEndpoint<Provider>, base: ReadEndpoint<Provider>): ReadEndpoint<Provider> {
   const isSame = own.provider === undefined || own.provider === base.provider
   const from = isSame ? base : undefined
@@ -51,7 +51,7 @@ function inherit<Provider>(own: ReadEndpoint<Provider>, base: ReadEndpoint<Provi
   }
 }
 
-/** `paths`: its locations in the file. */
+/** `paths`: the endpoint's locations in the file. */
 function complete<Provider extends string>(
   read: ReadEndpoint<Provider>,
   paths: readonly string[],
@@ -103,7 +103,7 @@ export const completionOf = (
 ): CompletionSettings | undefined =>
   complete(inherit(read.ragLlm, context.defaults.ragLlm), [`${path}.rag_llm`, 'defaults.rag_llm'], context)
 
-/** Off by default. */
+/** Reranking is off by default. */
 export function rerankOf({ rerank }: ReadPipeline, path: string, context: EndpointContext): PipelineSettings['rerank'] {
   if (!context.checks.isSet(`${path}.rerank`)) return undefined
   const settings = complete({ ...rerank, provider: rerank.provider ?? 'voyage' }, [`${path}.rerank`], context)

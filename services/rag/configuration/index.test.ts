@@ -69,7 +69,7 @@ test('missing keys have their defaults', () => {
   })
 })
 
-test('all errors are reported at once, with the nearest key', () => {
+test('reports all errors at once, with the nearest key', () => {
   const wrong = `
 server: { prot: 8080, tls: { cert_file: a } }
 api_keys: { openai: keys/none }
@@ -142,7 +142,7 @@ pipelines:
     })
   })
 
-  test('is refused with its rule, and never repeated', () => {
+  test('is refused with its rule, and no message contains it', () => {
     const found = [
       [
         '{ url: "postgresql://me:geheim@h/app", host: other, ssl_mode: require }',
@@ -202,19 +202,19 @@ pipelines:
     ['server', 3, environment],
     ['environment', 4, environment],
     ['home', 4, {}],
-  ])('is that of the first source that has one: %s', (key, removed, variables) => {
+  ])('comes from the first source that has a key: %s', (key, removed, variables) => {
     const text = without(keyed, ...levels.slice(0, removed))
     const settings = read(text, { environment: variables, files })
     expect(settings.pipelines[0]?.completion.apiKey).toBe(key)
   })
 
-  test('is not needed with a base URL, and reported if missing', () => {
+  test('is not required with a base URL; otherwise a missing key is reported', () => {
     const text = without(keyed, ...levels)
     expect(problems(text)).toEqual([expect.stringMatching(/^pipelines\[0\]\.rag_llm\.api_key .*must be given without/)])
     expect(problems(text.replace('model: m }', 'model: m, base_url: http://127.0.0.1:1 }'))).toEqual([])
   })
 
-  test('of a file is watched, also before the file exists', () => {
+  test('in a file is watched, also before the file exists', () => {
     const paths: string[] = []
     read(keyed, { files, onFile: path => paths.push(path) })
     expect(paths).toEqual(expect.arrayContaining(['/etc/espalier/keys/server', '/home/me/.voyage-api-key']))
@@ -293,11 +293,11 @@ test('filters are text or conditions, and tables may name their schema', () => {
     kind: 'conditions',
     filter: { conditions: [{ column: 'a', operator: 'IN', value: [1] }], logic: 'AND' },
   })
-  // An ignored key could have been a restriction.
+  // Ignoring the key could lift a restriction.
   expect(problems(tables(''))).toEqual([expect.stringContaining('filter')])
 })
 
-test('reranking is off unless its table is present, and limits the documents by top_k', () => {
+test('reranking is off without its table, and limits the documents by top_k', () => {
   const settings = read(pipeline('rerank: { model: rerank-2.5, base_url: http://127.0.0.1:1, top_k: 3 }'))
   expect(settings.pipelines[0]).toMatchObject({ rerank: { provider: 'voyage', depth: 50 }, topN: 3 })
 })

@@ -1,6 +1,6 @@
 /**
  * The configuration of the retrieval server: one YAML file, with `${VARIABLE}` from the environment. Returns valid
- * settings, or reports all errors at once, each with its key and its rule, and never with a value, which may be a
+ * settings, or reports all errors at once. An error has its key and its rule, but never the value, which may be a
  * secret.
  */
 import { readFileSync } from 'node:fs'
@@ -21,7 +21,7 @@ type ReadSettings = Settings<typeof keys>
 type ReadPipeline = Settings<typeof pipeline>
 type InFolder = (path: string) => string
 
-/** The location of files that the configuration names. */
+/** Locates and reads the files that the configuration names. */
 class Files {
   readonly #folder: string
   readonly #home: string
@@ -39,7 +39,7 @@ class Files {
   readonly read: ReadFile = path => this.#read(this.inFolder(path))
 }
 
-/** `onFile` is called with the path of each file that is read or missing: the settings depend on them. */
+/** `onFile`: called with the path of each file that is read or missing, because the settings depend on these files. */
 type Reading = { readonly environment: Environment; readonly onFile?: (path: string) => void }
 
 /** @throws Error if the file cannot be read; ConfigurationError with all errors */
@@ -119,7 +119,7 @@ function serverOf({ server }: ReadSettings, inFolder: InFolder, { isSet: isGiven
   }
 }
 
-/** undefined: it is invalid. */
+/** Returns undefined if the pipeline is invalid. */
 function pipelineOf(
   read: ReadPipeline,
   location: string,

@@ -55,7 +55,7 @@ const sql = z
   .min(1)
   .max(10_000)
 
-/** SQL text, or the structured filter that requests use. */
+/** SQL text, or a structured filter as in requests. */
 const tableFilter = () => ({
   type: 'string' as const,
   schema: z.unknown().transform((value, context): string | Filter => {
@@ -67,7 +67,7 @@ const tableFilter = () => ({
   }),
 })
 
-/** Paths of files, one key in each. */
+/** Paths of key files. Each file contains one key. */
 const keyFiles = () => ({
   openai: optional(values.path()),
   anthropic: optional(values.path()),
@@ -82,7 +82,7 @@ const endpoint = () => ({
   base_url: optional(values.httpUri()),
   headers: optional(headers()),
 })
-/** Of a pipeline: missing keys are taken from the defaults. */
+/** Keys of a pipeline. Missing keys are taken from the defaults. */
 const inherited = () => ({
   ...endpoint(),
   request_timeout: optional(timeout()),
@@ -96,7 +96,7 @@ const embeddingProvider = () => optional(values.choice(...embeddingProviders))
 const completionProvider = () => optional(values.choice(...completionProviders))
 
 const budget = () => values.integer(1, 1_000_000)
-/** A document with its delimiters, and a part of the conversation. */
+/** The minimum is enough for a document with its delimiters, and a part of the conversation. */
 const contextTokens = () => values.integer(256, 1_000_000)
 const topN = () => values.integer(1, 1_000)
 

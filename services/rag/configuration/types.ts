@@ -1,33 +1,36 @@
-/** The retrieval server's settings, after file, environment and command line have been read and checked. */
+/** The retrieval server's settings, after they were read from file, environment and command line, and checked. */
 import type { Address } from '../../postgres/address.ts'
 import type { Filter } from '../request/filter.ts'
 
-/** `headers` are added to each request to the provider. */
+/** `headers`: added to each request to the provider. */
 type EndpointSettings<Provider> = {
   readonly provider: Provider
   readonly model: string
   readonly apiKey: string | undefined
-  /** undefined: the provider's own. */
+  /** undefined: the provider's default URL. */
   readonly baseUrl: string | undefined
   readonly headers: Readonly<Record<string, string>>
-  /** Timeout of one request, including its attempts. */
+  /** The timeout of one request, including all attempts. */
   readonly timeoutMs: number
-  /** Timeout of one attempt. */
+  /** The timeout of one attempt. */
   readonly attemptTimeoutMs: number
 }
 
 export type EmbeddingSettings = EndpointSettings<'openai' | 'voyage' | 'gemini' | 'ollama'>
 export type CompletionSettings = EndpointSettings<'openai' | 'anthropic' | 'gemini' | 'ollama'>
-/** Any server compatible with Voyage's reranking endpoint. `depth`: how many documents it receives. */
+/**
+ * Settings of any server that is compatible with Voyage's reranking endpoint. `depth`: how many documents the server
+ * receives.
+ */
 export type RerankSettings = EndpointSettings<'voyage'> & { readonly depth: number }
 
-/** `sql`: a WHERE condition, set by the server's administrator; requests can only have conditions. */
+/** `sql`: a WHERE condition, which only the configuration can have. Requests can only have `conditions`. */
 export type TableFilter =
   | { readonly kind: 'sql'; readonly text: string }
   | { readonly kind: 'conditions'; readonly filter: Filter }
 
 export type TableSettings = {
-  /** undefined: found by the search path. */
+  /** undefined: the search path finds the table. */
   readonly schema: string | undefined
   readonly name: string
   readonly textColumn: string
@@ -45,26 +48,26 @@ export type PipelineSettings = {
   readonly tables: readonly TableSettings[]
   readonly embedding: EmbeddingSettings
   readonly completion: CompletionSettings
-  /** undefined: off. */
+  /** undefined: reranking is off. */
   readonly rerank: RerankSettings | undefined
   /** The maximum length of a completion, in tokens of the model. */
   readonly tokenBudget: number
-  /** The maximum length of documents and history in a prompt, in tokens. */
+  /** The maximum length of documents and conversation in a prompt, in tokens. */
   readonly contextTokens: number
-  /** The default number of documents of a request. */
+  /** How many documents a request uses by default. */
   readonly topN: number
-  /** undefined: the built-in one. */
+  /** undefined: the built-in prompt. */
   readonly systemPrompt: string | undefined
   readonly hybridEnabled: boolean
-  /** From 0 (words alone) to 1 (vectors alone). */
+  /** From 0 (only words) to 1 (only vectors). */
   readonly vectorWeight: number
-  /** From 0 (no floor) to 1; applies to documents found only by their vector. */
+  /** From 0 (no minimum) to 1. Applies to documents that only their vector finds. */
   readonly minSimilarity: number
-  /** Timeout of a statement of a search, if an index can answer instead. */
+  /** The statement timeout of a search for which an index can answer instead. */
   readonly exactTimeoutMs: number
   /** Whether requests may return the documents themselves. */
   readonly allowSources: boolean
-  /** Concurrent requests; more are refused. */
+  /** The maximum number of concurrent requests. The server refuses further requests. */
   readonly maximumConcurrentRequests: number
 }
 
@@ -72,21 +75,21 @@ export type ServerSettings = {
   readonly host: string
   readonly port: number
   /**
-   * Names by which clients may reach a server that listens for this machine only, beside loopback names and addresses;
-   * in lower case.
+   * In lower case: names by which clients may reach a server that listens only on this machine, besides loopback names
+   * and addresses.
    */
   readonly allowedHosts: readonly string[]
-  /** Timeout of a request until its answer, of a stream until its next event. */
+  /** The timeout of a request until its answer, or of a stream until its next event. */
   readonly requestTimeoutMs: number
   readonly streamTimeoutMs: number
   readonly tls: { readonly certificateFile: string; readonly keyFile: string } | undefined
-  /** undefined: off. `*` is any origin. */
+  /** undefined: CORS is off. `*` allows any origin. */
   readonly cors: { readonly allowedOrigins: readonly string[] } | undefined
 }
 
 export type RagSettings = {
   readonly server: ServerSettings
-  /** At least one; names are unique. */
+  /** At least one pipeline. Names are unique. */
   readonly pipelines: readonly PipelineSettings[]
   readonly logLevel: string
 }

@@ -1,4 +1,4 @@
-/** Query vectors: requested once, cached within limits, and errors are not cached. */
+/** Query vectors: each is requested once and cached within limits. Errors are not cached. */
 import { setImmediate as turn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import type { Embedder } from '../../providers/types.ts'
@@ -13,7 +13,7 @@ type SentText = {
   fail(): void
 }
 
-/** A provider whose responses the test sets. */
+/** A provider whose responses each test sets. */
 function scripted(maximumBytes?: number) {
   const sent: SentText[] = []
   const changes: string[] = []
@@ -42,7 +42,7 @@ function scripted(maximumBytes?: number) {
   return { vectors, asked: sent, changes, embed }
 }
 
-test('concurrent equal texts are requested once, and cached', async () => {
+test('requests concurrent equal texts once, and caches the vector', async () => {
   const { vectors, asked: sent } = scripted()
   const all = Array.from({ length: 20 }, () => vectors.embed('cats', never))
   sent[0]?.answer([0.5, -2])
@@ -58,7 +58,7 @@ test('a cached vector equals the original, and callers cannot change it', async 
   expect([...(await vectors.embed('x', never))]).toEqual([Math.fround(0.1), Math.fround(0.2)])
 })
 
-test('a caller that disconnects stops no other, and the last one stops the request', async () => {
+test('a caller that disconnects does not stop other callers; the last caller stops the request', async () => {
   const { vectors, asked: sent } = scripted()
   const [one, other] = [new AbortController(), new AbortController()]
   const [first, second] = [vectors.embed('cats', one.signal), vectors.embed('cats', other.signal)]
@@ -68,14 +68,14 @@ test('a caller that disconnects stops no other, and the last one stops the reque
   other.abort(new Error('gone too'))
   await expect(second).rejects.toThrow('gone too')
   expect(sent[0]?.signal.aborted).toBe(true)
-  // A later caller starts a new request, and does not get the stopped one's error.
+  // A later caller starts a new request, and does not receive the error of the stopped request.
   const third = vectors.embed('cats', never)
   sent[1]?.answer([1])
   expect([...(await third)]).toEqual([1])
   await expect(vectors.embed('cats', AbortSignal.abort(new Error('before')))).rejects.toThrow('before')
 })
 
-test('all that wait for a failed request fail, and the next caller requests it again', async () => {
+test('all callers of a failed request fail, and the next caller sends a new request', async () => {
   const { vectors, asked: sent, embed } = scripted()
   const all = [vectors.embed('cats', never), vectors.embed('cats', never)]
   sent[0]?.fail()
@@ -84,7 +84,7 @@ test('all that wait for a failed request fail, and the next caller requests it a
   expect(sent).toHaveLength(2)
 })
 
-test('the cache is limited in bytes, and the least recently used entry is evicted first', async () => {
+test('limits the cache in bytes, and evicts the least recently used entry first', async () => {
   const { asked: sent, embed } = scripted(2_000)
   for (let index = 0; index < 10; index++) {
     await embed(
@@ -96,14 +96,14 @@ test('the cache is limited in bytes, and the least recently used entry is evicte
   expect(sent).toHaveLength(10)
   await embed('query 1', [1])
   expect(sent).toHaveLength(11)
-  // Larger than the whole cache: answered, not cached.
+  // A vector larger than the whole cache is returned, but not cached.
   const huge = 'x'.repeat(5_000)
   await embed(huge, [1])
   await embed(huge, [1])
   expect(sent).toHaveLength(13)
 })
 
-test('vectors of another length clear the cache and are reported', async () => {
+test('clears the cache and reports vectors of another length', async () => {
   const { asked: sent, changes, embed } = scripted()
   await embed('a', [1, 2])
   await embed('b', [1, 2, 3])
@@ -112,6 +112,6 @@ test('vectors of another length clear the cache and are reported', async () => {
   expect(sent).toHaveLength(3)
 })
 
-test('numbers that pgvector cannot store are an error of the provider', async () => {
+test('reports numbers that pgvector cannot store as an error of the provider', async () => {
   await expect(scripted().embed('a', [1e300])).rejects.toThrow('openai sent a number that is too large for a vector')
 })

@@ -1,6 +1,6 @@
 /**
- * The vectors of queries: recent ones are cached, and concurrent equal queries are one request to the provider. Errors
- * are not cached.
+ * The vectors of queries. Recent vectors are cached, and concurrent equal queries share one request to the provider.
+ * Errors are not cached.
  */
 import { LRUCache } from 'lru-cache'
 import { areFinite } from '../../providers/embedding.ts'
@@ -11,14 +11,17 @@ import { SharedWork } from './shared-work.ts'
 
 type Options = {
   readonly embedder: Embedder
-  /** The provider has changed its model: the cache is cleared. */
+  /**
+   * Called after the vectors' length has changed, because the provider has changed its model. The cache is then
+   * cleared.
+   */
   readonly onDimensionsChange: (before: number, now: number) => void
-  /** Size of all cached entries. */
+  /** The maximum size of all cached entries, in bytes. */
   readonly maximumBytes?: number
 }
 
 const usualBytes = 8_388_608
-/** Size of a cache entry, without its text and its vector. */
+/** The size of a cache entry without its text and its vector. */
 const entryBytes = 200
 
 export class QueryVectors {
@@ -38,7 +41,8 @@ export class QueryVectors {
   }
 
   /**
-   * `onTokens`: called if the provider is called for this caller, with its reported tokens, else with an estimate.
+   * `onTokens`: called if this caller causes a request to the provider, with the provider's token count, or with an
+   * estimate if the provider reports none.
    * @throws ProviderError; the signal's reason
    */
   async embed(text: string, signal: AbortSignal, onTokens?: (tokens: number) => void): Promise<Float32Array> {
@@ -46,7 +50,7 @@ export class QueryVectors {
     const vector =
       this.#cached.get(text) ??
       (await this.#shared.run(text, signal, limit => this.#requestVector(text, limit, onTokens)))
-    // The caller may change it.
+    // A copy, because the caller may change the vector.
     return vector.slice()
   }
 
@@ -55,7 +59,7 @@ export class QueryVectors {
     const [numbers = []] = await embedder.embed([text], 'query', signal, tokens =>
       onTokens?.(tokens ?? Math.ceil(expectedTokens(text, 'usual'))),
     )
-    // As pgvector stores them.
+    // pgvector stores 32-bit numbers.
     const vector = new Float32Array(numbers)
     if (!areFinite(vector))
       throw new ProviderError('malformed', embedder.provider, 'sent a number that is too large for a vector')

@@ -1,6 +1,6 @@
 /**
- * Runs shared work once for several callers. A caller whose signal is aborted stops waiting; the work itself is stopped
- * when no caller waits for it.
+ * Runs shared work once for several callers. A caller whose signal aborts stops waiting. The work stops when no caller
+ * waits for it.
  */
 
 import { unlessAborted } from '../../process/unless-aborted.ts'
@@ -11,8 +11,8 @@ export class SharedWork<Result> {
   readonly #flights = new Map<string, Flight<Result>>()
 
   /**
-   * `work` is called if no work with that key is running.
-   * @throws errors of the work, or the signal's reason if it is aborted before
+   * Calls `work` if no work with this key is running.
+   * @throws errors of the work, or the signal's reason if it aborts before the work ends
    */
   async run(key: string, signal: AbortSignal, work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
     signal.throwIfAborted()
@@ -33,7 +33,7 @@ export class SharedWork<Result> {
     return flight
   }
 
-  /** The next caller starts it again. */
+  /** Stops the work. The next caller starts it again. */
   #stop(key: string, flight: Flight<Result>): void {
     if (this.#flights.get(key) === flight) this.#flights.delete(key)
     flight.stop.abort(new Error('no caller waits for it'))

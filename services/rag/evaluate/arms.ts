@@ -1,4 +1,4 @@
-/** The arms of a pipeline that an evaluation compares: words, vectors, both, and both with reranking. */
+/** The variants of a pipeline's search that an evaluation compares: words, vectors, both, and both with reranking. */
 import type { PipelineSettings } from '../configuration/types.ts'
 import { columnOf, rowKey } from '../load/lookup.ts'
 import type { Pipeline } from '../pipelines.ts'
@@ -8,19 +8,22 @@ import type { Arm } from './evaluate.ts'
 
 type Options = {
   readonly make: (settings: PipelineSettings) => Pipeline
-  /** The column by which judgements name documents; undefined: `document` if a table has it, else the id. */
+  /**
+   * The column with the document names that the judgements use. undefined: `document` if a table has this column,
+   * otherwise the id.
+   */
   readonly column: string | undefined
-  /** Number of documents for each query. */
+  /** The number of documents for each query. */
   readonly depth: number
   readonly signal: AbortSignal
 }
 
-/** As every load creates it. */
+/** Every load creates this column. */
 const usualColumn = 'document'
 
 const evenWeight = 0.5
 
-/** Settings of the arms by name. */
+/** The settings of each variant by name. */
 function armSettings(settings: PipelineSettings): readonly (readonly [string, PipelineSettings])[] {
   const plain = { ...settings, hybridEnabled: true, rerank: undefined }
   const { vectorWeight: weight } = settings
@@ -58,7 +61,7 @@ export function armsOf(settings: PipelineSettings, options: Options) {
   }
 }
 
-/** Document names as in the judgements, looked up once for each row. */
+/** Names of documents as in the judgements. Looks up each row once. */
 class DocumentNames {
   readonly #settings: PipelineSettings
   readonly #column: string | undefined

@@ -1,15 +1,15 @@
 /**
- * Confidence of a mean: percentile intervals by resampling the queries (Sakai, SIGIR 2006). Equal values give the same
- * interval. Pure.
+ * The confidence of a mean: percentile intervals by resampling the queries (Sakai, SIGIR 2006). Equal values result in
+ * equal intervals.
  */
 
 export type Interval = { readonly mean: number; readonly low: number; readonly high: number }
 
 const resamples = 2_000
-/** The part outside of the interval, on each side. */
+/** The share outside the interval, on each side. */
 const tail = 0.025
 
-/** Numbers from 0 to 1, the same ones for each seed (mulberry32). */
+/** Numbers from 0 to 1. The same seed results in the same numbers (mulberry32). */
 function randomNumbers(seed: number): () => number {
   let state = seed
   return () => {
@@ -23,7 +23,7 @@ function randomNumbers(seed: number): () => number {
 const meanOf = (values: readonly number[]): number =>
   values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length
 
-/** The mean with its 95 % interval. For differences per query, it is the paired interval. */
+/** Returns the mean with its 95 % interval. For differences per query, this is the paired interval. */
 export function interval(values: readonly number[]): Interval {
   const random = randomNumbers(1)
   const means = Array.from({ length: resamples }, () => {

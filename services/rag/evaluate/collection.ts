@@ -1,11 +1,11 @@
 /**
- * Reads queries and judgements from files: JSON lines of `{"id", "text"}`, and lines of query, document and score,
- * tab-separated (BEIR's format).
+ * Reads queries and judgements from files. Queries are JSON lines of `{"id", "text"}`. Judgements are tab-separated
+ * lines of query, document and score (BEIR's format).
  */
 import { z } from 'zod'
 import type { Judgements } from './metrics.ts'
 
-/** Its message names the line and the rule. */
+/** The message names the line and the rule. */
 export class CollectionError extends Error {
   override readonly name = 'CollectionError'
 }
@@ -36,7 +36,7 @@ function parseJson(line: string, location: string): unknown {
   }
 }
 
-/** By query. */
+/** Returns judgements by query. */
 function parseJudgements(text: string): ReadonlyMap<string, Judgements> {
   const judgements = new Map<string, Map<string, number>>()
   for (const [index, line] of text.split(/\r?\n/).entries()) {
@@ -53,7 +53,7 @@ function parseJudgements(text: string): ReadonlyMap<string, Judgements> {
   return judgements
 }
 
-/** Queries that have judgements. @throws CollectionError */
+/** Returns the queries that have judgements. @throws CollectionError */
 export function judgedQueries(queriesText: string, judgementsText: string): readonly JudgedQuery[] {
   const [queries, judgements] = [parseQueries(queriesText), parseJudgements(judgementsText)]
   const judged = [...queries].flatMap(([query, text]) => {

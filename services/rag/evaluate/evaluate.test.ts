@@ -12,7 +12,7 @@ const judged = new Map([
   ['self', -1],
 ])
 
-test('metrics are those computed by hand', () => {
+test('metrics equal values that were computed by hand', () => {
   // Ranks: x 1, b 2, a 3; the ideal order is a, b, c.
   const found = metricsOf(['self', 'x', 'b', 'x', 'a', 'b'], judged)
   const ideal = 4 / Math.log2(2) + 2 / Math.log2(3) + 1 / Math.log2(4)
@@ -23,7 +23,7 @@ test('metrics are those computed by hand', () => {
   expect(metricsOf(['a'], new Map())).toEqual({ ndcg10: 0, recall10: 0, recall100: 0, mrr10: 0 })
 })
 
-test('metrics count up to their depth', () => {
+test('metrics count documents only up to their depth', () => {
   const others = (count: number) => Array.from({ length: count }, (_, index) => `o${index}`)
   const found = metricsOf([...others(10), 'a', ...others(10), ...others(99).slice(10), 'b'], judged)
   expect(found).toEqual({ ndcg10: 0, recall10: 0, recall100: 1 / 3, mrr10: 0 })
@@ -76,7 +76,7 @@ test('intervals contain the mean, are deterministic, and shrink with the number 
   expect(width(interval(halves(1_000)))).toBeLessThan(width(interval(halves(100))) / 2)
 })
 
-test('queries and judgements are read, with and without a header; errors name the line', () => {
+test('reads queries and judgements, with and without a header; errors name the line', () => {
   const queries = '{"id":"1","text":"one"}\n{"_id":2,"text":"two"}\n{"id":"3","text":"not judged"}\n'
   const judgements = 'query-id\tcorpus-id\tscore\n1\ta\t4\n1\tb\t-1\n2\tc\t1\n'
   const found = judgedQueries(queries, judgements)
@@ -98,7 +98,7 @@ test('queries and judgements are read, with and without a header; errors name th
   expect(() => judgedQueries(queries, '9\ta\t1')).toThrow('no query of --queries')
 })
 
-test('an evaluation compares arms per query, and a failed query counts 0', async () => {
+test('an evaluation compares the variants per query, and a failed query counts as 0', async () => {
   const queries = ['one', 'two', 'none'].map((text, index) => ({
     id: String(index),
     text,

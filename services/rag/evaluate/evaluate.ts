@@ -1,9 +1,12 @@
-/** Runs judged queries and reports how well each arm finds the relevant documents. The caller provides the search. */
+/**
+ * Runs queries that have judgements, and reports how well each variant of the search finds the relevant documents. The
+ * caller provides the search.
+ */
 import { type Interval, interval } from './bootstrap.ts'
 import type { JudgedQuery } from './collection.ts'
 import { hasRelevant, type Metrics, metricNames, metricsOf } from './metrics.ts'
 
-/** Finds documents, named as in the judgements, best first. */
+/** Finds documents, best first. Documents have the names of the judgements. */
 export type Arm = { readonly name: string; readonly find: (query: string) => Promise<readonly string[]> }
 
 type MetricName = keyof Metrics
@@ -11,10 +14,10 @@ type Intervals = Readonly<Record<MetricName, Interval>>
 
 type Evaluation = {
   readonly queries: number
-  /** Queries without a relevant document, which no ranking can answer; they are not counted. */
+  /** The number of queries without a relevant document. No ranking can answer them, so they do not count. */
   readonly unanswerable: number
   readonly arms: readonly { readonly name: string; readonly metrics: Intervals; readonly failures: readonly string[] }[]
-  /** `arm` minus `than`, per query. */
+  /** The difference `arm` minus `than`, per query. */
   readonly differences: readonly { readonly arm: string; readonly than: string; readonly metrics: Intervals }[]
 }
 
@@ -36,13 +39,13 @@ const less = (one: Metrics, other: Metrics = nothing): Metrics => ({
 })
 
 type Options = {
-  /** Concurrent queries. */
+  /** The number of concurrent queries. */
   readonly parallel: number
   readonly onProgress: (done: number, all: number) => void
   readonly signal: AbortSignal
 }
 
-/** A failed query counts as one without results. Each arm is compared with the previous ones. */
+/** A failed query counts as a query without results. Each variant is compared with all variants before it. */
 export async function evaluate(
   queries: readonly JudgedQuery[],
   arms: readonly Arm[],
@@ -80,7 +83,7 @@ export async function evaluate(
   }
 }
 
-/** Results in order, with limited concurrency. */
+/** Returns results in order, with limited concurrency. */
 async function eachOf<T, R>(
   items: readonly T[],
   parallel: number,
@@ -99,7 +102,7 @@ async function eachOf<T, R>(
 const width = 22
 const cell = ({ mean, low, high }: Interval): string => `${mean.toFixed(3)} [${low.toFixed(3)}, ${high.toFixed(3)}]`
 
-/** The evaluation as a table for people. */
+/** Formats the evaluation as a table for people. */
 export function evaluationText({ queries, unanswerable, arms, differences }: Evaluation): string {
   const labelWidth = Math.max(
     ...arms.map(({ name }) => name.length),

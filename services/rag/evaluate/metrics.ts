@@ -1,8 +1,8 @@
-/** Ranking metrics, from relevance judgements. Gains are linear, as in trec_eval. Pure. */
+/** Ranking metrics from relevance judgements. Gains are linear, as in trec_eval. */
 
 /**
- * Scores of one query's documents, by id: above 0 relevant, higher is better; below 0 not counted at all. Documents
- * without a score are not relevant.
+ * Scores of one query's documents, by id. A document with a score above 0 is relevant; higher is better. A document
+ * with a score below 0 does not count at all. Documents without a score are not relevant.
  */
 export type Judgements = ReadonlyMap<string, number>
 
@@ -20,7 +20,7 @@ export const metricNames = {
   mrr10: 'MRR@10',
 } as const satisfies Record<keyof Metrics, string>
 
-/** Each document once, at its best position, without those that are not counted. */
+/** Returns each document once, at its best position. Omits documents that do not count. */
 const counted = (documents: readonly string[], judgements: Judgements): readonly string[] =>
   [...new Set(documents)].filter(id => (judgements.get(id) ?? 0) >= 0)
 

@@ -1,5 +1,5 @@
 /**
- * The single connection of a load. Statements run one after another; each call is one transaction. Errors are
+ * The only connection of a load. Statements run one after another, and each call is one transaction. Errors are
  * LoadErrors that name the remedy.
  */
 import { DatabaseError } from '../../../wire/errors.ts'
@@ -10,10 +10,10 @@ import { ConnectionFailure } from '../../postgres/errors.ts'
 import { LoadError } from './errors.ts'
 
 export type Statement = { readonly text: string; readonly values?: readonly string[] }
-/** Rows of a statement, and the number of written rows. */
+/** The rows of a statement, and the number of rows that it wrote. */
 type Outcome = { readonly rows: readonly Cells[]; readonly affected: number }
 
-/** A load may be slow, whatever the statement timeout of its role. */
+/** A load may be slow, so the role's statement timeout does not apply. */
 const sessionText = `SELECT pg_catalog.set_config('statement_timeout', '0', false), pg_catalog.set_config('idle_session_timeout', '0', false),
   pg_catalog.set_config('standard_conforming_strings', 'on', false)`
 
@@ -29,7 +29,7 @@ export class LoadDatabase {
 
   /** @throws LoadError */
   static async open(address: Address): Promise<LoadDatabase> {
-    // The server's own connections may prefer a standby.
+    // The server's own connections may prefer a standby, but a load must write.
     const sessionAttributes = address.hosts.length > 1 ? 'primary' : 'any'
     const writable: Address = { ...address, sessionAttributes, applicationName: 'espalier rag load' }
     try {
@@ -48,14 +48,14 @@ export class LoadDatabase {
     return outcome ?? { rows: [], affected: 0 }
   }
 
-  /** Runs statements as one transaction: all of them, or none. @throws LoadError */
+  /** Runs all statements as one transaction. @throws LoadError */
   transaction(statements: readonly Statement[]): Promise<readonly Outcome[]> {
     const run = this.#last.then(() => this.#run(statements))
     this.#last = run.catch(() => undefined)
     return run
   }
 
-  /** Stops the statement that runs. */
+  /** Cancels the running statement. */
   cancel(): void {
     this.#connection.cancel()
   }
@@ -86,7 +86,7 @@ const otherRole = 'Load with a role that may write: --database-url, or PGUSER an
 
 function loadError(error: unknown, user: string): unknown {
   if (error instanceof ConnectionFailure) {
-    const refused = error.sqlState?.startsWith('28') ? '' : '; loaded data are kept, and the same command continues'
+    const refused = error.sqlState?.startsWith('28') ? '' : '; loaded data is kept, and the same command continues'
     return new LoadError(`Postgres: ${error.message}${refused}`, error)
   }
   if (!(error instanceof DatabaseError)) return error

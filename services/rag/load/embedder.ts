@@ -1,13 +1,14 @@
 /**
- * The embedding model of a load, with longer timeouts than for a question: a load has time, and batches take longer.
+ * The embedding model of a load. Its timeouts are longer than for a question, because batches take longer and no client
+ * waits.
  */
 import { createEmbedder } from '../../providers/embedding.ts'
 import type { Embedder } from '../../providers/types.ts'
 import type { EmbeddingSettings } from '../configuration/types.ts'
 
 /**
- * Providers with rate limits say how long to wait, usually less than a minute. All attempts end with the request's
- * timeout.
+ * Providers with rate limits report how long to wait, usually less than a minute. The request's timeout limits all
+ * attempts together.
  */
 const retryLimits = { retries: 20, longestPauseMs: 60_000 }
 

@@ -1,5 +1,5 @@
 /**
- * An error that stops a load. Its message is for the user: it names the file or the option and the remedy. File names
+ * An error that stops a load. The message is for the user: it names the file or the option, and the remedy. File names
  * in it contain no terminal control sequences.
  */
 export class LoadError extends Error {

@@ -83,7 +83,7 @@ async function loadFiles({ user = 'postgres', model = 'small', schema, ...change
   })
 }
 
-onPgvector('makes the table with its indexes, and what it loads can be found by words and by vectors', async () => {
+onPgvector('creates the table with its indexes, and words and vectors find the loaded passages', async () => {
   write('a.md', '# Cats\n\nThey purr.\n\n## Food\n\nFish.')
   write('sub/b.csv', 'id,name\n7,Rex\n8,Bello\n')
   const { figures, warnings } = await loadFiles()
@@ -104,7 +104,7 @@ onPgvector('makes the table with its indexes, and what it loads can be found by 
   expect(remaining).toEqual([])
 })
 
-onPgvector('embeds only what has changed, and deletes what a file has no more', async () => {
+onPgvector('embeds only changed passages, and deletes passages that a file no longer has', async () => {
   write('a.md', '# A\n\nOne.\n\n# B\n\nTwo.\n\n# C\n\nThree.')
   write('b.md', 'Stays.')
   await loadFiles()
@@ -125,7 +125,7 @@ onPgvector('embeds only what has changed, and deletes what a file has no more', 
   expect(after.get('A')).toBe(before.find(({ heading }) => heading === 'A')?.id)
 })
 
-onPgvector('sources that are not given stay, and --prune deletes them', async () => {
+onPgvector('keeps documents whose files the load does not name, and deletes them with --prune', async () => {
   write('a.md', 'One.')
   write('b.md', 'Two.')
   await loadFiles()
@@ -135,34 +135,31 @@ onPgvector('sources that are not given stay, and --prune deletes them', async ()
   expect(await rows('source')).toEqual([{ source: 'a.md' }])
 })
 
-onPgvector(
-  'a load that fails goes on where it was, and until a file is complete nobody sees a part of it',
-  async () => {
-    write('a.csv', `id,n\n${Array.from({ length: 20 }, (_, index) => `${index},${'x'.repeat(index)}`).join('\n')}`)
-    write('b.md', 'Old.')
-    await loadFiles({}, ['b.md'])
-    const controller = new AbortController()
-    const stopping = loadFiles({
-      parallel: 1,
-      signal: controller.signal,
-      onProgress: ({ passages }) => passages >= 8 && controller.abort(new Error('stopped')),
-    })
-    await expect(stopping).rejects.toThrow('stopped')
-    expect(await rows('source')).toEqual([{ source: 'b.md' }])
-    provider.seen.length = 0
-    await loadFiles()
-    expect(embedded().length).toBeLessThan(14)
-    expect((await rows('document', "WHERE source = 'a.csv'")).length).toBe(20)
-  },
-)
+onPgvector('a failed load continues with the next run, and no reader sees a part of a file', async () => {
+  write('a.csv', `id,n\n${Array.from({ length: 20 }, (_, index) => `${index},${'x'.repeat(index)}`).join('\n')}`)
+  write('b.md', 'Old.')
+  await loadFiles({}, ['b.md'])
+  const controller = new AbortController()
+  const stopping = loadFiles({
+    parallel: 1,
+    signal: controller.signal,
+    onProgress: ({ passages }) => passages >= 8 && controller.abort(new Error('stopped')),
+  })
+  await expect(stopping).rejects.toThrow('stopped')
+  expect(await rows('source')).toEqual([{ source: 'b.md' }])
+  provider.seen.length = 0
+  await loadFiles()
+  expect(embedded().length).toBeLessThan(14)
+  expect((await rows('document', "WHERE source = 'a.csv'")).length).toBe(20)
+})
 
-onPgvector('a provider that fails stops the load with its reason', async () => {
+onPgvector('a provider failure stops the load, and the error has the reason', async () => {
   write('a.csv', `id\n${Array.from({ length: 20 }, (_, index) => index).join('\n')}`)
   provider.failures.push({ status: 400, body: '{"error":{"message":"too long"}}' })
   await expect(loadFiles()).rejects.toThrow('openai refused the request (HTTP 400): too long')
 })
 
-onPgvector('a model that is too slow for a whole batch gets half of it at a time', async () => {
+onPgvector('if a model is too slow for a whole batch, it receives each half separately', async () => {
   write('a.csv', `id\n${Array.from({ length: 4 }, (_, index) => index).join('\n')}`)
   const sizes: number[] = []
   const embedder: Embedder = {
@@ -187,7 +184,7 @@ test('one attempt of a load may take as long as the request', async () => {
   await slow.stop()
 })
 
-onPgvector('a reader sees a file as it was or as it is', async () => {
+onPgvector('a reader sees either the old or the new version of a file', async () => {
   const file = (word: string) => `n,word\n${Array.from({ length: 60 }, (_, index) => `${index},${word}`).join('\n')}`
   write('a.csv', file('old'))
   await loadFiles({ batchSize: 10 })
@@ -207,7 +204,7 @@ onPgvector('a reader sees a file as it was or as it is', async () => {
   expect([...states].filter(state => !['old 60', 'new 60'].includes(state))).toEqual([])
 })
 
-onPgvector('another model is refused, and --replace embeds all anew, in another dimension as well', async () => {
+onPgvector('refuses another model; with --replace embeds all documents again, also in other dimensions', async () => {
   write('a.md', 'One.')
   write('b.md', 'Two.')
   await loadFiles()
@@ -231,7 +228,7 @@ onPgvector('another model is refused, and --replace embeds all anew, in another 
   )
 })
 
-onPgvector('vectors of many dimensions are kept in half precision, so that they can be indexed', async () => {
+onPgvector('stores vectors of many dimensions in half precision, so that they can be indexed', async () => {
   dimensions = 2_500
   write('a.md', 'One.')
   await loadFiles()
@@ -241,28 +238,25 @@ onPgvector('vectors of many dimensions are kept in half precision, so that they 
   expect(indexes.length).toBe(1)
 })
 
-onPgvector(
-  'a table that does not fit is refused with the statements that change it, and is left as it is',
-  async () => {
-    await sql(`CREATE TABLE ${quoted()} (id bigint, content text, embedding vector(3))`)
-    write('a.md', 'One.')
-    const failure = await loadFiles().then(
-      () => '',
-      (error: unknown) => String(error),
-    )
-    const [, statement = ''] = /To add them: (.*)$/.exec(failure) ?? []
-    expect(statement).toContain('ADD COLUMN "source" text')
-    await sql(statement)
-    await sql(`INSERT INTO ${quoted()} (id, content) VALUES ('own', 'mine')`)
-    await expect(loadFiles()).rejects.toThrow('the model of its vectors is not recorded')
-    await expect(loadFiles({ replace: true })).rejects.toThrow('rows that no load has written')
-    await sql(`COMMENT ON COLUMN ${quoted()}.embedding IS 'embedding model: openai/small'`)
-    await loadFiles({ prune: true })
-    expect(await rows('content')).toEqual([{ content: 'One.' }, { content: 'mine' }])
-  },
-)
+onPgvector('refuses an unsuitable table with the statements that fix it, and does not change the table', async () => {
+  await sql(`CREATE TABLE ${quoted()} (id bigint, content text, embedding vector(3))`)
+  write('a.md', 'One.')
+  const failure = await loadFiles().then(
+    () => '',
+    (error: unknown) => String(error),
+  )
+  const [, statement = ''] = /To add them: (.*)$/.exec(failure) ?? []
+  expect(statement).toContain('ADD COLUMN "source" text')
+  await sql(statement)
+  await sql(`INSERT INTO ${quoted()} (id, content) VALUES ('own', 'mine')`)
+  await expect(loadFiles()).rejects.toThrow('the model of its vectors is not recorded')
+  await expect(loadFiles({ replace: true })).rejects.toThrow('rows that no load has written')
+  await sql(`COMMENT ON COLUMN ${quoted()}.embedding IS 'embedding model: openai/small'`)
+  await loadFiles({ prune: true })
+  expect(await rows('content')).toEqual([{ content: 'One.' }, { content: 'mine' }])
+})
 
-onPgvector('two loads of one table at once, by its name with and without schema: the second is refused', async () => {
+onPgvector('refuses a second concurrent load of a table, whether or not its name has a schema', async () => {
   write('a.md', 'One.')
   await loadFiles()
   const client = await import('pg').then(({ default: pg }) => new pg.Client(postgres?.uri('postgres')))
@@ -273,7 +267,7 @@ onPgvector('two loads of one table at once, by its name with and without schema:
   await client.end()
 })
 
-onPgvector('a role that cannot write, and a database without pgvector, are explained', async () => {
+onPgvector('explains how to fix a role that cannot write, and a database without pgvector', async () => {
   await sql(
     'CREATE ROLE reader LOGIN; CREATE ROLE sleeper LOGIN; ALTER ROLE sleeper SET default_transaction_read_only = on',
   )
@@ -287,7 +281,7 @@ onPgvector('a role that cannot write, and a database without pgvector, are expla
   await expect(loadFiles({ address })).rejects.toThrow(/As a superuser, run: CREATE EXTENSION/)
 })
 
-onPgvector('a document that a file has twice is named', async () => {
+onPgvector('names a document that a file contains twice', async () => {
   write('a.csv', 'id,n\n1,a\n2,b\n3,c\n1,d\n')
   await expect(loadFiles()).rejects.toThrow('a.csv: the document "1" occurs twice')
   write('a.csv', 'id,n\n1,a\n1,d\n')

@@ -1,6 +1,6 @@
 /**
- * Loads files into the table of a pipeline: passages in concurrent batches, each committed once it has its vectors.
- * Unchanged passages are not embedded again, and a stopped load continues when it is run again.
+ * Loads files into the table of a pipeline. Passages are embedded in concurrent batches, and each batch is committed
+ * once it has its vectors. Unchanged passages are not embedded again. A stopped load continues with the next run.
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -18,7 +18,7 @@ import { inspect, schemaOf } from './table/inspect.ts'
 import { digestOf, idOf, type StagedPassage } from './table/staging.ts'
 import { modelName, Target, type TargetOptions } from './target.ts'
 
-/** The progress so far. `bytes`: of files, read. `tokens`: of embedded text, estimated. */
+/** The progress so far. `bytes`: the bytes of files that were read. `tokens`: estimated tokens of embedded text. */
 export type LoadFigures = {
   files: number
   bytes: number
@@ -34,15 +34,15 @@ export type LoadOptions = TargetOptions & {
   readonly table: TableSettings
   readonly embedder: Embedder
   readonly files: readonly SourceFile[]
-  /** Approximate tokens of a passage. */
+  /** The approximate size of a passage in tokens. */
   readonly maximumTokens: number
-  /** Passages of one request to the provider. */
+  /** The number of passages in one request to the provider. */
   readonly batchSize: number
-  /** Concurrent requests to the provider. */
+  /** The number of concurrent requests to the provider. */
   readonly parallel: number
-  /** Deletes documents that are in none of the files. */
+  /** Whether to delete documents that are in none of the files. */
   readonly prune: boolean
-  /** How long to wait for another load to end; Postgres detects a killed one within moments. */
+  /** How long to wait for another load to end. If that load was killed, Postgres detects this quickly. */
   readonly lockWaitMs: number
   readonly onProgress: (figures: Readonly<LoadFigures>, step: 'files' | 'index') => void
   readonly signal: AbortSignal
@@ -58,7 +58,7 @@ export async function load(options: LoadOptions): Promise<LoadResult> {
   try {
     return await loadInto(database, options)
   } catch (error) {
-    // A stopped statement fails with its own error.
+    // If the signal stopped the statement, throws the signal's reason instead of the statement's error.
     options.signal.throwIfAborted()
     throw error
   } finally {
@@ -88,9 +88,9 @@ async function loadInto(database: LoadDatabase, options: LoadOptions): Promise<L
 
 const lockPauseMs = 250
 
-/** Locked until the connection ends. @throws LoadError */
+/** Holds the lock until the connection ends. @throws LoadError */
 async function lock(database: LoadDatabase, { table, lockWaitMs, signal }: LoadOptions): Promise<void> {
-  // With or without its schema it is the same table.
+  // The key must be the same with and without a schema in the configured name.
   const key = `espalier rag load ${await schemaOf(database, table)}.${table.name}`
   for (let waited = 0; waited <= lockWaitMs; waited += lockPauseMs) {
     const { rows } = await database.query(
@@ -108,11 +108,11 @@ class Loading {
   readonly #target: Target
   readonly #model: string
   readonly #options: LoadOptions
-  /** Aborted with the caller's signal, and by the first failure. */
+  /** Aborted by the first failure. `#signal` also includes the caller's signal. */
   readonly #failed = new AbortController()
   readonly #signal: AbortSignal
   readonly #running = new Set<Promise<void>>()
-  /** Files are completed in order, once all earlier ones are complete. */
+  /** Files are completed in order, after all earlier files are complete. */
   #tail: Promise<void> = Promise.resolve()
 
   constructor(target: Target, model: string, options: LoadOptions) {
@@ -147,14 +147,14 @@ class Loading {
     } catch (error) {
       this.#failed.abort(error)
       await Promise.allSettled([...this.#running, this.#tail])
-      // The first failure, not those of work stopped because of it.
+      // Throws the first failure, not the failures of work that stopped because of it.
       throw this.#failed.signal.reason
     }
   }
 
   #staged(source: string, { document, heading, ordinal, position, content, key }: Passage): StagedPassage {
     const [id, digest] = [idOf(source, document, key), digestOf(this.#model, content)]
-    // Postgres text accepts neither of the replaced characters.
+    // Postgres text accepts neither lone surrogates nor zero bytes.
     const clean = (text: string) => text.toWellFormed().replaceAll('\0', '\uFFFD')
     return {
       id,
@@ -170,7 +170,7 @@ class Loading {
 
   /**
    * Waits while the maximum number of batches is running. `ended`: files whose last passages are in this batch or an
-   * earlier one.
+   * earlier batch.
    */
   async #dispatch(batch: readonly StagedPassage[], ended: readonly SourceFile[]): Promise<void> {
     while (this.#running.size >= this.#options.parallel) await Promise.race(this.#running)
@@ -184,7 +184,7 @@ class Loading {
     running.catch(() => undefined)
     const before = this.#tail
     this.#tail = Promise.all([before, work]).then(() => this.#finish(ended))
-    // It is awaited at the end; no new batch is started once it has failed.
+    // `run` awaits the tail at the end. After a failure, no new batch starts.
     this.#tail.catch((error: unknown) => this.#failed.abort(error))
   }
 
@@ -203,7 +203,7 @@ class Loading {
     this.#options.onProgress(this.figures, 'files')
   }
 
-  /** By digest. If a model is too slow for all of them, each half is sent separately. */
+  /** `texts`: by digest. If a model is too slow for all texts, sends each half separately. */
   async #embed(texts: readonly (readonly [string, string])[]): Promise<void> {
     const contents = texts.map(([, content]) => content)
     const vectors = await this.#options.embedder.embed(contents, 'document', this.#signal).catch((error: unknown) => {

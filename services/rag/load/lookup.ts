@@ -1,4 +1,4 @@
-/** Looks up columns of rows that a search has found, by their ids. */
+/** Looks up columns of found rows by their ids. */
 import type { Address } from '../../postgres/address.ts'
 import { qualified, quoteIdentifier } from '../../postgres/quote.ts'
 import type { TableSettings } from '../configuration/types.ts'
@@ -6,11 +6,11 @@ import { LoadDatabase } from './database.ts'
 
 type Named = { readonly table: string; readonly id: string }
 
-/** Of a found document, in any of the tables. */
+/** The key of a found document, unique across all tables. */
 export const rowKey = ({ table, id }: Named): string => `${table}\n${id}`
 
 /**
- * Values of a column, by `rowKey`. Tables without such a column, or without the pipeline's id column, return none.
+ * Returns values of a column, by `rowKey`. Omits tables without this column, or without the pipeline's id column.
  * @throws LoadError
  */
 export async function columnOf(
@@ -39,7 +39,7 @@ export async function columnOf(
   }
 }
 
-/** `shown`: the name in search results. undefined: one of the columns is missing. */
+/** `shown`: the table's name in search results. Returns undefined if one of the columns is missing. */
 async function tableWith(
   database: LoadDatabase,
   { schema, name, idColumn }: TableSettings,

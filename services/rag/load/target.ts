@@ -1,6 +1,6 @@
 /**
  * The table of one load, from its inspection to its last index. A reader sees either the old or the new version of a
- * file, never a mixture.
+ * file, never both at once.
  */
 
 import { qualified, quoteIdentifier } from '../../postgres/quote.ts'
@@ -21,7 +21,7 @@ import {
 import { type StagedPassage, Staging } from './table/staging.ts'
 
 export type TargetOptions = {
-  /** This load replaces all rows of the table. */
+  /** Whether this load replaces all rows of the table. */
   readonly replace: boolean
   readonly halfPrecision: boolean
   /** A text-search configuration. */
@@ -29,7 +29,7 @@ export type TargetOptions = {
 }
 
 type Moved = { readonly written: number; readonly deleted: number }
-/** The part of staged passages that is embedded. */
+/** The result of staging: the number of unchanged passages, and the passages that need a vector. */
 type Staged = { readonly unchanged: number; readonly needed: readonly StagedPassage[] }
 
 export const modelName = ({ provider, model }: Pick<Embedder, 'provider' | 'model'>): string => `${provider}/${model}`
@@ -43,7 +43,7 @@ export class Target {
   readonly #vectorIndexes: readonly string[]
   /** undefined: the table does not exist yet. */
   #shape: VectorShape | undefined
-  /** Written by this load. */
+  /** Whether this load has created the table. */
   #isMade = false
   #areIndexesDropped = false
 
@@ -63,7 +63,7 @@ export class Target {
     await this.#database.transaction(this.#staging.create())
   }
 
-  /** @throws LoadError if a file has the same passage twice */
+  /** @throws LoadError if a file contains the same passage twice */
   async stage(passages: readonly StagedPassage[]): Promise<Staged> {
     const twice = passages.find(({ id }, index) => passages.findIndex(other => other.id === id) !== index)
     if (twice !== undefined) throw repeated(twice)
@@ -79,7 +79,7 @@ export class Target {
     }
   }
 
-  /** By digest. @throws LoadError if the table has vectors of other dimensions */
+  /** `vectors`: by digest. @throws LoadError if the table has vectors of other dimensions */
   async embed(vectors: ReadonlyMap<string, readonly number[]>): Promise<void> {
     const [first] = vectors.values()
     const dimensions = first?.length ?? 0
@@ -92,16 +92,19 @@ export class Target {
     await this.#database.query(text, values)
   }
 
-  /** Completely staged files appear in the table. No-op if all rows are to be replaced: that happens at the end. */
+  /**
+   * Moves completely staged files into the table. If all rows are to be replaced, does nothing, because `finish`
+   * replaces them.
+   */
   async finishFiles(sources: readonly string[]): Promise<Moved> {
     const shape = this.#shape ?? (await this.#make())
-    // No file has contained text so far.
+    // No file has contained any text so far.
     if (shape === undefined || (this.#options.replace && this.#wasThere)) return { written: 0, deleted: 0 }
     const [deleted, written] = await this.#database.transaction(this.#staging.moveFiles(sources, shape))
     return { written: written?.affected ?? 0, deleted: deleted?.affected ?? 0 }
   }
 
-  /** Completes the load once all files are staged. `keep`: sources whose rows are kept; undefined: all. */
+  /** Completes the load after all files are staged. `keep`: the sources whose rows remain; undefined: all. */
   async finish(keep: readonly string[] | undefined): Promise<Moved> {
     const moved = this.#options.replace && this.#wasThere ? await this.#replaceAll() : { written: 0, deleted: 0 }
     const pruned = keep === undefined || this.#shape === undefined ? 0 : await this.#prune(keep)
@@ -109,7 +112,7 @@ export class Target {
     return { written: moved.written, deleted: moved.deleted + pruned }
   }
 
-  /** Builds the vector index if missing. @returns a warning if it is not possible */
+  /** Builds the vector index if it is missing. @returns a warning if the vectors cannot be indexed */
   async index(): Promise<string | undefined> {
     const shape = this.#shape
     if (shape === undefined || this.#hasIndex) return undefined
@@ -168,7 +171,7 @@ export class Target {
     return { deleted: outcomes[0]?.affected ?? 0, written: outcomes[1 + changes.length]?.affected ?? 0 }
   }
 
-  /** A vector index has one type and length; the load creates it again. */
+  /** A vector index has one type and length, so the load must create it again. */
   #reshaping(shape: VectorShape): readonly string[] {
     const type = shapeSql(this.#table, shape)
     const column = quoteIdentifier(this.#table.vectorColumn)
@@ -190,7 +193,7 @@ export class Target {
 const repeated = ({ source, document }: StagedPassage) =>
   new LoadError(`${source}: the document ${JSON.stringify(document)} occurs twice`)
 
-/** Vectors of two models cannot be compared. @throws LoadError */
+/** The vectors of two models cannot be compared. @throws LoadError */
 function checkModel(table: LoadTable, found: FoundTable, model: string, { replace }: TargetOptions): void {
   const name = qualified(table)
   if (replace && found.hasOtherRows) {
@@ -207,7 +210,7 @@ function checkModel(table: LoadTable, found: FoundTable, model: string, { replac
   )
 }
 
-/** @throws LoadError that lists the configurations */
+/** @throws LoadError with a list of the configurations */
 async function checkLanguage(database: LoadDatabase, language: string): Promise<void> {
   const { rows } = await database.query(
     'SELECT cfgname AS name FROM pg_catalog.pg_ts_config WHERE pg_catalog.pg_ts_config_is_visible(oid) ORDER BY 1',

@@ -1,5 +1,5 @@
 /**
- * The body of a query. Unknown keys are refused: a misspelt `filter` would otherwise return rows that should be
+ * The body of a query. Unknown keys are refused, because a misspelt `filter` would otherwise return rows that should be
  * excluded.
  */
 import { z } from 'zod'
@@ -31,7 +31,7 @@ const queryBody = z.strictObject({
 export type Query = z.output<typeof queryBody>
 export type Message = z.output<typeof message>
 
-/** @throws RagError INVALID_REQUEST that names the field and the rule */
+/** @throws RagError INVALID_REQUEST with the field and the rule */
 export function parseQuery(body: unknown): Query {
   const parsed = queryBody.safeParse(body, { error: ruleOf })
   if (parsed.success) return parsed.data

@@ -1,4 +1,7 @@
-/** A structured filter of requests and configurations. SQL text is refused: a filter is an object. */
+/**
+ * The structured filter of requests and configurations. Requests cannot contain SQL text, because a filter must be an
+ * object.
+ */
 import { z } from 'zod'
 
 export const comparisons = ['=', '!=', '<', '>', '<=', '>=', 'LIKE', 'ILIKE'] as const
@@ -10,7 +13,7 @@ const mostValues = 1_000
 const longestColumn = 63
 const longestText = 10_000
 
-/** JSON parses a larger number as a different one, which may belong to another tenant. */
+/** JSON.parse changes a larger integer. The changed value may belong to another tenant. */
 const isExact = (value: number): boolean => !Number.isInteger(value) || Number.isSafeInteger(value)
 
 const scalar = z.union(

@@ -1,18 +1,21 @@
 /**
- * A cached description of the database that is refreshed after a while. The cached one is returned meanwhile;
- * concurrent callers share one refresh.
+ * Caches a description of the database, and refreshes it after some time. During a refresh, callers receive the cached
+ * description. Concurrent callers share one refresh.
  */
 
 type Options<Value> = {
-  /** `before`: the previous result. It must end, even if the database does not respond: no caller's signal stops it. */
+  /**
+   * `before`: the previous result. The promise must end even if the database does not respond, because no caller's
+   * signal stops it.
+   */
   readonly read: (before: Value | undefined) => Promise<Value>
   readonly lifetimeMs: number
   readonly now: () => number
-  /** Called if the refresh fails; the cached one is kept. */
+  /** Called if the refresh fails. The cached value stays. */
   readonly onFailure: (error: unknown) => void
 }
 
-/** The minimum time before a retry after a failure. */
+/** The minimum time between a failure and the next attempt. */
 const retryMs = 5_000
 
 export class CachedValue<Value> {
@@ -26,7 +29,7 @@ export class CachedValue<Value> {
     this.#options = options
   }
 
-  /** @throws errors of reading, if nothing is cached */
+  /** @throws errors of reading if no value is cached */
   get(): Promise<Value> {
     if (this.#known === undefined) return this.read()
     const now = this.#options.now()
@@ -37,7 +40,7 @@ export class CachedValue<Value> {
     return Promise.resolve(this.#known.value)
   }
 
-  /** Refreshes it now. */
+  /** Refreshes the value now. */
   read(): Promise<Value> {
     this.#reading ??= this.#read().finally(() => {
       this.#reading = undefined
@@ -45,7 +48,7 @@ export class CachedValue<Value> {
     return this.#reading
   }
 
-  /** The next `get` waits for a refresh. */
+  /** Makes the next `get` wait for a refresh. */
   forget(): void {
     this.#known = undefined
   }

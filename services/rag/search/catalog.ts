@@ -1,18 +1,18 @@
-/** Reads a searched table's description from the catalog: the statements, and their rows as objects. */
+/** Reads a table's description from the catalog: the statements, and the conversion of their rows to objects. */
 import { type Cells, cellsOf, type NamedRows, type OwnStatement } from '../../postgres/cells.ts'
 import type { TableSettings } from '../configuration/types.ts'
 
 export type CatalogColumn = {
   readonly name: string
   readonly number: number
-  /** The base type, if the column has a domain. */
+  /** The schema of the column's type. If the type is a domain, this is its base type. */
   readonly typeSchema: string
   readonly typeName: string
   readonly arrayName: string | undefined
-  /** pg_type.typcategory; S is text. */
+  /** pg_type.typcategory; `S` means text. */
   readonly category: string
   readonly modifier: number
-  /** Position in the primary key, from 1; 0: not part of it. */
+  /** The column's position in the primary key, from 1. 0: the column is not part of it. */
   readonly keyPosition: number
   readonly isReadable: boolean
 }
@@ -22,16 +22,16 @@ export type CatalogTable = {
   readonly name: string
   readonly kind: string
   readonly oid: number
-  /** Whether other tables inherit from it, or are its partitions. */
+  /** Whether the table has child tables or partitions. */
   readonly hasChildren: boolean
   readonly isUsable: boolean
   readonly role: string
-  /** Of pgvector, such as 0.8.5; undefined: it is not installed. */
+  /** The version of pgvector, such as 0.8.5; undefined: pgvector is not installed. */
   readonly pgvector: string | undefined
   readonly columns: readonly CatalogColumn[]
 }
 
-/** Columns are listed even if the role may not read them, so that the error can name the column. */
+/** Lists columns even if the role may not read them, so that the error can name the column. */
 export const tableStatement = ({ schema, name }: TableSettings): OwnStatement => ({
   text: `
 with recursive relation as (
@@ -62,7 +62,7 @@ order by base.attnum`,
   values: [name, schema ?? null],
 })
 
-/** undefined: the table does not exist. */
+/** Returns undefined if the table does not exist. */
 export function catalogTable(rows: NamedRows): CatalogTable | undefined {
   const cells = cellsOf(rows)
   const [first] = cells
@@ -92,27 +92,27 @@ const columnOf = (cells: Cells): CatalogColumn => ({
   isReadable: cells.flag('is_readable'),
 })
 
-/** An index of one column or expression that returns rows in the order of an operator. */
+/** An index on one column or expression, which can return rows in the order of an operator. */
 export type CatalogIndex = {
   readonly name: string
-  /** Such as hnsw, ivfflat, vchordrq or diskann. */
+  /** The access method, such as hnsw, ivfflat, vchordrq or diskann. */
   readonly method: string
-  /** undefined: it indexes the column. */
+  /** undefined: the index is on the column itself. */
   readonly expression: string | undefined
   readonly isPartial: boolean
-  /** Name of the operator, such as `<=>`. */
+  /** The operator's name, such as `<=>`. */
   readonly operator: string
   readonly operatorSchema: string
   readonly typeSchema: string
   readonly typeName: string
-  /** Of IVFFlat. */
+  /** The number of lists of an IVFFlat index. */
   readonly lists: number
 }
 
 /**
- * Valid indexes whose operator class has an ordering operator, of any access method: of the column, and of expressions
- * (any; `vectorIndex` checks them). Indexes of partitions count as well, since an ordered scan merges them. Expressions
- * are printed for the session's search path, in which they will be used.
+ * Lists valid indexes of any access method whose operator class has an ordering operator. Includes indexes on the
+ * column and on any expression; `vectorIndex` checks the expressions. Indexes of partitions count as well, because an
+ * ordered scan merges them. Expressions are printed for the session's search path, which later statements use too.
  */
 export const indexesStatement = (oid: number, column: number): OwnStatement => ({
   text: `

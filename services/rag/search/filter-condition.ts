@@ -1,13 +1,13 @@
-/** Filters as SQL. Values are always parameters; only names of existing columns become part of the text. Pure. */
+/** Converts filters to SQL. Values are always parameters. Only names of existing columns become part of the text. */
 import { quoteIdentifier } from '../../postgres/quote.ts'
 import { RagError } from '../errors.ts'
 import type { Condition, Filter } from '../request/filter.ts'
 import type { Parameters } from './parameters.ts'
 
-/** SQL type names: of a column, with domains resolved, and of arrays of it if the type has one. */
+/** SQL type names: the column's type with domains resolved, and the type's array type if it has one. */
 export type ColumnType = { readonly name: string; readonly array: string | undefined }
 
-/** The columns of a table that filters may use, by name. */
+/** The columns that filters may use, by name. */
 export type FilterColumns = ReadonlyMap<string, ColumnType>
 
 type Value = string | number | boolean
@@ -52,7 +52,7 @@ function conditionSql(condition: Condition, columns: FilterColumns, parameters: 
   }
 }
 
-/** One parameter for all values: lists of any length have the same statement text. */
+/** All values are one parameter, so lists of any length have the same statement text. */
 function listSql(
   compared: string,
   quantifier: 'ANY' | 'ALL',
@@ -66,13 +66,13 @@ function listSql(
   return `(${values.map(value => `${compared} ${parameters.add(String(value), name)}`).join(` ${logic} `)})`
 }
 
-/** An array in Postgres's syntax, each element in quotes (manual section 8.15.2). */
+/** An array in Postgres's syntax. Each element is in quotes (manual section 8.15.2). */
 export const arrayLiteral = (values: readonly Value[]): string =>
   `{${values.map(value => `"${String(value).replace(/["\\]/g, '\\$&')}"`).join(',')}}`
 
 /**
- * Postgres refuses a pattern that ends with a single backslash only once it reads a row. A regular expression would
- * read each backslash of a long text repeatedly.
+ * Postgres refuses a pattern that ends with a single backslash, but only when it reads a row. The check does not use a
+ * regular expression, which would read each backslash of a long text repeatedly.
  */
 function pattern(text: string, path: string): string {
   let end = text.length

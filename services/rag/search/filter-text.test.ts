@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { checkFilterTexts } from './filter-text.ts'
 
-test('every filter that is not one condition is named', async () => {
+test('names every filter that is not exactly one condition', async () => {
   const text = 'a = 1 LIMIT 1'
   const table = { schema: undefined, name: 'docs', textColumn: 'c', vectorColumn: 'v', idColumn: 'id' }
   const tables = [{ ...table, filter: { kind: 'sql' as const, text } }]

@@ -4,7 +4,7 @@ import type { PipelineSettings } from '../configuration/types.ts'
 
 /**
  * Checks the filters of a configuration.
- * @throws Error that names the key of each invalid one
+ * @throws Error with the key of each invalid filter
  */
 export async function checkFilterTexts(pipelines: readonly Pick<PipelineSettings, 'tables'>[]): Promise<void> {
   const problems: string[] = []

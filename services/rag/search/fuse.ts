@@ -1,20 +1,20 @@
 /**
- * Reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009): a document's score is the sum of `weight / (60 +
- * rank)` over the lists that contain it. Pure.
+ * Reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009). A document's score is the sum of `weight / (60 +
+ * rank)` over the lists that contain the document.
  */
 import type { Hit } from './lists.ts'
 
 const k = 60
 
 type RankedList = {
-  /** Best first; each row at most once. */
+  /** The list, best first. Each row occurs at most once. */
   readonly hits: readonly Hit[]
   readonly weight: number
 }
 
 export type Ranked = { readonly hit: Hit; readonly score: number }
 
-/** Best first. Rows with equal scores are ordered by key, so that answers are deterministic. */
+/** Returns rows, best first. Rows with equal scores are ordered by key, so that answers are deterministic. */
 export function fuse(lists: readonly RankedList[]): readonly Ranked[] {
   const fused = new Map<string, { readonly hit: Hit; score: number }>()
   for (const { hits, weight } of lists) {

@@ -1,6 +1,6 @@
 /**
- * The time limit of a search: if the database needs longer, the search is repeated with only the vector indexes, and
- * the result reports it.
+ * The time limit of a search. If the database needs longer, the search runs again with only the vector indexes, and the
+ * result reports this.
  */
 import { DatabaseError } from '../../../wire/errors.ts'
 import type { Search } from './search.ts'
@@ -10,12 +10,12 @@ import type { FoundDocument } from './types.ts'
 type Run = (search: Search) => Promise<readonly FoundDocument[]>
 type InTime = { readonly documents: readonly FoundDocument[]; readonly isIncomplete: boolean }
 
-/** SQLSTATE of a cancelled statement, by its timeout or otherwise. */
+/** The SQLSTATE of a cancelled statement, also after a timeout. */
 const cancelled = '57014'
 
 /**
- * `exactMs`: timeout of a statement of the first run.
- * @throws errors of running; a timeout only if no index can answer instead
+ * `exactMs`: the statement timeout of the first run.
+ * @throws errors of `run`; a timeout only if no index can answer instead
  */
 export async function searchInTime(
   search: Omit<Search, 'timeoutMs' | 'isIndexOnly' | 'onExact'>,
@@ -34,7 +34,7 @@ export async function searchInTime(
   } catch (error) {
     if (!hasOtherWay || !(error instanceof DatabaseError) || error.sqlState !== cancelled) throw error
   }
-  // Without an exact scan something else was slow, and needs its time.
+  // If no exact scan ran, another part of the search was slow. The second run gives that part more time.
   const isIndexOnly = isExact
   const documents = await run({ ...search, timeoutMs: statementTimeoutMs, isIndexOnly, onExact })
   return { documents, isIncomplete: isIndexOnly }

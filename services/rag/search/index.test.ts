@@ -43,7 +43,7 @@ function searcher(tables: readonly TableSettings[], { makeLexical, reranker, lim
   } satisfies SearchedPipeline
   const made = new Searcher({
     pipeline,
-    // A query is its vector.
+    // The text of a query is its vector.
     embed: async text => JSON.parse(text) as number[],
     ...(makeLexical && { makeLexical }),
     ...(reranker && { rerank: reranker }),
@@ -55,7 +55,7 @@ function searcher(tables: readonly TableSettings[], { makeLexical, reranker, lim
   return made
 }
 
-/** Words that score best in the rows with the highest numbers. */
+/** Finds words in all rows. Rows with higher numbers have higher scores. */
 const byNumber: NonNullable<More['makeLexical']> = ({ table: { schema, name, rowExpression } }) => ({
   warnings: [],
   prepare: async () => (condition, _, limit) => ({
@@ -107,7 +107,7 @@ describe.skipIf(postgres === undefined)('searching by vectors', () => {
     expect(warnings).toEqual([])
   })
 
-  test('is answered from the index, and reports that, if an exact scan takes too long', async () => {
+  test('if an exact scan takes too long, answers from the index and reports this', async () => {
     await postgres?.run(`
       CREATE FUNCTION slow(n int) RETURNS boolean LANGUAGE sql VOLATILE AS 'SELECT pg_sleep(0.002) IS NOT NULL';
       CREATE TABLE far (id int PRIMARY KEY, content text, embedding vector(3));
@@ -129,7 +129,7 @@ describe.skipIf(postgres === undefined)('searching by vectors', () => {
         expect(truncated.warnings).toEqual([expect.stringContaining('search.exact_timeout')])
       }
     }
-    // The slow part is not an exact scan: no row is missing.
+    // The slow part is not an exact scan, so no row is missing.
     const slowWords: typeof byId = options => ({
       warnings: [],
       prepare: async () => (condition, _, limit) => ({
@@ -145,7 +145,7 @@ describe.skipIf(postgres === undefined)('searching by vectors', () => {
     const names = ['row_key', 'score', 'similarity', 'accepted', 'content', 'nearest', 't', 'distance']
     const own = ['distance', 'similarity', 'accepted'].flatMap(name => [`~${name}`, `~~${name}`])
     const quoted = [...names, ...own].map(name => `"${name}"`)
-    // Vectors at wide angles, so that rounding does not decide which is nearest.
+    // The angles between vectors are large, so that rounding does not decide which vector is nearest.
     await postgres?.run(`
       CREATE TABLE taken (id int PRIMARY KEY, embedding vector(3), "~id" text DEFAULT '1', ${quoted.map(name => `${name} text DEFAULT '1'`).join()});
       INSERT INTO taken (id, embedding) SELECT n, ARRAY[n, 1000, 0]::vector FROM generate_series(1, 2000) n;
@@ -168,14 +168,14 @@ describe.skipIf(postgres === undefined)('searching by vectors', () => {
     const searchWithin = (ms: number) =>
       one.search({ query: '[20,10,0]', filter: undefined, topN: 1 }, AbortSignal.timeout(ms))
     const many = (ms: number) => Promise.allSettled(Array.from({ length: 8 }, () => searchWithin(ms)))
-    // A search that gets a silent connection ends by its own timeout.
+    // A search that uses a silent connection ends by its own timeout.
     const answered = () =>
       expect
         .poll(async () => (await searchWithin(1_000).catch(() => undefined))?.documents.length, { timeout: 20_000 })
         .toBe(1)
     const first = many(200)
     await expect.poll(() => one.pool.open).toBeGreaterThan(0)
-    // While the table is described for all callers.
+    // The network is silent while the table is described for all callers.
     proxy.silence()
     await first
     await answered()
@@ -185,7 +185,7 @@ describe.skipIf(postgres === undefined)('searching by vectors', () => {
     await proxy.stop()
   })
 
-  test('reports that a silent database does not respond, in time for the client', async () => {
+  test("reports a silent database before the client's timeout", async () => {
     const proxy = await startSilentProxy((postgres as TestPostgres).port)
     const address = connectionAddress(`postgresql://postgres@127.0.0.1:${proxy.port}/postgres`)
     const one = searcher([table('docs')], { address, poolSize: 1, limits: { readMs: 2_000, silenceMs: 50 } })
@@ -316,7 +316,7 @@ describe.skipIf(postgres === undefined)('tables of other kinds', () => {
     expect(await one.health(never)).toMatchObject({ reachable: false, error: expect.stringContaining(message) })
   })
 
-  test('names the role and the column that it may not read', async () => {
+  test('an error names the role and the column that the role may not read', async () => {
     const address = connectionAddress((postgres as TestPostgres).uri('reader'))
     const answer = searcher([table('bare')], { address }).search(
       { query: '[1,2,3]', filter: undefined, topN: 1 },
@@ -325,7 +325,7 @@ describe.skipIf(postgres === undefined)('tables of other kinds', () => {
     await expect(answer).rejects.toThrow('the role reader may not read column embedding')
   })
 
-  test('names both numbers of dimensions', async () => {
+  test('an error names both numbers of dimensions', async () => {
     const answer = searcher([table('docs')]).search({ query: '[1,2]', filter: undefined, topN: 1 }, never)
     await expect(answer).rejects.toThrow('vectors of 2 dimensions, but column embedding of public.docs has 3')
   })
@@ -344,7 +344,7 @@ describe.skipIf(postgres === undefined)('tables of other kinds', () => {
     expect(documents.map(({ content }) => content)).toEqual(['text 10', 'text 11', 'text 9', 'text 12'])
   })
 
-  test('queries each arm once if many rows are the same document', async () => {
+  test('queries words and vectors once if many rows are the same document', async () => {
     await postgres?.run(`
       CREATE TABLE chunks (id int, n int, content text, embedding vector(3));
       INSERT INTO chunks SELECT n / 20, n, 'text ' || n, ARRAY[n, 10, 0]::vector FROM generate_series(0, 79) n; ANALYZE chunks`)
@@ -365,12 +365,12 @@ describe.skipIf(postgres === undefined)('tables of other kinds', () => {
     expect(await ids(one, [79, 10, 0], 1)).toEqual(['3'])
   })
 
-  test('fuses both arms by rank, omits dissimilar documents, and disables an arm by its weight', async () => {
+  test('fuses words and vectors by rank, omits dissimilar documents, and disables either by its weight', async () => {
     const both = await searcher([table('viewed')], { makeLexical: byNumber }).search(
       { query: '[10,10,0]', filter: filter({ column: 'n', operator: '<=', value: 12 }), topN: 12 },
       never,
     )
-    // Nearest: 10, 11, 9, 12, ...; words: 12, 11, 10, ...
+    // Order by vectors: 10, 11, 9, 12, ...; by words: 12, 11, 10, ...
     expect(both.documents.slice(0, 3).map(({ id }) => id)).toEqual(['10', '11', '12'])
     expect(both.documents[0]?.score).toBeCloseTo(0.5 / 61 + 0.5 / 63, 8)
     expect(both.documents).toHaveLength(12)
@@ -381,8 +381,8 @@ describe.skipIf(postgres === undefined)('tables of other kinds', () => {
     expect(await ids(vectors, [10, 10, 0], 1)).toEqual(['10'])
   })
 
-  test("reranks, and keeps the search's order if reranking fails", async () => {
-    const rerank = { depth: 3 } as unknown as SearchedPipeline['rerank'] // the only part of it that is read here
+  test("reranks documents, and keeps the search's order if reranking fails", async () => {
+    const rerank = { depth: 3 } as unknown as SearchedPipeline['rerank'] // only this part of the settings is read here
     const by = (reranker: Rerank) => searcher([table('viewed')], { rerank, reranker })
     const backwards = by(async (_, texts) => texts.map((_text, index) => ({ index, score: index })).reverse())
     expect(await ids(backwards, [10, 10, 0], 2)).toEqual(['9', '11'])
@@ -406,7 +406,7 @@ describe.skipIf(postgres === undefined)('indexes and changes', () => {
     return rows.map(({ id }) => String(id))
   }
   const scans = async (index: string) => {
-    // A connection reports its counts once it has been idle for a second, or when it ends.
+    // A connection reports its counts after it has been idle for a second, or when it ends.
     await Promise.all(opened.splice(0).map(one => one.close()))
     let count = -1
     await expect
@@ -434,14 +434,14 @@ describe.skipIf(postgres === undefined)('indexes and changes', () => {
       ANALYZE`)
   })
 
-  test('searches by the index if the filter accepts many rows', async () => {
+  test('uses the index if the filter accepts many rows', async () => {
     const by = filter({ column: 'n', operator: '>', value: 500 })
     expect(await ids(searcher([table('many')]), query, 10)).toEqual(await nearest('many', 'true'))
     expect(await ids(searcher([table('many')]), query, 10, by)).toEqual(await nearest('many', 'n > 500'))
     expect(await scans('many_cosine')).toBeGreaterThan(0)
   })
 
-  test('misses nothing if the filter accepts no row near the query', async () => {
+  test('misses no row if the filter accepts no row near the query', async () => {
     const by = filter({ column: 'n', operator: '<', value: 6_000 })
     const to = [-3, 0, 0.5, 0.5, 0.5]
     const exact = await nearest('many', 'n < 6000', { to })
@@ -451,7 +451,7 @@ describe.skipIf(postgres === undefined)('indexes and changes', () => {
     expect(await ids(both, to, 10, by)).toEqual(exact)
   })
 
-  test('uses an index of a cast by its own operator, and compares the original vectors', async () => {
+  test("uses an index on a cast with the index's own operator, and compares the original vectors", async () => {
     expect(await ids(searcher([table('many_half')]), query, 10)).toEqual(
       await nearest('many_half', 'true', { operator: '<->' }),
     )
@@ -502,7 +502,7 @@ describe.skipIf(postgres === undefined)('indexes and changes', () => {
     for (const [tenant, found] of answers.entries()) expect(new Set(found)).toEqual(new Set([tenant]))
   })
 
-  test('detects that an index, a column, a table and the database are deleted and created again', async () => {
+  test('detects that an index, a column, a table or the database was deleted and created again', async () => {
     await postgres?.run(`CREATE TABLE brief AS SELECT * FROM many; INSERT INTO brief SELECT n + 8000, n, 'more ' || n, embedding FROM many WHERE n <= 3000;
       CREATE INDEX brief_index ON brief USING hnsw (embedding vector_cosine_ops) WITH (ef_construction = 40); ANALYZE brief`)
     const one = searcher([table('brief')])

@@ -1,7 +1,7 @@
 /**
- * Searches the tables of a pipeline: rows near the vector of a query, and rows with its words, fused by their ranks.
- * Only estimates of how many rows a filter accepts are kept after a request; statements are prepared by their text, and
- * every value of a request is a parameter.
+ * Searches the tables of a pipeline for rows near the vector of a query and for rows with the query's words. Fuses both
+ * by rank. Between requests, the searcher keeps only estimates of how many rows a filter accepts. Statements are
+ * prepared by their text, and every value of a request is a parameter.
  */
 import type { Logger } from 'pino'
 import type { DatabaseError } from '../../../wire/errors.ts'
@@ -33,10 +33,10 @@ type LexicalOptions = {
   readonly now: () => number
 }
 
-/** Called with the provider's tokens for a search. */
+/** Called with the provider's token count of a search. */
 export type OnTokens = (tokens: number) => void
 
-/** Returns the best documents first, with the index in `texts` of each. */
+/** Returns the best documents first, as indexes in `texts`. */
 export type Rerank = (
   query: string,
   texts: readonly string[],
@@ -61,7 +61,7 @@ type Options = {
   readonly pipeline: SearchedPipeline
   readonly embed: (text: string, signal: AbortSignal, onTokens: OnTokens) => Promise<ArrayLike<number>>
   readonly rerank?: Rerank
-  /** If absent, there is no lexical arm. */
+  /** If absent, the search uses only vectors. */
   readonly makeLexical?: (options: LexicalOptions) => Lexical
   readonly logger: Logger
   readonly now: () => number
@@ -75,7 +75,7 @@ const maximumIdleMs = 300_000
 
 type Found = Omit<SearchResult, 'tokensUsed'>
 
-/** An exact scan must leave time for another search and the answer. */
+/** The divisor of the request timeout. An exact scan must leave time for another search and for the answer. */
 const exactShare = 4
 const incompleteWarning =
   'a search exceeded search.exact_timeout and was answered from the vector index; other rows that its filter accepts may be nearer'
@@ -113,7 +113,7 @@ export class Searcher {
     return this.#pool.figures
   }
 
-  /** @throws RagError, and the signal's reason */
+  /** @throws RagError; the signal's reason */
   async search(request: SearchRequest, signal: AbortSignal): Promise<SearchResult> {
     let tokensUsed = 0
     const onTokens = (tokens: number) => {
@@ -143,7 +143,7 @@ export class Searcher {
       const tables = await unlessAborted(this.#tables.read(), signal)
       return { reachable: true, warnings: await this.#warnings(tables, signal) }
     } catch (error) {
-      const { message } = asRagError(error, signal) as Error // errors thrown here are of this type
+      const { message } = asRagError(error, signal) as Error // all errors thrown here have this type
       return { reachable: false, error: signal.aborted ? didNotAnswer : message, warnings: [] }
     }
   }
@@ -186,7 +186,7 @@ export class Searcher {
     signal: AbortSignal,
   ): Promise<Found> {
     const tables = await this.#tables.get()
-    // An invalid filter is refused before the embedding is requested.
+    // Refuses an invalid filter before requesting the embedding.
     for (const { described, filter } of tables) conditionOf(described.table, filter, request.filter, new Parameters())
     const [vector, sizes, lexical, warnings] = await Promise.all([
       this.#hasVectors ? embedding() : undefined,
@@ -260,12 +260,12 @@ export class Searcher {
   }
 
   /**
-   * Finds a value that a column's type refuses by running each condition separately.
-   * @throws RagError INVALID_REQUEST if one of them caused the failure
+   * Runs each condition separately, to find a value that a column's type refuses.
+   * @throws RagError INVALID_REQUEST if a condition caused the failure
    */
   async #refuseFilter(error: unknown, filter: Filter | undefined, signal: AbortSignal): Promise<void> {
     if (signal.aborted || filter === undefined || !mayBeOfFilter(error)) return
-    // If anything else fails here, the first failure is reported.
+    // If another error occurs here, the first error is reported.
     const refusal = await this.#refusedCondition(filter, signal).catch(() => undefined)
     if (refusal !== undefined) throw refusal
   }
@@ -288,7 +288,7 @@ export class Searcher {
     return undefined
   }
 
-  /** Postgres's message about a statement. */
+  /** Returns Postgres's message about a statement, if Postgres refuses it. */
   async #refusal(
     statement: { readonly text: string; readonly values: readonly string[] },
     signal: AbortSignal,
@@ -311,7 +311,7 @@ function once<T>(make: () => Promise<T>): () => Promise<T> {
   }
 }
 
-/** Documents in the given order first, then the others in their present order. */
+/** Returns the documents in the given order, then the remaining documents in their current order. */
 function reordered(
   documents: readonly FoundDocument[],
   order: readonly { readonly index: number; readonly score: number }[],

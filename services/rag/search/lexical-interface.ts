@@ -1,8 +1,8 @@
-/** The interface of the lexical arm for the search. */
+/** The interface between the search and its lexical arm, which finds rows by words. */
 import type { Parameters } from './parameters.ts'
 import type { ArmQuery, FilterCondition } from './types.ts'
 
-/** Builds the statement for a prepared query. `matching`: how many rows the condition accepts, if known. */
+/** Builds the statement of a prepared query. `matching`: how many rows the condition accepts, if known. */
 export type LexicalSearch = (
   condition: FilterCondition,
   parameters: Parameters,
@@ -10,7 +10,10 @@ export type LexicalSearch = (
   matching: number | undefined,
 ) => ArmQuery
 
-/** undefined: it cannot search this table, with the reason in `warnings`; or the query has no words. */
+/**
+ * `prepare` returns undefined if the query has no words, or if the table cannot be searched by words. `warnings` has
+ * the reason.
+ */
 export type Lexical = {
   readonly warnings: readonly string[]
   prepare(query: string, signal: AbortSignal): Promise<LexicalSearch | undefined>

@@ -1,20 +1,23 @@
-/** Merges ranked lists of several tables, and equal documents. Pure. */
+/** Merges ranked lists of several tables, and merges equal documents. */
 import type { FoundDocument } from './types.ts'
 
 export type Hit = {
-  /** Unique among the rows of the pipeline. */
+  /** The row's key, unique among all rows of the pipeline. */
   readonly key: string
-  /** Index of the table in the pipeline. */
+  /** The table's index in the pipeline. */
   readonly table: number
   readonly row: string
   readonly score: number
-  /** The score by which lists of several tables are merged. */
+  /** The score that decides the order of rows from several tables. */
   readonly comparable: number
 }
 
 export const hitKey = (table: number, row: string): string => `${table} ${row}`
 
-/** Each list keeps its order; of their heads, the best is next, and of equal ones that of the first table. */
+/**
+ * Each list keeps its order. The next hit is the best of the lists' first remaining hits. If hits are equal, the hit of
+ * the first table is next.
+ */
 export function mergeLists(lists: readonly (readonly Hit[])[]): readonly Hit[] {
   const [only, ...others] = lists
   if (only !== undefined && others.length === 0) return only
@@ -32,7 +35,10 @@ export function mergeLists(lists: readonly (readonly Hit[])[]): readonly Hit[] {
   }
 }
 
-/** Keeps the first of the documents with one id in a table, and with one text in several tables. */
+/**
+ * Keeps the first of several documents with the same id in a table, and the first of several documents with the same
+ * text.
+ */
 export class Distinct {
   readonly documents: FoundDocument[] = []
   readonly #ids = new Set<string>()

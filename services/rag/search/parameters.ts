@@ -1,7 +1,7 @@
 /**
- * The parameters of one statement, numbered as they are added. Every value is sent as text and is cast in the
- * statement, so that its type never depends on its context. `before`: how many other parameters the statement has, with
- * the lower numbers.
+ * The parameters of one statement, numbered in the order of their addition. Every value is sent as text, and the
+ * statement casts it, so that its type never depends on its context. `before`: how many other parameters with lower
+ * numbers the statement has.
  */
 export class Parameters {
   readonly values: string[] = []
@@ -11,7 +11,7 @@ export class Parameters {
     this.#before = before
   }
 
-  /** Returns the reference to the value, such as `$3::integer`. */
+  /** Returns the reference to the value, for example `$3::integer`. */
   add(value: string, type: string): string {
     this.values.push(value)
     return `$${this.#before + this.values.length}::${type}`

@@ -21,7 +21,7 @@ const below = (column: string, value: number): Filter => ({
   conditions: [{ column, operator: '<', value }],
 })
 
-/** By name: a query's filter, also as SQL. */
+/** Filters by name: each for a query's topic, as a request's filter and as SQL. */
 const filters: Readonly<Record<string, (topic: number) => { readonly filter?: Filter; readonly sql: string }>> = {
   'no filter': () => ({ sql: 'true' }),
   '50 %': () => ({ filter: below('bucket', 100), sql: 'bucket < 100' }),

@@ -1,4 +1,4 @@
-/** One search: runs its statements on prepared tables, and merges their rows. */
+/** Runs the statements of one search on prepared tables, and merges their rows. */
 import type { Parameter } from '../../../wire/messages.ts'
 import type { Connection } from '../../postgres/connection.ts'
 import { qualified, quoteIdentifier } from '../../postgres/quote.ts'
@@ -33,7 +33,7 @@ import {
   vectorSql,
 } from './vector-arm.ts'
 
-/** The prepared input of a table's search. */
+/** The prepared input for the search of one table. */
 export type TableSearch = {
   readonly table: SearchableTable<unknown>
   readonly size: Size
@@ -43,26 +43,26 @@ export type TableSearch = {
 export type Search = {
   readonly tables: readonly TableSearch[]
   readonly filter: Filter | undefined
-  /** undefined: the vector arm is off. */
+  /** undefined: the search uses only words. */
   readonly vector: ArrayLike<number> | undefined
   readonly vectorWeight: number
   readonly minSimilarity: number
   /** The number of requested documents. */
   readonly wanted: number
   readonly sizes: Sizes
-  /** Timeout of each statement. */
+  /** The timeout of each statement. */
   readonly timeoutMs: number
-  /** Whether exact scans are skipped if a table has an index. */
+  /** Whether to skip exact scans of tables that have an index. */
   readonly isIndexOnly: boolean
   /** Called before an exact scan of a table that has an index. */
   readonly onExact: () => void
 }
 
-/** Length of each list that is fused. */
+/** The minimum length of each list that is fused. */
 const leastDepth = 100
-/** Equal documents are merged, so some more rows than documents are read. */
+/** Equal documents are merged, so the search reads some more rows than documents. */
 const spare = 5
-/** The maximum, however many rows belong to one document. */
+/** The maximum number of rows, even if many rows belong to one document. */
 const mostRows = 10_000
 
 type Statement = { readonly text: string; readonly values: readonly Parameter[] }
@@ -99,11 +99,11 @@ function lexicalStatement(
 
 const stepOf = ({ text, values }: Statement): Step => rowsStep(text, values)
 
-/** Rows of the vector arm: row_key, score, similarity, accepted, and with texts id and content. */
+/** Columns of the vector arm's rows: row_key, score, similarity and accepted; with texts, also id and content. */
 const similarityOf = (row: TextRow): number => Number(row[2])
 
 /**
- * Only rows near the vector: one statement for each table returns their texts as well.
+ * Searches only by the vector. One statement for each table also returns the texts.
  * @throws DatabaseError, ConnectionFailure
  */
 export async function searchByVector(connection: Connection, search: Search): Promise<readonly FoundDocument[]> {
@@ -137,7 +137,7 @@ async function nearestDocuments(connection: Connection, search: Search, limit: n
     const table = search.tables[hit.table]
     if (row !== undefined && table !== undefined) distinct.add(documentOf(table, row[4], row[5], hit.score))
   }
-  // Rows after one that is not similar enough are not similar enough either.
+  // If a row is not similar enough, no later row is similar enough.
   const isOver = ({ rows: found, isAll }: Nearest) => isAll || found.some(row => !isSimilar(row, search))
   return { documents: distinct.documents, isAll: results.every(isOver) }
 }
@@ -155,12 +155,12 @@ function vectorStep(search: Search, one: TableSearch, limit: number, hasTexts: b
   return { plan, step: stepOf(vectorStatement(search, one, plan, limit, hasTexts)) }
 }
 
-/** `isAll`: there are no others. */
+/** `isAll`: there are no further rows. */
 type Nearest = { readonly rows: readonly TextRow[]; readonly isAll: boolean }
 
 /**
- * Runs an exact search if an index has found too few rows: the filter accepts none of those near the vector, or the
- * index does not contain all rows.
+ * Runs an exact search if an index has found too few rows. This happens if the filter accepts no rows near the vector,
+ * or if the index does not contain all rows.
  */
 async function complete(
   connection: Connection,
@@ -177,7 +177,7 @@ async function complete(
   if (accepted >= plan.needed) return { rows, isAll: false }
   search.onExact()
   const step = stepOf(vectorStatement(search, one, exact, limit, hasTexts))
-  // The previous settings may have ended with their transaction.
+  // The earlier settings may have ended with their transaction.
   const [all = []] = await runSteps(connection, [
     settingsStep([...planning(search), ...settingsOf(exact)], search.timeoutMs),
     step,
@@ -214,7 +214,10 @@ const documentOf = (
   score,
 })
 
-/** If fewer rows match than a list may contain, this is cached: the next search with this filter is exact at once. */
+/**
+ * Caches the number of rows if fewer rows match than the list may contain. Then the next search with this filter is
+ * exact immediately.
+ */
 function recordSize({ sizes, filter }: Search, { table }: TableSearch, rows: number, limit: number): void {
   if (rows >= limit) return
   const parameters = new Parameters()
@@ -223,8 +226,8 @@ function recordSize({ sizes, filter }: Search, { table }: TableSearch, rows: num
 }
 
 /**
- * Both arms, or words only: their rows in one round trip, and the texts of the returned ones in another, from the same
- * snapshot.
+ * Searches by words and vector, or by words only. One round trip finds the rows, and another reads the texts of the
+ * returned rows from the same snapshot.
  * @throws DatabaseError, ConnectionFailure
  */
 export async function searchByBoth(connection: Connection, search: Search): Promise<readonly FoundDocument[]> {
@@ -237,7 +240,8 @@ export async function searchByBoth(connection: Connection, search: Search): Prom
     await addTexts(connection, search, ranked.slice(0, wanted), distinct, [commitStep])
     return distinct.documents
   }
-  // If many rows are the same document, the texts of all are read. Otherwise the transaction ends by a rollback.
+  // If many rows are the same document, the second statement reads the texts of all rows. Otherwise, a rollback ends
+  // the transaction.
   const first = wanted + spare
   await addTexts(connection, search, ranked.slice(0, first), distinct, [])
   if (distinct.documents.length < wanted)
@@ -260,7 +264,7 @@ async function addTexts(
   }
 }
 
-/** With one list, its scores are the documents' scores. */
+/** If there is only one list, its scores are the documents' scores. */
 const rankedHits = (
   { vector, vectorWeight }: Search,
   byVector: readonly Hit[],
@@ -273,7 +277,7 @@ const rankedHits = (
         { hits: byWords, weight: 1 - vectorWeight },
       ])
 
-/** Sequential scans are disabled for this statement only, not for later ones of the transaction. */
+/** Disables sequential scans only for this statement, not for later statements of the transaction. */
 const withSettings = ({ plan, step }: ReturnType<typeof vectorStep>): readonly Step[] =>
   plan.kind === 'approximate' ? [moreSettings(plan.settings), step, moreSettings(plan.after)] : [step]
 
@@ -302,7 +306,7 @@ async function armLists(connection: Connection, search: Search, limit: number) {
   return { vectorLists, lexicalLists }
 }
 
-/** Rows row_key, id, content, by the keys of hits. */
+/** Returns rows with row_key, id and content, for the keys of the hits. */
 async function textsOf(
   connection: Connection,
   search: Search,
@@ -321,7 +325,7 @@ async function textsOf(
   )
 }
 
-/** The filters are repeated here: the rows of a view may share their identifier. */
+/** Repeats the filters, because several rows of a view may have the same identifier. */
 function textStatement({ filter }: Search, { table }: TableSearch, rows: readonly string[]): Statement {
   const { described } = table
   const parameters = new Parameters()

@@ -1,4 +1,4 @@
-/** Runs statements of a search on a connection: settings, transactions, and reading rows. */
+/** Runs the statements of a search on a connection: settings, transactions, and reading rows. */
 import type { Parameter } from '../../../wire/messages.ts'
 import type { NamedRows, OwnStatement } from '../../postgres/cells.ts'
 import type { Connection } from '../../postgres/connection.ts'
@@ -7,10 +7,10 @@ import type { Setting } from './vector-arm.ts'
 
 /** The timeout of one statement of a search. */
 export const statementTimeoutMs = 30_000
-/** Between the statements of a search, the connection waits only for this server. */
+/** Between the statements of a search, Postgres waits only for this server. */
 const idleTimeoutMs = 10_000
 
-/** JIT compilation takes longer than running the plan. */
+/** JIT compilation would take longer than running the plan. */
 const commonWith = (timeoutMs: number): readonly Setting[] => [
   ['transaction_read_only', 'on'],
   ['statement_timeout', String(timeoutMs)],
@@ -20,16 +20,16 @@ const commonWith = (timeoutMs: number): readonly Setting[] => [
   ['jit', 'off'],
 ]
 
-/** How many rows a filter accepts depends on its values: each search with one gets its own plan. */
+/** The number of rows that a filter accepts depends on its values. So each search with a filter gets its own plan. */
 export const filtered: readonly Setting[] = [['plan_cache_mode', 'force_custom_plan']]
 
-/** Additional settings, in a transaction that has the common ones. */
+/** Additional settings in a transaction that already has the common settings. */
 export const moreSettings = (settings: readonly Setting[]): Step => ({
   text: `SELECT ${settings.map(([name], index) => `pg_catalog.set_config('${name}', $${index + 1}, true)`).join(', ')}`,
   values: settings.map(([, value]) => value),
 })
 
-/** Settings until the transaction ends. Steps that run together without BEGIN are one transaction. */
+/** Settings that apply until the transaction ends. Without BEGIN, steps that run together are one transaction. */
 export const settingsStep = (settings: readonly Setting[] = [], timeoutMs = statementTimeoutMs): Step =>
   moreSettings([...commonWith(timeoutMs), ...settings])
 
@@ -40,7 +40,7 @@ export const rowsStep = (text: string, values: readonly Parameter[]): Step => ({
 
 export type TextRow = readonly (string | null)[]
 
-/** Runs the steps; returns the rows of each step made by `rowsStep`, in their order. */
+/** Runs the steps. Returns the rows of each step that `rowsStep` made, in order. */
 export async function runSteps(
   connection: Connection,
   steps: readonly Step[],
@@ -50,7 +50,7 @@ export async function runSteps(
   return steps.flatMap(({ isText }, index) => (isText ? [texts[index]?.decoded() ?? []] : []))
 }
 
-/** Runs one statement of this server. */
+/** Runs one of this server's own statements. */
 export async function runOwn(connection: Connection, { text, values = [] }: OwnStatement): Promise<NamedRows> {
   const texts = values.map(value => (value === null ? null : String(value)))
   await connection.run([settingsStep(), { text, values: texts, isText: true, isDescribed: true }], true)

@@ -1,6 +1,6 @@
 /**
- * How many rows of a table filters accept, by the planner's estimate. The estimates are cached for a while, by the
- * filters with their values.
+ * The planner's estimates of how many rows of a table filters accept. They are cached for some time, by the filters and
+ * their values.
  */
 import { createHash } from 'node:crypto'
 import { SieveCache } from '../../cache/sieve.ts'
@@ -41,7 +41,7 @@ export class Sizes {
     return rows
   }
 
-  /** An exact scan has found so few. */
+  /** Records the exact number of rows, which an exact scan has found. */
   record(described: DescribedTable, condition: FilterCondition, parameters: Parameters, rows: number): void {
     this.#keep(keyOf(estimate(described, condition, parameters)), rows)
   }
@@ -59,13 +59,14 @@ function estimate({ table, vector }: DescribedTable, condition: FilterCondition,
   }
 }
 
-/** Filters can be long. */
+/** Filters can be long, so the key is a hash. */
 const keyOf = ({ text, values }: { readonly text: string; readonly values: readonly string[] }): string =>
   createHash('sha256')
     .update(JSON.stringify([text, values]))
     .digest('base64')
 
 function plannedRows(plan: string | undefined): number {
-  const [first] = JSON.parse(plan ?? '[]') as readonly { readonly Plan?: { readonly 'Plan Rows'?: number } }[] // as EXPLAIN prints it
+  // EXPLAIN prints this form
+  const [first] = JSON.parse(plan ?? '[]') as readonly { readonly Plan?: { readonly 'Plan Rows'?: number } }[]
   return first?.Plan?.['Plan Rows'] ?? 0
 }

@@ -1,6 +1,6 @@
 /**
- * A searched table, from its settings and the catalog: its row identifier, its vector column, and the index to use.
- * Pure.
+ * Describes a searched table from its settings and the catalog: how its rows are identified, its vector column, and the
+ * indexes to use.
  */
 import { qualified, quoteIdentifier } from '../../postgres/quote.ts'
 import type { TableSettings } from '../configuration/types.ts'
@@ -17,34 +17,34 @@ export type VectorIndex = {
   readonly name: string
   readonly method: string
   readonly operator: Operator
-  /** The indexed expression, as SQL without an alias. */
+  /** The indexed expression as SQL, without the table's alias. */
   readonly expression: string
-  /** Type of the indexed expression. */
+  /** The type of the indexed expression. */
   readonly type: VectorType
   readonly lists: number
-  /** Whether the planner must still check that its condition is implied. */
+  /** Whether the index is partial. Then the planner must still check that the search implies the index's condition. */
   readonly isPartial: boolean
 }
 
 export type VectorColumn = {
-  /** Over the alias `t`. */
+  /** An SQL expression over the alias `t`. */
   readonly expression: string
   readonly type: VectorType
-  /** The schema of the type and its operators, quoted. */
+  /** The quoted schema of the type and its operators. */
   readonly schema: string
   /** undefined: the column accepts vectors of any length. */
   readonly dimensions: number | undefined
-  /** Best first. */
+  /** The indexes, best first. */
   readonly indexes: readonly VectorIndex[]
 }
 
 /** How rows are identified. */
 type RowIdentity = {
-  /** Columns used by the expressions of a row and its id, over the alias `t`. */
+  /** Columns over the alias `t` that the expressions of a row and its id use. */
   readonly columns: readonly string[]
-  /** Orders rows at equal distance. */
+  /** The order of rows with equal distance. */
   readonly tie: string
-  /** A condition that finds rows by the values of their `rowExpression`. */
+  /** Returns a condition that finds rows by the values of their `rowExpression`. */
   readonly find: (rows: readonly string[], parameters: Parameters) => string
   /** Whether ids are unique. */
   readonly hasUniqueIds: boolean
@@ -55,12 +55,12 @@ export type DescribedTable = {
   readonly number: number
   readonly vector: VectorColumn
   readonly identity: RowIdentity
-  /** Of pgvector; 0 if unknown. */
+  /** The version of pgvector; 0 if unknown. */
   readonly pgvector: number
   readonly warnings: readonly string[]
 }
 
-/** Type names are never aliases such as `character`, which a cast would treat as `character(1)`. */
+/** Type names are never aliases such as `character`, because a cast would treat it as `character(1)`. */
 const columnType = ({ typeSchema, typeName: name, arrayName }: CatalogColumn): ColumnType => ({
   name: qualified({ schema: typeSchema, name }),
   array: arrayName === undefined ? undefined : qualified({ schema: typeSchema, name: arrayName }),
@@ -123,7 +123,7 @@ export function describeTable(settings: TableSettings, found: CatalogTable | und
   }
 }
 
-/** 803 for 0.8.3. */
+/** Converts 0.8.3 to 803. */
 const versionNumber = (text: string): number => {
   const [major = 0, minor = 0, patch = 0] = text.split('.').map(part => Number.parseInt(part, 10) || 0)
   return major * 10_000 + minor * 100 + patch
@@ -133,14 +133,14 @@ const isVectorType = (name: string): name is VectorType => name === 'vector' || 
 
 type Identity = RowIdentity & { readonly id: string; readonly row: string; readonly warnings: readonly string[] }
 
-/** undefined: the rows of a view cannot be identified. */
+/** Returns undefined if the rows of a view cannot be identified. */
 function identityOf({ idColumn }: TableSettings, { kind, hasChildren, columns }: CatalogTable): Identity | undefined {
   const hasRowIds = kind === 'r' || kind === 'm' || kind === 'p'
   const own = columns.find(({ name, isReadable }) => name === idColumn && isReadable)
   if (!hasRowIds) return own && identityByColumn(own)
   const rowId = rowIdOf(kind === 'p' || hasChildren)
   const key = columns.filter(one => one.keyPosition > 0).toSorted((one, other) => one.keyPosition - other.keyPosition)
-  // Child tables have separate keys.
+  // Each child table has its own keys, so a parent's key is not unique.
   const isKeyUnique = kind === 'p' || !hasChildren
   const named = (keys: readonly CatalogColumn[]) => keys.map(({ name }) => `t.${quoteIdentifier(name)}`)
   if (own !== undefined) {
@@ -161,7 +161,7 @@ function identityOf({ idColumn }: TableSettings, { kind, hasChildren, columns }:
       ...rowId,
       columns: [...rowId.columns, ...names],
       id,
-      // The values of several columns are joined by commas.
+      // The id joins the values of several columns with commas, so it may not be unique.
       hasUniqueIds: isKeyUnique && key.length === 1,
       warnings: [`${missing}its primary key identifies documents`],
     }
@@ -193,8 +193,8 @@ function identityByColumn(column: CatalogColumn): Identity {
 }
 
 /**
- * Rows by their physical location, which is stable within a snapshot. With partitions or child tables a ctid is not
- * unique.
+ * Identifies rows by their physical location, which is stable within a snapshot. With partitions or child tables, a
+ * ctid is not unique.
  */
 function rowIdOf(hasSeveral: boolean): Omit<Identity, 'id' | 'hasUniqueIds' | 'warnings'> {
   const own = 't.ctid::pg_catalog.text'
@@ -213,12 +213,12 @@ function rowIdOf(hasSeveral: boolean): Omit<Identity, 'id' | 'hasUniqueIds' | 'w
   }
 }
 
-/** Best first: graph indexes find more in the same time than list indexes. */
+/** Best first: in the same time, graph indexes find more than list indexes. */
 const methods = ['hnsw', 'vchordrq', 'diskann', 'ivfflat']
 const operators = ['<=>', '<#>', '<->', '<+>'] as const
 const isOperator = (name: string): name is Operator => operators.some(one => one === name)
 
-/** The same table, with the indexes that its vectors can be searched by. */
+/** Returns the same table with the indexes that can search its vectors. */
 export function withIndexes(described: DescribedTable, found: readonly CatalogIndex[]): DescribedTable {
   const { vector, table } = described
   const rank = ({ method, isPartial, operator }: VectorIndex) => {
@@ -233,8 +233,8 @@ export function withIndexes(described: DescribedTable, found: readonly CatalogIn
 }
 
 /**
- * undefined: it indexes another column, another expression than a cast of the column, or has an unsupported type or
- * operator.
+ * Returns undefined if the index is on another column, or on an expression other than a cast of the column. Also
+ * returns undefined for an unsupported type or operator.
  */
 function vectorIndex(index: CatalogIndex, column: string, { schema }: VectorColumn): VectorIndex | undefined {
   const { expression, operator, typeName: type, name, method, lists, isPartial } = index
@@ -253,7 +253,7 @@ function vectorIndex(index: CatalogIndex, column: string, { schema }: VectorColu
   }
 }
 
-/** Whether an expression, as printed by Postgres, is `(column)::halfvec(384)`. */
+/** Whether an expression, as Postgres prints it, is for example `(column)::halfvec(384)`. */
 function isCastOf(column: string, expression: string): boolean {
   const cast =
     /^\(*((?:"(?:[^"]|"")+")|[^"()\s]+)\)*::(?:(?:"(?:[^"]|"")+"|[^".()\s]+)\.)?(?:halfvec|vector)\(\d+\)\)*$/.exec(

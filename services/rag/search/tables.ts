@@ -1,6 +1,6 @@
 /**
- * The tables of a pipeline as the database describes them, refreshed after a while and whenever a statement fails
- * because they have changed.
+ * The tables of a pipeline as the database describes them. Descriptions are refreshed after some time, and after a
+ * statement failed because a table has changed.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Logger } from 'pino'
@@ -16,7 +16,7 @@ import { Parameters } from './parameters.ts'
 import { type DescribedTable, describeTable, shownName, type VectorIndex, withIndexes } from './table.ts'
 import type { RunStatement, SearchedTable } from './types.ts'
 
-/** `lexical` is created again only if the table has changed: it contains statistics. */
+/** `lexical` contains statistics, so it is created again only if the table has changed. */
 export type SearchableTable<Lexical> = {
   readonly described: DescribedTable
   readonly filter: TableFilter | undefined
@@ -33,7 +33,7 @@ type Options<Lexical> = {
   readonly readMs?: number
 }
 
-/** Other callers wait for the same refresh: it ends, even if the database does not respond. */
+/** The refresh must end even if the database does not respond, because other callers wait for it too. */
 const usualReadMs = 15_000
 
 const lifetimeMs = 60_000
@@ -54,19 +54,19 @@ export class Tables<Lexical> {
   }
 
   /**
-   * Outdated descriptions are returned once more, while they are refreshed.
+   * Returns outdated descriptions while a refresh runs.
    * @throws RagError, DatabaseError, ConnectionFailure
    */
   get(): Promise<readonly SearchableTable<Lexical>[]> {
     return this.#cached.get()
   }
 
-  /** The next search refreshes them first. */
+  /** Makes the next search wait for a refresh. */
   forget(): void {
     this.#cached.forget()
   }
 
-  /** Refreshes them now, once for all callers: not stopped by the signal of one of them. */
+  /** Refreshes the descriptions now, once for all callers. No caller's signal stops the refresh. */
   read(): Promise<readonly SearchableTable<Lexical>[]> {
     return this.#cached.read()
   }
@@ -84,7 +84,7 @@ export class Tables<Lexical> {
     return found
   }
 
-  /** Each once, until it is resolved. */
+  /** Logs each warning once, until its cause is resolved. */
   #warn(warnings: readonly string[]): void {
     for (const warning of warnings) if (!this.#warned.has(warning)) this.#options.logger.warn(warning)
     this.#warned = new Set(warnings)
@@ -108,7 +108,7 @@ async function describe(
   return { ...all, vector: { ...all.vector, indexes: usable } }
 }
 
-/** Whether the planner can use a partial index for the rows that the configuration accepts. */
+/** Whether the planner can use a partial index for the rows that the configured filter accepts. */
 async function isUsed(
   { table, vector }: DescribedTable,
   { name, operator, expression, type }: VectorIndex,

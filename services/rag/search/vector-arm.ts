@@ -1,12 +1,12 @@
-/** The vector arm: SQL of the rows nearest to a vector, exactly or by an index, and the settings of the index. Pure. */
+/** The vector arm: SQL that finds the rows nearest to a vector, exactly or with an index, and the index's settings. */
 import { qualified, quoteIdentifier } from '../../postgres/quote.ts'
 import { ownName } from './own-names.ts'
 import type { DescribedTable, Operator, VectorColumn, VectorIndex } from './table.ts'
 import type { FilterCondition } from './types.ts'
 
 /**
- * `approximate`: in the order of an index, of which `scanned` rows are read before the filter. If the filter accepts
- * fewer of them than `needed`, they are not enough.
+ * `approximate`: reads `scanned` rows in the order of an index before it applies the filter. If the filter accepts
+ * fewer than `needed` of these rows, the search must run again.
  */
 export type VectorPlan =
   | { readonly kind: 'exact' }
@@ -14,25 +14,25 @@ export type VectorPlan =
       readonly kind: 'approximate'
       readonly index: VectorIndex
       readonly settings: readonly Setting[]
-      /** Resets the settings that would affect other statements. */
+      /** Resets settings that would affect later statements. */
       readonly after: readonly Setting[]
       readonly scanned: number
       readonly needed: number
-      /** The filter is part of the scan, which then finds the first rows that pass it. */
+      /** Whether the filter is part of the scan, so that the scan finds the first rows that pass the filter. */
       readonly isFilterWithin: boolean
     }
 
 export type Setting = readonly [name: string, value: string]
 
-/** Additional columns beside `row_key`, `score` and `similarity`: the id and the text of each row. */
+/** `hasTexts`: also returns the id and the text of each row, in addition to `row_key`, `score` and `similarity`. */
 type Wanted = { readonly limit: number; readonly hasTexts: boolean }
 
 type Conditions = { readonly condition: FilterCondition; readonly indexed: FilterCondition }
 
 /**
  * The first parameter of `vectorSql`, in pgvector's binary form: the number of dimensions and zero in 16 bits each,
- * then the numbers. It is a fifth of the text's size, and of the column's own type: a cast would be executed for every
- * row.
+ * then the numbers. The binary form has a fifth of the text's size. The parameter has the column's own type, because
+ * Postgres would execute a cast for every row.
  */
 export function vectorParameter(vector: ArrayLike<number>, { type }: VectorColumn): { readonly binary: Buffer } {
   const width = type === 'halfvec' ? 2 : 4
@@ -47,7 +47,7 @@ export function vectorParameter(vector: ArrayLike<number>, { type }: VectorColum
   return { binary }
 }
 
-/** Higher is better. By cosine it is the similarity. */
+/** Scores by operator: higher is better. For cosine distance, the score is the similarity. */
 const scores: Readonly<Record<Operator, (distance: string) => string>> = {
   '<=>': distance => `1 - ${distance}`,
   '<#>': distance => `- ${distance}`,
@@ -59,9 +59,9 @@ const operatorOf = (plan: VectorPlan, { vector }: DescribedTable): Operator =>
   plan.kind === 'approximate' ? plan.index.operator : (vector.indexes[0]?.operator ?? '<=>')
 
 /**
- * Columns `row_key`, `score`, `similarity` (by cosine) and `accepted` (how many of the scanned rows the filter
- * accepts), with texts also `id` and `content`; nearest first. Rows at equal distance are in physical order. `indexed`:
- * the condition of a partial index.
+ * Returns the columns `row_key`, `score`, `similarity` (by cosine) and `accepted` (how many of the scanned rows the
+ * filter accepts), nearest first. With texts, also returns `id` and `content`. Rows with equal distance are in physical
+ * order. `indexed`: the condition of a partial index.
  */
 export function vectorSql(
   described: DescribedTable,
@@ -78,13 +78,13 @@ export function vectorSql(
   const parameter = `$1::${column.schema}.${column.type}`
   const distanceBy = (by: Operator) => {
     const distance = `${column.expression} OPERATOR(${column.schema}.${by}) ${parameter}`
-    // A column of any dimensions may contain vectors that cannot be compared.
+    // A column without fixed dimensions may contain vectors that cannot be compared with the query.
     return column.dimensions === undefined
       ? `(CASE WHEN ${column.schema}.vector_dims(${column.expression}) = ${vectorLength} THEN ${distance} END)`
       : `(${distance})`
   }
   const isExact = plan.kind === 'exact'
-  // No index returns rows in the order of a sum.
+  // The sum prevents the use of an index.
   const distance = isExact ? `${distanceBy(operator)} + 0` : distanceBy(operator)
   const order = isExact
     ? `${distance}, ${identity.tie}`
@@ -93,7 +93,7 @@ export function vectorSql(
   const isAccepted = isWithin || condition === undefined ? '' : ` AND ${acceptedName}`
   const content = `t.${quoteIdentifier(table.textColumn)}`
   const isCosine = operator === '<=>'
-  // Expressions of these columns are computed only for the found rows.
+  // Expressions over these columns are computed only for the found rows.
   const carried = new Set([
     ...identity.columns,
     ...(hasTexts ? [content] : []),
@@ -110,7 +110,7 @@ export function vectorSql(
   ]
   const inner = isWithin ? condition : indexed
   const filter = [`${column.expression} IS NOT NULL`, ...(inner === undefined ? [] : [inner])].join(' AND ')
-  // Materialized, and ordered by a sum: otherwise the planner would rely on the order of the index.
+  // With MATERIALIZED and the order by a sum, the planner cannot rely on the order of the index.
   return `WITH nearest AS MATERIALIZED (
 SELECT ${[...carried].join(', ')}
 FROM ${qualified(table)} AS t
@@ -122,32 +122,36 @@ SELECT ${shown.join(', ')} FROM nearest AS t WHERE ${distanceName} <> 'NaN'${isA
 /** A larger table should have an index. */
 export const mostUnindexed = 10_000
 
-/** In rows. */
+/** Sizes in numbers of rows. */
 export type Size = {
-  /** Rows that the filters accept, by the planner's estimate. */
+  /** The planner's estimate of how many rows the filters accept. */
   readonly matching: number
   readonly all: number
   readonly isFiltered: boolean
 }
 
-/** Microseconds per row: of an exact scan, of what it reads to find the rows of a filter, and of an index scan. */
+/**
+ * Microseconds per row: for comparing in an exact scan, for finding a filter's rows in an exact scan, and for an index
+ * scan.
+ */
 const costs = { compared: 1, read: 0.1, scanned: 10 }
 /**
- * How many times the wanted rows an index scans: if a filter correlates with the vectors, its rows are not evenly
- * distributed.
+ * An index scans this many times the wanted rows, because a filter may correlate with the vectors. Then its rows are
+ * not evenly distributed.
  */
 const surplus = 2
 /**
- * If a filter accepts this much less near the vector than elsewhere, the accepted rows are at the edge of the scanned
- * ones, where an index misses some.
+ * If a filter accepts a smaller share near the vector than elsewhere, by this factor, the accepted rows are at the edge
+ * of the scanned rows. There, an index misses some rows.
  */
 const leastDensity = 0.25
 const mostScanned = 100_000
 
 /**
- * Chooses how the table is searched. An index is scanned without the filter, and the rows that the filter accepts are
- * the nearest of all that it accepts. A scan with the filter would continue until it has enough rows, and returns the
- * first that it reads: if the filter accepts only rows far from the vector, it misses a fifth of the nearest.
+ * Chooses how to search the table. An index is scanned without the filter. Of all rows that the filter accepts, the
+ * result then has the nearest. A scan with the filter would continue until it has enough rows, and would return the
+ * first rows that it reads. If the filter accepts only rows far from the vector, such a scan misses a fifth of the
+ * nearest rows.
  */
 export function vectorPlan(
   { vector, pgvector }: DescribedTable,
@@ -168,8 +172,8 @@ export function vectorPlan(
 }
 
 /**
- * If exact scans take too long: the first rows that the index reads and the filter accepts. undefined: there is no
- * index.
+ * The plan if exact scans take too long: returns the first rows that the index reads and the filter accepts. Returns
+ * undefined if there is no index.
  */
 export function indexPlan({ vector, pgvector }: DescribedTable, { all }: Size, limit: number): VectorPlan | undefined {
   const [index] = vector.indexes
@@ -179,27 +183,30 @@ export function indexPlan({ vector, pgvector }: DescribedTable, { all }: Size, l
   return { kind: 'approximate', index, settings, after, scanned: limit, needed: 0, isFilterWithin: true }
 }
 
-/** From this version an index scan can continue until enough rows have passed the filter. */
+/** Since this version, an index scan can continue until enough rows have passed the filter. */
 const iterativeScans = 800
 /**
- * In a larger graph a search must keep more candidates to find as many: from 200 in 10,000 rows to 400 in a million.
+ * In a larger graph, a search must keep more candidates to find as many rows: 200 for 10,000 rows, 400 for a million
+ * rows.
  */
 const candidatesFor = (rows: number): number =>
   Math.min(mostCandidates, Math.max(100, Math.round(100 * (Math.log10(rows + 1) - 2))))
 const mostCandidates = 1_000
 const leastTuples = 20_000
-/** Share of work_mem. A scan that continues remembers the rows it has seen. */
+/** A multiple of work_mem. A scan that continues must remember the rows that it has seen. */
 const memoryMultiplier = 8
 const probedPart = 0.1
 const leastProbes = 10
 
 /**
- * Postgres does not count the cost of reading vectors stored out of line, and would rather read a whole table of ten
- * thousand rows.
+ * Postgres does not count the cost of reading vectors that are stored out of line. It would prefer to read a whole
+ * table of ten thousand rows.
  */
 const readsIndex: Setting = ['enable_seqscan', 'off']
 
-/** Rows of the filter by its own index, sorted, would be the exact scan again. */
+/**
+ * These settings prevent Postgres from sorting the rows of the filter's own index, which would be the exact scan again.
+ */
 const readsNoOther: readonly Setting[] = [
   ['enable_bitmapscan', 'off'],
   ['enable_sort', 'off'],
@@ -208,7 +215,7 @@ const readsNoOther: readonly Setting[] = [
 /** Undoes `readsIndex`. */
 export const settingsOfExact: readonly Setting[] = [['enable_seqscan', 'on']]
 
-/** For a scan of so many rows. */
+/** The settings of an index for a scan of this many rows. */
 function indexSettings(
   { method, lists }: VectorIndex,
   pgvector: number,

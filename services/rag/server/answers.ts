@@ -1,4 +1,4 @@
-/** JSON responses. All of them link to the description of the API (RFC 8631). */
+/** JSON responses. All of them have a link to the description of the API (RFC 8631). */
 import type { HeaderList } from '../../http/headers.ts'
 import { bodyRefusal, json } from '../../http/json-answers.ts'
 import type { HttpResponse } from '../../http/message.ts'
@@ -15,14 +15,14 @@ export const errorAnswer = (
   headers: HeaderList = [],
 ): HttpResponse => jsonAnswer(status, { error: { code, message } }, headers)
 
-/** An error as the client sees it; an unexpected error has no details. */
+/** The error as the client receives it. An unexpected error has no details. */
 export function ragErrorOf(error: unknown): RagError {
   if (error instanceof RagError) return error
   if (error instanceof ProviderError) return new RagError('EXECUTION_ERROR', error.summary, error)
   return new RagError('INTERNAL_ERROR', 'unexpected server error', error)
 }
 
-/** For a request that was refused before it was parsed, or failed. */
+/** The response to a request that failed, or that was refused before it was parsed. */
 export function renderError(error: unknown): HttpResponse {
   const refusal = bodyRefusal(error)
   if (refusal !== undefined) {

@@ -1,6 +1,6 @@
 /**
- * The time limit of a request. It ends all work of the request, and the wait for it as well: work that ignores the
- * signal does not delay the client.
+ * The time limit of a request. It ends all work of the request. It also ends the wait for this work, so that work which
+ * ignores the signal does not delay the client.
  */
 import { unlessAborted } from '../../process/unless-aborted.ts'
 import { RagError } from '../errors.ts'
@@ -8,7 +8,7 @@ import { RagError } from '../errors.ts'
 export const shownMs = (ms: number): string => (ms < 1_000 ? `${ms} ms` : `${ms / 1_000} s`)
 
 export class Deadline {
-  /** Aborted with the error, or with the reason of the client's own signal. */
+  /** Aborts with the error, or with the reason of the client's own signal. */
   readonly signal: AbortSignal
   readonly #timeUp = new AbortController()
   readonly #ms: number
@@ -16,7 +16,7 @@ export class Deadline {
   #timer: NodeJS.Timeout | undefined
   #lastTimer: NodeJS.Timeout | undefined
 
-  /** `elapsedMs`: of the first period; a restart grants the full time again. */
+  /** `elapsedMs`: the part of the first period that has already passed. A restart grants the full time again. */
   constructor(client: AbortSignal, ms: number, error: RagError, elapsedMs = 0) {
     this.#ms = ms
     this.#error = error
@@ -28,7 +28,7 @@ export class Deadline {
     this.#start(this.#ms)
   }
 
-  /** Until `restart`: used while waiting for something with its own limit. */
+  /** Stops the timer until `restart`, while the request waits for something with its own limit. */
   pause(): void {
     clearTimeout(this.#timer)
   }
@@ -43,7 +43,7 @@ export class Deadline {
     clearTimeout(this.#lastTimer)
   }
 
-  /** @throws errors of the work, or the signal's reason if it is aborted before */
+  /** @throws errors of the work, or the signal's reason if it aborts before the work ends */
   race<T>(work: Promise<T>): Promise<T> {
     return unlessAborted(work, this.signal)
   }

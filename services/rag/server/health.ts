@@ -1,6 +1,6 @@
 /**
- * Checks whether the components of each pipeline respond. One check serves all clients within some seconds, so that
- * requests cost providers almost nothing.
+ * Checks whether the components of each pipeline respond. All clients share one check within some seconds, so that
+ * health requests cost almost nothing at providers.
  */
 import type { Pipeline, PipelineHealth, PipelineSet } from '../pipelines.ts'
 

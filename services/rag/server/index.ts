@@ -1,4 +1,4 @@
-/** The retrieval server over HTTP: its routes, and responses to unknown ones. */
+/** The retrieval server over HTTP: its routes, and responses to unknown paths. */
 import type { Server } from 'node:http'
 import type { Logger } from 'pino'
 import type { Certificate } from '../../../server/certificate.ts'
@@ -26,7 +26,7 @@ type ServerParts = {
   readonly logger: Logger
   readonly now: () => number
   readonly tls: Certificate | undefined
-  /** The present settings. */
+  /** Returns the current settings. */
   readonly settings: () => Pick<
     ServerSettings,
     'host' | 'allowedHosts' | 'requestTimeoutMs' | 'streamTimeoutMs' | 'cors'
@@ -36,7 +36,7 @@ type ServerParts = {
 const maximumBodyBytes = 1_048_576
 const maximumHeaderBytes = 16_384
 const maximumConnections = 10_000
-/** Total size of the bodies and responses of all requests: limits the server's memory. */
+/** The maximum size of the bodies and responses of all requests together. It limits the server's memory. */
 const maximumHeldBytes = 67_108_864
 
 type Incoming = {
@@ -47,10 +47,10 @@ type Incoming = {
 }
 type Answer = (incoming: Incoming) => HttpResponse | Promise<HttpResponse>
 
-/** How many warnings are remembered as logged. */
+/** How many logged warnings the server remembers. */
 const mostWarnings = 1_000
 
-/** Health always returns the warnings; the log has each once. */
+/** Health always returns all warnings, but the log has each warning only once. */
 function warnOnce(logger: Logger): (pipeline: string, warning: string) => void {
   const logged = new Set<string>()
   return (pipeline, warning) => {
@@ -114,8 +114,8 @@ function corsOf({ cors }: Pick<ServerSettings, 'cors'>): CorsRules | undefined {
 }
 
 /**
- * A page of another site, whose name resolves to this machine (DNS rebinding), could read the responses of a server for
- * this machine.
+ * Checks the Host header of a server that listens only on this machine. Otherwise, a page of another site whose name
+ * resolves to this machine (DNS rebinding) could read responses.
  * @throws RagError
  */
 function checkHost({ headers }: RequestHead, { host, allowedHosts, cors }: ReturnType<ServerParts['settings']>): void {
@@ -125,10 +125,10 @@ function checkHost({ headers }: RequestHead, { host, allowedHosts, cors }: Retur
     throw new RagError('FORBIDDEN', 'the Host header names neither this machine nor a host of server.allowed_hosts')
 }
 
-/** Paths of probes and of Prometheus. */
+/** Paths for probes and for Prometheus. */
 export const uncountedPaths = ['/v1/live', '/ready/database', '/metrics']
 
-/** Not listening yet. */
+/** Creates the server, which does not listen yet. */
 export function createRagServer(parts: ServerParts): Server {
   const routes = routesOf(parts)
   const handle: Handler = async (head, body, signal) => {

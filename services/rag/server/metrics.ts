@@ -1,4 +1,4 @@
-/** Counters: for Prometheus, and the tokens also for /v1/stats. */
+/** Counters for Prometheus. /v1/stats also has the tokens. */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { PoolFigures } from '../../postgres/pool.ts'
 import type { PipelineSet } from '../pipelines.ts'
@@ -38,7 +38,7 @@ export class Metrics implements RequestMetrics, ProviderMetrics {
   readonly registry = new Registry()
   readonly #registers = { registers: [this.registry] }
   readonly #tokensOf = new Map<string, Record<TokenKind, number>>()
-  /** Of all pipelines, including removed ones. */
+  /** The totals of all pipelines, including removed pipelines. */
   readonly totals = { ...noTokens, providerErrors: 0 }
   readonly #requests = new Counter({
     name: 'rag_requests_total',
@@ -108,7 +108,7 @@ export class Metrics implements RequestMetrics, ProviderMetrics {
     gauge('rag_db_pool_waiting', 'Queries that wait for a connection', ({ waiting }) => waiting)
   }
 
-  /** Queries of unknown or removed pipelines are counted without a name. */
+  /** Queries of unknown or removed pipelines count without a name. */
   request(name: string, outcome: string, duration: number): void {
     const pipeline = this.#isThere(name) ? name : ''
     this.#requests.inc({ pipeline, outcome })
@@ -142,7 +142,9 @@ export class Metrics implements RequestMetrics, ProviderMetrics {
     this.#reloads.inc({ result: isApplied ? 'applied' : 'refused' })
   }
 
-  /** Removes all metrics of a pipeline that a reload has removed. Later reports of its last requests are ignored. */
+  /**
+   * Removes all metrics of a pipeline that a reload has removed. Ignores later reports of the pipeline's last requests.
+   */
   async forget(pipeline: string): Promise<void> {
     this.#tokensOf.delete(pipeline)
     const all: readonly OfPipelines[] = [
@@ -157,14 +159,14 @@ export class Metrics implements RequestMetrics, ProviderMetrics {
       const { values } = await metric.get()
       for (const { labels } of values) {
         if (labels.pipeline !== pipeline || this.#isThere(pipeline)) continue
-        // A histogram is not observed with its bucket as a label.
+        // A bucket's label is not a label of the histogram itself.
         const { le: _, ...own } = labels
         metric.remove(own)
       }
     }
   }
 
-  /** Since the server started, or since a reload added the pipeline; other reloads do not reset them. */
+  /** Counts since the server started, or since a reload added the pipeline. Other reloads do not reset the counts. */
   tokensOf(pipeline: string): TokenCounts {
     return this.#tokensOf.get(pipeline) ?? noTokens
   }

@@ -1,4 +1,4 @@
-/** Answers one query: retrieves documents, and calls the model with them. */
+/** Answers one query: searches documents, and calls the model with them. */
 import type { Logger } from 'pino'
 import { readJsonBody } from '../../http/json-body.ts'
 import type { HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
@@ -16,9 +16,9 @@ type QueryParts = {
   readonly pipelines: PipelineSet
   readonly metrics: RequestMetrics
   readonly logger: Logger
-  /** Timeout of a request until its answer, of a stream until its next event. */
+  /** The timeout of a request until its answer, or of a stream until its next event. */
   readonly timeoutMs: () => number
-  /** Timeout of a complete stream. */
+  /** The timeout of a complete stream. */
   readonly streamTimeoutMs: () => number
   /** Called with the limitations of a search. */
   readonly onWarning: (pipeline: string, warning: string) => void
@@ -28,14 +28,15 @@ type Incoming = { readonly head: RequestHead; readonly body: IncomingBody; reado
 
 const sourceOf = ({ id, content, score }: FoundDocument) => ({ id, content, score })
 
-/** The API's response has no field for it. */
+/** A header, because the API's response has no field for it. */
 const incomplete = ['Search-Incomplete', 'true'] as const
 
-/** The time that a body of 1 MiB takes at 100 kB/s. */
+/** At 100 kB/s, a body of 1 MiB takes this long. */
 const longestBodyMs = 10_000
 
 /**
- * Reads the body of a query before the query counts towards its pipeline's limit: slow clients do not block others.
+ * Reads the body of a query before the query counts towards its pipeline's limit, so that slow clients do not block
+ * other clients.
  * @throws RagError, JsonBodyError, HttpError; the client signal's reason
  */
 async function readQuery({ head, body, signal }: Incoming, timeoutMs: number): Promise<Query> {
@@ -56,7 +57,7 @@ const streamTimeout = (ms: number): [ms: number, error: RagError] => [
 const withTokens = (ended: Ended, more: number): Ended =>
   'tokensUsed' in ended ? { tokensUsed: ended.tokensUsed + more } : ended
 
-/** One request to a pipeline, from its lease to its end. */
+/** One request to a pipeline, from the lease of the pipeline to its release. */
 class QueryRequest {
   readonly #parts: QueryParts
   readonly #lease: Lease
@@ -157,7 +158,7 @@ function report({ metrics, logger }: QueryParts, { name, began, ended, client }:
   else logger.error({ ...line, reason: reasonOf(ragErrorOf(error)) }, 'query failed')
 }
 
-/** In the response's format. */
+/** The error code for metrics, in the response's format. */
 function codeOf(error: unknown, refusal: HttpResponse | undefined): string {
   if (refusal?.status === 413) return 'REQUEST_TOO_LARGE'
   if (refusal?.status === 400 || refusal?.status === 415) return 'INVALID_REQUEST'
@@ -170,7 +171,7 @@ export async function answerQuery(parts: QueryParts, name: string, incoming: Inc
   try {
     parts.pipelines.check(name)
   } catch (error) {
-    // Names invented by clients are not used as labels, and not logged.
+    // Unknown names from clients are neither labels nor logged.
     parts.metrics.request('', ragErrorOf(error).code, 0)
     return renderError(error)
   }

@@ -1,6 +1,6 @@
 /**
- * Whether every database of the pipelines has been reached. A provider that does not respond, or a table that does not
- * exist yet, does not make the server unready: both can change at any time.
+ * Checks whether every database of the pipelines has been reached. Providers that do not respond and missing tables do
+ * not make the server unready, because both can become available at any time.
  */
 import { StartupCheck } from '../../http/startup-check.ts'
 import type { PipelineSet, Reachability } from '../pipelines.ts'

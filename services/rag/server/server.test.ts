@@ -1,4 +1,4 @@
-/** The HTTP API, with pipelines whose answers and errors the test sets. */
+/** The HTTP API with pipelines whose answers and errors each test sets. */
 import { get } from 'node:http'
 import { connect } from 'node:net'
 import { createConfig, lintFromString } from '@redocly/openapi-core'
@@ -29,10 +29,10 @@ const failing = (error: unknown) => async (): Promise<void> => {
 }
 const hang = (signal: AbortSignal) =>
   new Promise<void>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
-/** Never ends, and ignores the signal. */
+/** A promise that never resolves and ignores the signal. */
 const deaf = () => new Promise<void>(() => {})
 
-/** The next result of `docs`. */
+/** The next search result of the pipeline `docs`. */
 let search: (request: SearchRequest, signal: AbortSignal) => Promise<void>
 let pieces: (question: Question, signal: AbortSignal) => AsyncIterable<string>
 let database: Reachability = { reachable: true }
@@ -91,7 +91,7 @@ const refused = async (response: Response) => {
 }
 
 describe('a query', () => {
-  test('is answered, with sources only if they are requested and allowed', async () => {
+  test('is answered; the answer has sources only if they are requested and allowed', async () => {
     behave()
     expect(await (await post({ query: 'Is it?' })).json()).toEqual({ answer: 'Yes, it is.', tokens_used: 49 })
     const filter = { conditions: [{ column: 'lang', operator: '=', value: 'en' }] }
@@ -131,7 +131,7 @@ describe('a query', () => {
     ['SQL as a filter', { query: 'x', filter: '1=1; drop table t' }, 400, /^filter must be an object/],
     ['an unknown role', { query: 'x', messages: [{ role: 'system', content: 'x' }] }, 400, /^messages\[0\]\.role/],
     ['bytes that are not UTF-8', undefined, 400, /UTF-8/],
-  ])('with %s is refused with its field', async (_, body, status, message) => {
+  ])('with %s is refused, and the error names the field', async (_, body, status, message) => {
     const response =
       body === undefined
         ? await fetch(`${base}/v1/pipelines/docs`, {
@@ -143,7 +143,7 @@ describe('a query', () => {
     expect(await refused(response)).toEqual([status, 'INVALID_REQUEST', expect.stringMatching(message)])
   })
 
-  test('of another type or size is refused', async () => {
+  test('with another content type or size is refused', async () => {
     expect(await refused(await post('query=x', { headers: { 'content-type': 'text/plain' } }))).toEqual([
       415,
       'INVALID_REQUEST',
@@ -170,7 +170,7 @@ describe('a query', () => {
       /"x"/,
     ],
     ['an internal error', new TypeError('secret of ours'), 500, 'INTERNAL_ERROR', /^unexpected server error$/],
-  ])('that ends in %s reports it', async (_, error, status, code, message) => {
+  ])('that ends in %s reports the error', async (_, error, status, code, message) => {
     behave({ search: failing(error) })
     expect(await refused(await post({ query: 'x' }))).toEqual([status, code, expect.stringMatching(message)])
     behave()
@@ -179,7 +179,7 @@ describe('a query', () => {
   test.each([
     ['that observes its signal', hang],
     ['that ignores its signal', deaf],
-  ])('has its timeout, after a component %s', async (_, wait) => {
+  ])('ends at its timeout if it runs work %s', async (_, wait) => {
     behave({ search: (_, signal) => wait(signal) })
     expect(await refused(await post({ query: 'x' }))).toEqual([
       504,
@@ -189,7 +189,7 @@ describe('a query', () => {
     behave()
   })
 
-  test('is refused if the pipeline has its maximum of requests', async () => {
+  test('is refused if its pipeline has the maximum number of requests', async () => {
     const begun = Promise.withResolvers<void>()
     behave({
       search: (_, signal) => {
@@ -216,7 +216,7 @@ describe('a query', () => {
     )
   })
 
-  test('uses no slot of its pipeline before its body has arrived, which has its own timeout', async () => {
+  test('uses no slot of its pipeline before its body has arrived; the body has its own timeout', async () => {
     behave()
     const slow = connect(service.address.port, '127.0.0.1')
     onTestFinished(() => void slow.destroy())
@@ -230,7 +230,7 @@ describe('a query', () => {
     expect(await (await fetch(`${base}/metrics`)).text()).toContain('in_flight{pipeline="narrow"} 0')
   })
 
-  test('whose client disconnects ends its work', async () => {
+  test('stops its work if its client disconnects', async () => {
     const ended = Promise.withResolvers<unknown>()
     behave({ search: (_, signal) => hang(signal).catch(ended.resolve) })
     const leaving = new AbortController()
@@ -260,7 +260,7 @@ describe('a stream', () => {
     behave()
   })
 
-  test('that fails before its first piece is an error with its status', async () => {
+  test('that fails before its first piece becomes an error response with a status', async () => {
     behave({
       pieces: async function* () {
         await failing(new ProviderError('limited', 'openai', 'failed (HTTP 500)', 500))()
@@ -310,7 +310,7 @@ describe('a stream', () => {
     behave()
   })
 
-  test('whose client disconnects is read no further', async () => {
+  test('is no longer read after its client disconnects', async () => {
     const ended = Promise.withResolvers<void>()
     behave({
       pieces: async function* (_, signal) {
@@ -368,7 +368,7 @@ describe('the other routes', () => {
     expect([head.status, await head.text(), head.headers.get('link')]).toEqual([200, '', response.headers.get('link')])
   })
 
-  test('one health check serves all clients', async () => {
+  test('/v1/health runs one check for all clients', async () => {
     const healths = await Promise.all(Array.from({ length: 5 }, async () => (await fetch(`${base}/v1/health`)).json()))
     expect(healths[4]).toMatchObject({
       status: 'degraded',
@@ -381,7 +381,7 @@ describe('the other routes', () => {
     expect(docs.checks()).toBe(1)
   })
 
-  test('it is ready once every database has been reached, and needs no provider or table', async () => {
+  test('/ready/database succeeds after every database was reached, and needs no provider or table', async () => {
     const ready = async () => (await fetch(`${base}/ready/database`)).status
     database = { reachable: false, error: 'the database cannot be reached' }
     expect(await ready()).toBe(503)
@@ -391,7 +391,7 @@ describe('the other routes', () => {
     expect(await ready()).toBe(200)
   })
 
-  test('an unknown path or method is refused', async () => {
+  test('refuses an unknown path or method', async () => {
     expect((await refused(await fetch(`${base}/v1/none`))).slice(0, 2)).toEqual([404, 'NOT_FOUND'])
     expect((await refused(await post({ query: 'x' }, { name: 'none' }))).slice(0, 2)).toEqual([
       404,
@@ -406,7 +406,7 @@ describe('the other routes', () => {
     expect((await refused(long)).slice(0, 2)).toEqual([431, 'INVALID_REQUEST'])
   })
 
-  test('a page whose name resolves to this machine is refused', async () => {
+  test('refuses a page whose name resolves to this machine', async () => {
     const named = (host: string) =>
       new Promise<number | undefined>(resolve => {
         get(`${base}/v1/pipelines`, { headers: { host } }, answer => resolve(answer.resume().statusCode))
@@ -416,7 +416,7 @@ describe('the other routes', () => {
       expect([host, await named(host)]).toEqual([host, 200])
   })
 
-  test('pages of the allowed origin may send requests, others not', async () => {
+  test('accepts requests from pages of the allowed origin, but not from other pages', async () => {
     const preflight = (origin: string) =>
       fetch(`${base}/v1/pipelines/docs`, {
         method: 'OPTIONS',
@@ -433,7 +433,7 @@ describe('the other routes', () => {
     expect(read.headers.get('access-control-allow-origin')).toBe('https://app.example')
   })
 
-  test('metrics count queries by pipeline and outcome, and no invented names', async () => {
+  test('metrics count queries by pipeline and outcome, and have no unknown names', async () => {
     await post({ query: 'x' })
     await post({ query: 'x' }, { name: 'made-up' })
     const text = await (await fetch(`${base}/metrics`)).text()
@@ -446,12 +446,12 @@ describe('the other routes', () => {
   })
 })
 
-test('the description is OpenAPI 3.0.3, and complete', async () => {
+test('the description is valid OpenAPI 3.0.3, and complete', async () => {
   const config = await createConfig({ extends: ['recommended'] })
   const problems = await lintFromString({ source: JSON.stringify(openApi), config })
   expect(problems.map(({ ruleId, message, location }) => [ruleId, message, location[0]?.pointer])).toEqual([])
 })
 
-test('the log reports that only this machine can send requests', () => {
+test('logs that only this machine can send requests', () => {
   expect(lines.join()).toContain('listening for this machine only')
 })

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { answerDeadline } from './deadline.ts'
 import { type Ended, streamAnswer } from './stream.ts'
 
-test('an answer that is not written, since its client has disconnected, ends anyway', async () => {
+test('an answer that is never written because its client has disconnected ends', async () => {
   const client = new AbortController()
   const deadline = answerDeadline(client.signal, 60_000, 0)
   let isOpen = true

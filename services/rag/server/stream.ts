@@ -1,7 +1,7 @@
 /**
- * An answer as server-sent events. The headers are sent with the first piece, so that an earlier failure is a response
- * with its own status. A later error is an event, the last one. The writer waits for a slow client, and stops the
- * provider when the client disconnects.
+ * Sends an answer as server-sent events. The headers are sent with the first piece, so that an earlier failure is a
+ * response with its own status. A later error is the last event. The writer waits for a slow client, and stops the
+ * provider if the client disconnects.
  */
 import type { HeaderList } from '../../http/headers.ts'
 import type { AnswerStream, HttpResponse } from '../../http/message.ts'
@@ -13,14 +13,14 @@ type Texts = AsyncGenerator<string, { readonly tokensUsed: number }>
 
 const event = (value: object): string => `data: ${JSON.stringify(value)}\n\n`
 
-/** `Connection: keep-alive` is set by Node. `X-Accel-Buffering`: otherwise nginx would buffer the pieces. */
+/** Node sets `Connection: keep-alive`. `X-Accel-Buffering` prevents nginx from buffering the pieces. */
 const usualHeaders: HeaderList = [
   ['Content-Type', 'text/event-stream'],
   ['Cache-Control', 'no-cache'],
   ['X-Accel-Buffering', 'no'],
 ]
 
-/** The error in an answer that has already started. */
+/** The event for an error in an answer that has already started. */
 function eventOf(error: unknown): string {
   const { code, message } = ragErrorOf(error)
   return event({ type: 'error', error: { code: code === 'REQUEST_TIMEOUT' ? code : 'STREAMING_ERROR', message } })
@@ -29,7 +29,7 @@ function eventOf(error: unknown): string {
 export type Ended = { readonly tokensUsed: number } | { readonly error: unknown }
 
 /**
- * `onEnd` is called once, when the stream has ended.
+ * Calls `onEnd` once, when the stream has ended.
  * @throws errors of the answer before its first piece
  */
 export async function streamAnswer(
@@ -39,7 +39,7 @@ export async function streamAnswer(
   headers: HeaderList = [],
 ): Promise<HttpResponse> {
   const { signal } = deadline
-  /** Ends the request to the provider, without waiting: it may block. */
+  /** Ends the request to the provider, but does not wait for it, because it may block. */
   const stop = () => void texts.return({ tokensUsed: 0 }).catch(() => {})
   const next = () => deadline.race(texts.next())
   let piece: IteratorResult<string, { readonly tokensUsed: number }>
@@ -49,7 +49,7 @@ export async function streamAnswer(
     stop()
     throw error
   }
-  // If a client disconnects before the headers are sent, the answer is never written.
+  // If a client disconnects before the headers are sent, the HTTP server never writes the answer.
   const abandon = () => {
     stop()
     onEnd({ error: signal.reason })
@@ -61,7 +61,7 @@ export async function streamAnswer(
     try {
       while (!piece.done) {
         if (piece.value !== '' && !out.write(event({ type: 'chunk', content: piece.value }))) {
-          // A client that reads slowly has its own limit.
+          // A client that reads slowly has its own limit, so the deadline pauses.
           deadline.pause()
           await deadline.race(out.drained())
         }

@@ -1,4 +1,4 @@
-/** A pipeline for tests of the server: its documents, answers and failures are given. */
+/** A pipeline for tests of the server. The test sets its documents, answers and failures. */
 import type { PipelineSettings } from '../configuration/types.ts'
 import type { Pipeline, Question, Reachability } from '../pipelines.ts'
 import type { FoundDocument, SearchRequest } from '../search/types.ts'

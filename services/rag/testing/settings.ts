@@ -1,8 +1,8 @@
-/** Settings for tests, parsed like a file. */
+/** Parses settings for tests like a file. */
 import { ragSettings } from '../configuration/index.ts'
 import type { RagSettings } from '../configuration/types.ts'
 
-/** `pipelines`: YAML of a list. */
+/** `pipelines`: a YAML list. */
 export const settingsOf = (text: string): RagSettings =>
   ragSettings({
     path: 'rag.yaml',

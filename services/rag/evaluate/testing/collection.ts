@@ -1,4 +1,7 @@
-/** A judged collection behind a server: loaded as a user would, with a real embedding model, and queried over HTTP. */
+/**
+ * A collection with judgements behind a server. It is loaded as a user would load it, with a real embedding model, and
+ * queried over HTTP.
+ */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pino } from 'pino'
@@ -34,7 +37,7 @@ async function loadCollection(postgres: TestPostgres, folder: string, url: strin
     table,
     embedder: embedderOf(url),
     files: await sourceFiles(['corpus.jsonl'], folder),
-    // Each document is one passage; the model reads its beginning.
+    // Each document is one passage, of which the model reads only the beginning.
     maximumTokens: 8_000,
     ...{ batchSize: 16, parallel: 2, lockWaitMs: 0 },
     ...{ prune: false, replace: false, halfPrecision: false, language: 'english' },
@@ -43,25 +46,25 @@ async function loadCollection(postgres: TestPostgres, folder: string, url: strin
   })
 }
 
-/** Vectors without an index, bypassing the server. */
+/** Compares all vectors without an index, and bypasses the server. */
 function exactArm(postgres: TestPostgres, url: string): Arm {
   const embedder = embedderOf(url)
   return {
     name: 'exact',
     async find(query) {
       const [vector] = await embedder.embed([query], 'query', new AbortController().signal)
-      // No index returns rows in the order of a sum.
+      // The sum prevents the use of an index.
       const { rows } = await postgres.run(
         `SELECT document FROM collection ORDER BY (embedding <=> '${JSON.stringify(vector)}') + 0, document LIMIT ${depth}`,
       )
-      return (rows as { document: string }[]).map(({ document }) => document) // as it selects them
+      return (rows as { document: string }[]).map(({ document }) => document) // the statement selects this column
     },
   }
 }
 
 /**
- * Queries words, vectors, both, and vectors without an index. undefined: the model is not available. `folder` contains
- * corpus.jsonl, queries.jsonl and qrels.tsv.
+ * Queries by words, by vectors, by both, and by vectors without an index. Returns undefined if the model is not
+ * available. `folder` contains corpus.jsonl, queries.jsonl and qrels.tsv.
  */
 export async function evaluateOverHttp(postgres: TestPostgres, folder: string) {
   const model = await startEmbeddingModel()
@@ -100,7 +103,7 @@ export async function evaluateOverHttp(postgres: TestPostgres, folder: string) {
   }
 }
 
-/** Ids of the sources, best first. */
+/** Returns the ids of the sources, best first. */
 async function sendQuery(url: string, query: string): Promise<readonly string[]> {
   const response = await fetch(url, {
     method: 'POST',

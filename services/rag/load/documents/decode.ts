@@ -1,12 +1,12 @@
 /**
- * Decodes the bytes of a file. A file that is not UTF-8 and declares no other encoding is refused: otherwise garbage
- * would be loaded, which no search finds.
+ * Decodes the bytes of a file. Refuses a file that is not UTF-8 and declares no other encoding. Otherwise, the table
+ * would contain garbage that no search finds.
  */
 import { LoadError } from '../errors.ts'
 
 const startsWith = (bytes: Uint8Array, ...prefix: number[]) => prefix.every((byte, index) => bytes[index] === byte)
 
-/** By the byte order mark, else as the file declares; UTF-8 if there is neither. */
+/** Uses the byte order mark, then the file's declaration, then UTF-8. */
 function encodingOf(bytes: Uint8Array, name: string, declared: string | undefined): string {
   if (startsWith(bytes, 0xff, 0xfe, 0, 0) || startsWith(bytes, 0, 0, 0xfe, 0xff)) {
     throw new LoadError(`${name}: is UTF-32; convert it to UTF-8`)
@@ -26,12 +26,12 @@ function decodingOf(encoding: string, name: string) {
   }
 }
 
-/** The HTML standard searches this many bytes for the declaration. */
+/** The HTML standard searches this many bytes for the declaration of an encoding. */
 const declaredWithin = 1_024
 
 /**
  * The encoding that HTML declares by `<meta charset>`, `<meta http-equiv>` or an XML declaration, if any. A declared
- * 16-bit encoding cannot be right, since the declaration is in bytes: the standard then reads UTF-8.
+ * 16-bit encoding cannot be right, because the declaration is in bytes. As the standard requires, this means UTF-8.
  */
 export function htmlEncoding(bytes: Uint8Array): string | undefined {
   const head = Buffer.from(bytes.subarray(0, declaredWithin))
@@ -43,7 +43,7 @@ export function htmlEncoding(bytes: Uint8Array): string | undefined {
   return label === undefined || /^utf-?16/i.test(label) ? undefined : label.toLowerCase()
 }
 
-/** How much of a file is read to distinguish a binary file from a text in another encoding. */
+/** How many bytes of a file decide whether it is binary or a text in another encoding. */
 const checkedBytes = 4_096
 
 function decoder(bytes: Uint8Array, name: string, declared?: string) {
@@ -61,19 +61,19 @@ function decoder(bytes: Uint8Array, name: string, declared?: string) {
           : `${name}: is not valid ${encoding}, its declared encoding; convert it to UTF-8`,
       )
     }
-    // Postgres does not accept this character in a text.
+    // Postgres does not accept this character in text.
     if (text.includes('\0')) throw binary(name)
     return text
   }
 }
 
-/** Without the byte order mark. @throws LoadError */
+/** Removes the byte order mark. @throws LoadError */
 export function decodeText(bytes: Uint8Array, name: string, declared?: string): string {
   const decode = decoder(bytes, name, declared)
   return decode(bytes) + decode(undefined)
 }
 
-/** As `decodeText`, in pieces. @throws LoadError */
+/** Like `decodeText`, but decodes pieces. @throws LoadError */
 export async function* decodeStream(pieces: AsyncIterable<Uint8Array>, name: string): AsyncGenerator<string> {
   let decode: ReturnType<typeof decoder> | undefined
   for await (const piece of pieces) {

@@ -48,7 +48,7 @@ make test
 | nano | 1 |
 `
 
-test('Markdown keeps headings, code, lists and tables apart, and records their positions', () => {
+test('Markdown: separates headings, code, lists and tables, and records their positions', () => {
   const found = passages('guide.md', markdownBlocks(guide), 400)
   expect(found.map(({ heading, content }) => [heading, content])).toEqual([
     ['The guide', 'The guide\n\nFirst words.'],
@@ -66,16 +66,16 @@ test('Markdown keeps headings, code, lists and tables apart, and records their p
   expect(found.map(({ ordinal }) => ordinal)).toEqual([0, 1, 2])
 })
 
-test('a rule at the beginning of Markdown is no front matter', () => {
+test('Markdown: a rule at the beginning is not front matter', () => {
   expect(markdownBlocks('---\n\nKept\n\n---\n\nAlso').map(({ text }) => text)).toEqual(['Kept', 'Also'])
 })
 
-test('comments of Markdown are dropped, except in code', () => {
+test('Markdown: drops comments, except in code', () => {
   const text = '<!-- hidden -->\n\nshown <!-- not --> here\n\n```html\n<!-- code -->\n```'
   expect(markdownBlocks(text).map(block => block.text)).toEqual(['shown  here', '```html\n<!-- code -->\n```'])
 })
 
-test('each part of long code and of a long table is readable on its own', () => {
+test('makes each part of long code and of a long table readable on its own', () => {
   const lines = Array.from({ length: 200 }, (_, index) => `echo number ${index}`)
   const code = passages('a', markdownBlocks(`\`\`\`sh\n${lines.join('\n')}\n\`\`\``), 100)
   expect(code.length).toBeGreaterThan(5)
@@ -86,7 +86,7 @@ test('each part of long code and of a long table is readable on its own', () => 
   expect(table.every(({ content }) => content.startsWith('| name | is |\n|---|---|\n| row '))).toBe(true)
 })
 
-test('HTML drops scripts and navigation, decodes entities, and keeps title, headings, lists, tables and code', () => {
+test('HTML: drops scripts and navigation, decodes entities, and keeps title, headings, lists, tables and code', () => {
   const page = `<!doctype html><html><head><title>Fish &amp; chips</title><style>p{}</style><script>alert(1)</script></head>
     <body><nav><a href="/">Home</a></nav><p>Caf&eacute; <b>now</b>&nbsp;open<br>daily<p>Second
     <h2>Menu</h2><ul><li>cod<ul><li>fried</ul><li>plaice</ul><table><tr><th>dish<th>price<tr><td>cod<td>5&euro;</table>
@@ -103,7 +103,7 @@ test('HTML drops scripts and navigation, decodes entities, and keeps title, head
   expect(found.map(({ position }) => page.slice(position, position + 4))).toEqual(['Café'.replace('é', '&'), '<ul>'])
 })
 
-test('a page with endless nesting is read, without a crash', () => {
+test('reads a page with very deep nesting without a crash', () => {
   expect(htmlBlocks('<div>'.repeat(20_000)).length).toBe(0)
   expect(htmlBlocks(`<p>before${'<b>'.repeat(5_000)}`)[0]?.text).toBe('before')
 })
@@ -116,23 +116,23 @@ test.each([
   ['quotes and lists', `${'> - '.repeat(50_000)}a`],
   ['a heading of brackets', `# ${'['.repeat(10_000)}a`],
   ['a heading of angles', `# ${'<'.repeat(10_000)}a`],
-])('Markdown with endless nesting is read in time: %s', (_, text) => {
-  // CPU time: other processes of the machine affect wall-clock time.
+])('reads Markdown with very deep nesting quickly: %s', (_, text) => {
+  // Measures CPU time, because other processes of the machine affect wall-clock time.
   const spent = cpuTimeOf(() => expect(markdownBlocks(text).length).toBeGreaterThan(0))
   expect(spent / 1000).toBeLessThan(3_000)
 })
 
-test('Markdown with long rules and indented code is not nested', () => {
+test('Markdown: long rules and indented code do not count as nesting', () => {
   const text = `# A\n\n${'-'.repeat(300)}\n\n${'* '.repeat(40)}\n\n${'>'.repeat(20)} a\n\n- b\n${' '.repeat(90)}- c`
   expect(markdownBlocks(text)[0]).toMatchObject({ kind: 'heading', text: 'A' })
 })
 
-test('file names do not control the terminal', async () => {
+test('file names cannot send control sequences to the terminal', async () => {
   const rows = jsonPassages(texts('{'), { name: 'a\x1b[2J\r\x9b.jsonl', maximumTokens: 10 })
   await expect(rows.next()).rejects.toThrow('a?[2J??.jsonl line 1: is not JSON')
 })
 
-test('text is split at empty lines, or elsewhere if there are none', () => {
+test('splits text at empty lines, or elsewhere if it has none', () => {
   expect(textBlocks('one\r\ntwo\r\n \r\nthree\n\n\n').map(({ text, offset }) => [text, offset])).toEqual([
     ['one\r\ntwo', 0],
     ['three', 13],
@@ -149,7 +149,7 @@ const block: fc.Arbitrary<Block> = fc.record({
   offset: fc.nat(1_000),
 })
 
-test('no word is lost, no passage is much too large, and keys are unique', () => {
+test('loses no word, makes no passage much too large, and gives unique keys', () => {
   const heading = fc.record({
     kind: fc.constant('heading' as const),
     level: fc.integer({ min: 1, max: 6 }),
@@ -184,7 +184,7 @@ async function all<T>(items: AsyncIterable<T>): Promise<readonly T[]> {
 }
 const options = { name: 'f', maximumTokens: 400 }
 
-test('a row of CSV is a document with the names of its columns, named by its id', async () => {
+test("CSV: a row is a document with the names of its columns, and its id is the document's name", async () => {
   const csv = 'id;name;note\r\n7;Ann;"a; b\r\nsecond"\r\n8;Bob;\r\n'
   const found = await all(csvPassages(texts(csv.slice(0, 20), csv.slice(20)), options))
   expect(found.map(({ document, content }) => [document, content])).toEqual([
@@ -196,12 +196,12 @@ test('a row of CSV is a document with the names of its columns, named by its id'
   expect(unnamed.map(({ document }) => document)).toEqual(['f#1', 'f#2'])
 })
 
-test('invalid CSV is refused with file and line', async () => {
+test('refuses invalid CSV with file and line', async () => {
   await expect(all(csvPassages(texts('a,b\n1,2,3\n'), options))).rejects.toThrow(/^f: .*line 2/)
   await expect(all(csvPassages(texts('a,b\n1,"2\n'), options))).rejects.toThrow(/^f: .*Quote/)
 })
 
-test('JSON lines keep their ids; an invalid line is refused with its number', async () => {
+test('JSON lines keep their ids; an invalid line is refused with its line number', async () => {
   const lines = '{"id":"d1","title":"T","text":"body"}\n\n{"_id":2,"text":"only"}'
   const found = await all(jsonPassages(texts(lines.slice(0, 10), lines.slice(10)), options))
   expect(found.map(({ document, content, position }) => [document, content, position])).toEqual([
@@ -212,7 +212,7 @@ test('JSON lines keep their ids; an invalid line is refused with its number', as
   await expect(all(jsonPassages(texts('nonsense'), options))).rejects.toThrow('f line 1: is not JSON')
 })
 
-test('UTF-8 with and without a byte order mark and UTF-16 are read; other encodings are refused with the file name', () => {
+test('reads UTF-16, and UTF-8 with and without a byte order mark; refuses other encodings with the file name', () => {
   const utf16 = Buffer.from('\uFEFFGrüße', 'utf16le')
   expect(decodeText(Buffer.from('\uFEFFGrüße'), 'a')).toBe('Grüße')
   expect(decodeText(utf16, 'a')).toBe('Grüße')
@@ -230,7 +230,7 @@ test.each<[string, BufferEncoding | 'utf-8 with a mark', string]>([
   ['<!-- <meta charset="koi8-r"> -->', 'utf8', 'Grüße'],
   ['<meta charset="windows-1252">', 'utf-8 with a mark', 'Grüße'],
   ['<meta charset="windows-1252">', 'utf16le', 'Grüße'],
-])('HTML with %s in %s is read', async (declaration, encoding, expected) => {
+])('reads HTML with %s in %s', async (declaration, encoding, expected) => {
   const path = join(root, 'page.html')
   const text = `${declaration}<p>Grüße</p>`
   const hasByteOrderMark = encoding === 'utf-8 with a mark' || encoding === 'utf16le'
@@ -249,14 +249,14 @@ test.each([
   ['<meta charset="klingon">', 'latin1', 'page.html: its encoding "klingon" is unknown'],
   ['<meta charset="utf-8">', 'latin1', 'page.html: is not UTF-8'],
   ['<meta charset="shift_jis">\xff', 'latin1', 'page.html: is not valid shift_jis'],
-] as const)('HTML with %s in %s is refused with its name', async (declaration, encoding, message) => {
+] as const)('refuses HTML with %s in %s, and names the file', async (declaration, encoding, message) => {
   const path = join(root, 'page.html')
   writeFileSync(path, Buffer.from(`${declaration}<p>Grüße</p>`, encoding))
   const file = { path, source: 'page.html', format: 'html', bytes: 100 } as const
   await expect(passagesOf(file, 400).next()).rejects.toThrow(message)
 })
 
-test('directories are read with their content; unknown formats are refused only if named', async () => {
+test('reads all files in directories; refuses an unknown format only if the file is named', async () => {
   mkdirSync(join(root, 'files/inner'), { recursive: true })
   mkdirSync(join(root, 'files/.git'))
   for (const name of ['files/a.md', 'files/inner/b.HTML', 'files/c.png', 'files/.git/x.md'])
@@ -273,7 +273,7 @@ test('directories are read with their content; unknown formats are refused only 
   await expect(sourceFiles(['large.md'], root)).rejects.toThrow('large.md: has 16777217 bytes')
 })
 
-test('a CSV is read as a stream', async () => {
+test('reads CSV as a stream', async () => {
   const path = join(root, 'rows.csv')
   writeFileSync(path, `a,b\n${'1,2\n'.repeat(300_000)}`)
   const [file] = await sourceFiles([path], root)

@@ -1,4 +1,4 @@
-/** The files of a load: the named ones, and those in the named directories. */
+/** The files of a load: the named files, and the files in the named directories. */
 import { lstat, readdir, stat } from 'node:fs/promises'
 import { extname, join, relative, resolve, sep } from 'node:path'
 import { LoadError } from '../errors.ts'
@@ -7,7 +7,7 @@ type Format = 'markdown' | 'html' | 'text' | 'csv' | 'json lines'
 
 export type SourceFile = {
   readonly path: string
-  /** Its path as stored in the table: relative to the working directory, with slashes. */
+  /** The file's path in the table: relative to the working directory, with slashes. */
   readonly source: string
   readonly format: Format
   readonly bytes: number
@@ -21,14 +21,14 @@ const formats: Readonly<Record<string, Format>> = {
 }
 const known = Object.keys(formats).join(', ')
 
-/** Largest file of a format that is read at once. */
+/** The maximum size of a file whose format must be read at once. */
 const largestUnstreamed = 16_777_216
 
 const isStreamed = (format: Format) => format === 'csv' || format === 'json lines'
 
 /**
- * Files of unknown formats are skipped in a directory, and refused if named. Sorted by name, each once. @throws
- * LoadError
+ * Returns each file once, sorted by name. In a directory, skips files of unknown formats. Refuses a named file of an
+ * unknown format. @throws LoadError
  */
 export async function sourceFiles(names: readonly string[], root: string): Promise<readonly SourceFile[]> {
   const files = new Map<string, SourceFile>()
@@ -62,7 +62,7 @@ export async function sourceFiles(names: readonly string[], root: string): Promi
 
 const passedOver = (name: string) => name.startsWith('.') || name === 'node_modules'
 
-/** Links to directories are not followed: they may form a loop. */
+/** Does not follow links to directories, because they may form a loop. */
 async function* filesIn(folder: string): AsyncGenerator<string> {
   const entries = await readdir(folder, { withFileTypes: true })
   for (const entry of entries.toSorted((one, other) => (one.name < other.name ? -1 : 1))) {

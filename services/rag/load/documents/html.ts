@@ -1,5 +1,5 @@
 /**
- * HTML as blocks, parsed as in a browser. Elements that are not text of the page are dropped: scripts, styles,
+ * Converts HTML to blocks. Parses it like a browser. Drops elements that are not text of the page: scripts, styles,
  * navigation, forms.
  */
 import { type DefaultTreeAdapterMap, parse } from 'parse5'
@@ -13,14 +13,14 @@ const dropped = new Set(
     ' ',
   ),
 )
-/** Elements whose text is separate from the text before and after. */
+/** Elements whose text is separate from the text before and after them. */
 const blockElements = new Set(
   'address article blockquote body center dd details div dl dt fieldset figcaption figure header hgroup html legend main p search section summary'.split(
     ' ',
   ),
 )
 const headings: Readonly<Record<string, number>> = { h1: 1, h2: 2, h3: 3, h4: 4, h5: 5, h6: 6 }
-/** Deeper than any real page; a deeper page is truncated there. */
+/** Real pages have less depth. A deeper page is truncated at this depth. */
 const deepest = 500
 
 const isElement = (node: Node): node is Element => 'tagName' in node
@@ -30,7 +30,7 @@ const isHidden = ({ attrs }: Element) =>
 const isDropped = (node: Element) => dropped.has(node.tagName) || isHidden(node)
 const offsetOf = (node: Node): number => node.sourceCodeLocation?.startOffset ?? 0
 
-/** Text below a node, unchanged. */
+/** The text below a node, unchanged. */
 function rawText(node: Node, depth = 0): string {
   if (node.nodeName === '#text' && 'value' in node) return node.value
   if (depth > deepest || (isElement(node) && isDropped(node))) return ''
@@ -62,7 +62,7 @@ function titleOf(page: Node): string {
 
 class PageReader {
   readonly #blocks: Block[] = []
-  /** Text that is not yet a block. */
+  /** Text that does not belong to a block yet. */
   #text = ''
   #offset = 0
 
@@ -110,7 +110,7 @@ class PageReader {
   }
 }
 
-/** undefined: the element is not a block by itself. */
+/** Returns undefined if the element alone is not a block. */
 function blockOf(node: Element): Block | undefined {
   const offset = offsetOf(node)
   const level = headings[node.tagName]
@@ -128,7 +128,7 @@ function blockOf(node: Element): Block | undefined {
   }
 }
 
-/** One line for each item; items of nested lists are indented. */
+/** Returns one line for each item. Items of nested lists are indented. */
 function listText(list: Element, depth: number): string {
   const lines: string[] = []
   for (const [index, item] of childrenOf(list)
@@ -147,7 +147,7 @@ function listText(list: Element, depth: number): string {
   return lines.filter(line => line !== '').join('\n')
 }
 
-/** One line for each row, as in Markdown; a table inside a cell is text of that cell. */
+/** Returns one line for each row, as in Markdown. A table inside a cell becomes text of the cell. */
 function tableText(table: Element): string {
   const rows: string[] = []
   const visit = (node: Node): void => {

@@ -1,26 +1,26 @@
 /**
- * Markdown as blocks. The source text is unchanged: models read Markdown, and people recognise it in an answer's
- * sources.
+ * Splits Markdown into blocks. The source text stays unchanged, because models read Markdown, and people recognize it
+ * in an answer's sources.
  */
 import { lexer, type Token } from 'marked'
 import { textBlocks } from './text.ts'
 import type { Block } from './types.ts'
 
-/** YAML or TOML between lines of `---` or `+++` at the start, which is not text of the document. */
+/** YAML or TOML between lines of `---` or `+++` at the start. It is not text of the document. */
 const frontMatter = /^(---|\+\+\+)\n(?=#|[\w-]+\s*[:=])[\s\S]*?\n\1[ \t]*(?:\n|$)/
 const titleInFrontMatter = /^title\s*[:=]\s*(["']?)(.+?)\1\s*$/m
 
 const kinds: Readonly<Record<string, 'code' | 'table' | 'list'>> = { code: 'code', table: 'table', list: 'list' }
 
 /**
- * The parser takes time quadratic in the nesting of lists, and recurses for each level. Real documents are not so deep.
+ * The parser takes time quadratic in the nesting of lists, and recurses for each level. Real documents have less depth.
  */
 const deeplyIndented = /^[ \t]{100,}/gm
 const deeplyNested = /^[ \t]*(?:[-*+][ \t]+|\d{1,9}[.)][ \t]+|>[ \t]*){100}/m
 const deepest = 100
 const longestHeading = 1_000
 
-/** Line ends are `\n`. */
+/** Expects `\n` as line end. */
 export function markdownBlocks(written: string): readonly Block[] {
   const text = written.replaceAll(/\r\n?/g, '\n').replaceAll(deeplyIndented, blanks => blanks.slice(0, deepest))
   if (deeplyNested.test(text)) return textBlocks(text)
@@ -30,7 +30,7 @@ export function markdownBlocks(written: string): readonly Block[] {
   let offset = front.length
   for (const token of lexer(text.slice(front.length))) {
     const block = blockOf(token, offset)
-    // A document that starts with its title contains it once.
+    // If a document starts with its title, the block contains the title only once.
     const isRepeated = block?.kind === 'heading' && blocks.length === 1 && block.text === title
     if (block !== undefined && !isRepeated) blocks.push(block)
     offset += token.raw.length
@@ -58,7 +58,7 @@ function withoutComments(text: string): string {
   return first + rest.map(part => part.slice(part.includes('-->') ? part.indexOf('-->') + 3 : part.length)).join('')
 }
 
-/** A heading as plain text: links as their text, no emphasis, no code marks. */
+/** A heading as plain text: links become their text, and emphasis and code marks are removed. */
 const plain = (text: string): string =>
   text
     .replaceAll(/!?\[([^\]]*)\]\([^)]*\)/g, '$1')

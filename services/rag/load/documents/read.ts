@@ -1,4 +1,4 @@
-/** Reads a file into passages, by its format. */
+/** Reads a file into passages, depending on its format. */
 import { createReadStream } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { LoadError } from '../errors.ts'

@@ -1,5 +1,5 @@
 /**
- * Files with many documents, one per row: CSV and JSON lines. They are read as a stream, so a file may be larger than
+ * Reads files with one document per row: CSV and JSON lines. Reads them as streams, so a file may be larger than
  * memory.
  */
 import { Readable } from 'node:stream'
@@ -12,10 +12,10 @@ import type { Passage } from './types.ts'
 
 type RowsOptions = { readonly name: string; readonly maximumTokens: number }
 
-/** Of one row, in characters. */
+/** The maximum length of one row, in characters. */
 const longestRow = 16_777_216
 
-/** One row as passages, numbered after the previous ones. `position`: of the row, in bytes. */
+/** The passages of one row, numbered after the passages before it. `position`: the row's position in bytes. */
 function rowPassages(
   document: string,
   row: number,
@@ -32,13 +32,13 @@ function rowPassages(
   }))
 }
 
-/** The separator of the first line; spreadsheets write semicolons in locales with a decimal comma. */
+/** Detects the separator in the first line. In locales with a decimal comma, spreadsheets write semicolons. */
 const separatorOf = (line: string): string => {
   const counts = [',', ';', '\t'].map(separator => ({ separator, count: line.split(separator).length }))
   return counts.reduce((best, next) => (next.count > best.count ? next : best)).separator
 }
 
-/** The stream again, including its first line. */
+/** Returns the first line, and the complete stream including this line. */
 async function peekLine(
   texts: AsyncIterable<string>,
 ): Promise<{ readonly line: string; readonly all: AsyncIterable<string> }> {
@@ -55,8 +55,8 @@ async function peekLine(
 const csvRow = z.object({ record: z.array(z.string()), info: z.object({ bytes: z.number(), lines: z.number() }) })
 
 /**
- * A row's columns with their names, one per line, without empty values. A column `id` names the document. @throws
- * LoadError that names the line
+ * Each row becomes a document with one line for each column that has a value. The column `id` names the document.
+ * @throws LoadError with the line
  */
 export async function* csvPassages(
   texts: AsyncIterable<string>,
@@ -114,7 +114,7 @@ function csvRowPassages(
     .filter(({ value }) => value !== '')
     .map(({ column, value }) => `${column}: ${value}`)
     .join('\n')
-  // Rows with an id may move within their file and remain the same document.
+  // A row with an id remains the same document even if it moves within its file.
   return rowPassages(id ?? `${name}#${row}`, id === undefined ? row : 0, text, position, ordinal, maximumTokens)
 }
 
@@ -125,7 +125,7 @@ const jsonLine = z.object({
   text: z.string(),
 })
 
-/** Lines with the byte offset of each. @throws LoadError */
+/** Yields lines with their byte offsets. @throws LoadError */
 async function* linesOf(
   texts: AsyncIterable<string>,
   name: string,
@@ -145,8 +145,8 @@ async function* linesOf(
 }
 
 /**
- * A document per line: `{"id", "title", "text"}`, as in collections with judgements (`_id` in BEIR's). @throws
- * LoadError that names the line
+ * Each line is a document: `{"id", "title", "text"}`, as in collections with judgements (`_id` in BEIR's collections).
+ * @throws LoadError with the line
  */
 export async function* jsonPassages(
   texts: AsyncIterable<string>,

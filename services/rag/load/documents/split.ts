@@ -1,19 +1,19 @@
 /**
- * Splits blocks into passages of about so many tokens. A passage never crosses a heading; a block is split only if it
- * does not fit. Pure.
+ * Splits blocks into passages of about this many tokens. A passage never crosses a heading. A block is split only if it
+ * does not fit.
  */
 import { chunks } from '../../../retrieval/chunk.ts'
 import { estimateTokens } from '../../../retrieval/tokens.ts'
 import type { Block, Passage } from './types.ts'
 
-/** The part of a passage that may repeat sentences of the previous one. */
+/** The share of a passage that may repeat sentences of the passage before it. */
 const overlapShare = 0.1
-/** This share of a passage's tokens is for text, however long its headings are. */
+/** At least this share of a passage's tokens is for text, even if its headings are long. */
 const leastShare = 0.5
 
 type Piece = { readonly text: string; readonly offset: number; readonly tokens: number }
 
-/** Headings above a position. */
+/** The headings above a position. */
 class HeadingPath {
   readonly #levels: { level: number; text: string }[] = []
 
@@ -27,7 +27,7 @@ class HeadingPath {
   }
 }
 
-/** Passages of one document, numbered from 0. */
+/** Returns passages of one document, numbered from 0. */
 export function passages(document: string, blocks: readonly Block[], maximumTokens: number): readonly Passage[] {
   const path = new HeadingPath()
   const found: Passage[] = []
@@ -57,7 +57,7 @@ export function passages(document: string, blocks: readonly Block[], maximumToke
 const tokensUnder = (heading: string, maximumTokens: number): number =>
   Math.ceil(Math.max(maximumTokens * leastShare, maximumTokens - estimateTokens(heading)))
 
-/** Joins pieces as long as they fit. */
+/** Joins pieces while they fit. */
 function packed(pieces: readonly Piece[], available: number): readonly Piece[] {
   const all: Piece[] = []
   for (const piece of pieces) {
@@ -95,7 +95,7 @@ const proseOf = (text: string, offset: number, available: number): readonly Piec
     tokens: estimateTokens(chunk.text),
   }))
 
-/** Joins complete lines as long as they fit; a line that does not fit is split like prose. */
+/** Joins complete lines while they fit. A line that does not fit is split like prose. */
 function byLines(text: string, offset: number, available: number): readonly Piece[] {
   const all: Piece[] = []
   let lines: string[] = []
@@ -120,7 +120,7 @@ function byLines(text: string, offset: number, available: number): readonly Piec
   return all
 }
 
-/** Each part of a fenced block has the fence again, so that it is read as code. */
+/** Splits a fenced block. Each part has the fence again, so that readers recognize it as code. */
 function fenced(text: string, offset: number, available: number): readonly Piece[] {
   const [, open, fence] = /^( {0,3}(`{3,}|~{3,})[^\n]*\n)/.exec(text) ?? []
   if (open === undefined || fence === undefined) return byLines(text, offset, available)
@@ -135,7 +135,7 @@ function fenced(text: string, offset: number, available: number): readonly Piece
   )
 }
 
-/** Each part of a table repeats the first row and, in Markdown, the line below it. */
+/** Splits a table. Each part repeats the first row and, in Markdown, the line below the first row. */
 function rowsOf(text: string, offset: number, available: number): readonly Piece[] {
   const [head = ''] = /^[^\n]*\n(?:[ \t]*\|?[ \t]*:?-[-:| \t]*\n)?/.exec(text) ?? []
   const around = estimateTokens(head)

@@ -1,7 +1,7 @@
-/** Plain text as blocks: paragraphs are separated by an empty line. */
+/** Splits plain text into blocks: an empty line separates paragraphs. */
 import type { Block } from './types.ts'
 
-/** A file without empty lines is split at this length, so that no step keeps all its words in memory. */
+/** Text without empty lines is split at this length, so that no step keeps all words of a file in memory. */
 const longestParagraph = 65_536
 
 export function textBlocks(text: string): readonly Block[] {
@@ -21,12 +21,12 @@ export function textBlocks(text: string): readonly Block[] {
   return blocks
 }
 
-/** `to`, or if that is too far the position after the last blank before it. */
+/** Returns `to`, or, if `to` is too far, the position after the last blank before the limit. */
 function splitPosition(text: string, from: number, to: number): number {
   const most = from + longestParagraph
   if (to <= most) return to
   const blank = Math.max(text.lastIndexOf(' ', most), text.lastIndexOf('\n', most))
   if (blank > from) return blank + 1
-  // Not inside a surrogate pair.
+  // The position must not be inside a surrogate pair.
   return /[\uD800-\uDBFF]/.test(text.charAt(most - 1)) ? most - 1 : most
 }

@@ -1,21 +1,21 @@
-/** Types of documents between a file and the rows of a table. */
+/** Types for documents on their way from a file to the rows of a table. */
 
-/** A structural part of a document. `offset`: its start, in characters of the file. */
+/** A structural part of a document. `offset`: the block's start, in characters of the file. */
 export type Block =
   | { readonly kind: 'heading'; readonly level: number; readonly text: string; readonly offset: number }
   | { readonly kind: 'text' | 'code' | 'table' | 'list'; readonly text: string; readonly offset: number }
 
-/** The content of one row: the part of a document that one vector represents. */
+/** The content of one row. One vector represents this part of a document. */
 export type Passage = {
-  /** The document's id: from a row of CSV or a line of JSON, else the file's name. */
+  /** The document's id: the id of a CSV row or a JSON line, otherwise the file's name. */
   readonly document: string
-  /** Headings above it, outermost first, joined by ` > `. */
+  /** The headings above the passage, outermost first, joined by ` > `. */
   readonly heading: string
-  /** Its index among the passages of the file, from 0. */
+  /** The passage's index within the file, from 0. */
   readonly ordinal: number
-  /** Its start in the file: in characters, in CSV and JSON lines in bytes of UTF-8. */
+  /** The passage's start in the file: in characters, or in bytes of UTF-8 for CSV and JSON lines. */
   readonly position: number
   readonly content: string
-  /** Identifies it within its file, and is unchanged if other passages change. */
+  /** Identifies the passage within its file. Changes of other passages do not change the key. */
   readonly key: string
 }

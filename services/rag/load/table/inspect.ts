@@ -1,4 +1,4 @@
-/** Inspects the database before a load: the extension, the table, and whether the load can write to it. */
+/** Inspects the database before a load: the extension, the table, and whether the load can write to the table. */
 import { DatabaseError } from '../../../../wire/errors.ts'
 import type { Cells } from '../../../postgres/cells.ts'
 import { qualified, quoteIdentifier } from '../../../postgres/quote.ts'
@@ -10,12 +10,12 @@ import { type LoadTable, modelOfComment, ownColumns, searchColumn, type VectorSh
 /** Of an existing table. */
 export type FoundTable = {
   readonly shape: VectorShape
-  /** The model of its embeddings; undefined: not recorded. */
+  /** The model of the table's vectors; undefined: not recorded. */
   readonly model: string | undefined
   readonly isEmpty: boolean
-  /** Whether it has rows that no load has written. */
+  /** Whether the table has rows that no load has written. */
   readonly hasOtherRows: boolean
-  /** By vectors, as SQL names them. */
+  /** Indexes on the vectors, with quoted names. */
   readonly vectorIndexes: readonly string[]
 }
 
@@ -25,7 +25,7 @@ const unavailable =
   "this Postgres does not have pgvector. On the embedded installation, `espalier pgvector` adds it; elsewhere, install your Postgres's package"
 const forbidden = 'this database does not have pgvector yet, and this role may not create it. As a superuser, run'
 
-/** The schema of pgvector; creates the extension if missing. @throws LoadError */
+/** Returns the schema of pgvector. Creates the extension if it is missing. @throws LoadError */
 async function vectorSchema(database: LoadDatabase): Promise<string> {
   const { rows } = await database.query(
     `SELECT (SELECT n.nspname FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector') AS schema,
@@ -60,7 +60,9 @@ FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamesp
   JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
 WHERE c.oid = pg_catalog.to_regclass($1)`
 
-/** @throws LoadError: a column name reserved for the load, no extension, or a table that it cannot write to */
+/**
+ * @throws LoadError if the load reserves a column name, the extension is missing, or the load cannot write to the table
+ */
 export async function inspect(database: LoadDatabase, settings: TableSettings): Promise<Inspected> {
   const { schema, name, idColumn, textColumn, vectorColumn } = settings
   checkNames(settings)
@@ -90,7 +92,7 @@ function checkNames({ idColumn, textColumn, vectorColumn }: TableSettings): void
   }
 }
 
-/** The schema of the load's table, which may not exist yet. @throws LoadError */
+/** Returns the schema of the load's table, which may not exist yet. @throws LoadError */
 export async function schemaOf(
   database: LoadDatabase,
   { schema, name }: Pick<TableSettings, 'schema' | 'name'>,
@@ -152,7 +154,7 @@ function checkColumns(table: LoadTable, columns: ReadonlyMap<string, Cells>): vo
   )
 }
 
-/** Type names as in the catalog. */
+/** Type names as the catalog has them. */
 const catalogNames: Readonly<Record<string, readonly string[]>> = {
   text: ['text', 'varchar'],
   integer: ['int4', 'int8'],

@@ -1,9 +1,9 @@
-/** The table that a load writes: its columns, and the SQL that creates it. Pure. */
+/** The table that a load writes: its columns, and the SQL that creates it. */
 import { qualified, quoteIdentifier } from '../../../postgres/quote.ts'
 
 type VectorType = 'vector' | 'halfvec'
 
-/** Names as in the catalog. */
+/** Names as the catalog has them. */
 export type LoadTable = {
   readonly schema: string
   readonly name: string
@@ -22,7 +22,7 @@ export const vectorTypeSql = ({ vectorSchema }: LoadTable, type: VectorType): st
 export const shapeSql = (table: LoadTable, { type, dimensions }: VectorShape): string =>
   `${vectorTypeSql(table, type)}(${dimensions})`
 
-/** Columns that every load writes, beside the pipeline's. They have these types. */
+/** Columns that every load writes in addition to the pipeline's columns, with their types. */
 export const ownColumns = {
   source: 'text',
   document: 'text',
@@ -33,12 +33,12 @@ export const ownColumns = {
 } as const
 export const searchColumn = 'lexemes'
 
-/** Limit of a pgvector index. */
+/** The maximum dimensions of a pgvector index. */
 const mostDimensions: Readonly<Record<VectorType, number>> = { vector: 2_000, halfvec: 4_000 }
 
 export const isIndexable = ({ type, dimensions }: VectorShape): boolean => dimensions <= mostDimensions[type]
 
-/** Half precision if requested, or if an index requires it. */
+/** Uses half precision if requested, or if an index requires it. */
 export const shapeFor = (dimensions: number, isHalf: boolean): VectorShape => ({
   type: isHalf || dimensions > mostDimensions.vector ? 'halfvec' : 'vector',
   dimensions,
@@ -54,7 +54,7 @@ export const modelOfComment = (comment: string | undefined): string | undefined 
 export const commentSql = (table: LoadTable, model: string): string =>
   `COMMENT ON COLUMN ${qualified(table)}.${quoteIdentifier(table.vectorColumn)} IS ${literal(modelPrefix + model)}`
 
-/** Statements of one transaction. `configuration`: of text search. */
+/** Statements for one transaction. `configuration`: the text search configuration. */
 export function tableStatements(
   table: LoadTable,
   shape: VectorShape,
@@ -79,10 +79,10 @@ export function tableStatements(
   ]
 }
 
-/** Memory for building an index; more is used only if the server is set to more. */
+/** The memory for building an index, unless the server's setting is higher. */
 const indexMemoryMb = 256
 
-/** Statements of one transaction. */
+/** Statements for one transaction. */
 export const vectorIndexStatements = (table: LoadTable, { type }: VectorShape): readonly string[] => [
   `SELECT pg_catalog.set_config('maintenance_work_mem', '${indexMemoryMb}MB', true)
    WHERE pg_catalog.pg_size_bytes(pg_catalog.current_setting('maintenance_work_mem')) < ${indexMemoryMb} * 1048576::bigint`,

@@ -1,6 +1,7 @@
 /**
- * Passages before they are moved into the table. They are committed in batches to a staging table, so that a killed
- * load does not pay for its vectors twice, and moved file by file, so that no reader sees half a file.
+ * A staging table for passages before the load moves them into the table. The load commits batches to the staging
+ * table, so that a killed load does not pay for its vectors twice. It moves complete files, so that no reader sees half
+ * a file.
  */
 import { createHash } from 'node:crypto'
 import { qualified, quoteIdentifier } from '../../../postgres/quote.ts'
@@ -18,7 +19,7 @@ export type StagedPassage = {
   readonly content: string
 }
 
-/** Of the content, and the model that embeds it. */
+/** The digest of the content and of the model that embeds it. */
 export const digestOf = (model: string, content: string): string =>
   createHash('sha256').update(`${model}\0${content}`).digest('base64url')
 
@@ -30,7 +31,7 @@ const stagingName = ({ schema, name }: LoadTable): string =>
 
 const metadata = Object.keys(ownColumns).map(name => quoteIdentifier(name))
 
-/** Statements about the passages of one run of one load. */
+/** Statements for the passages of one run of one load. */
 export class Staging {
   readonly #table: LoadTable
   readonly #run: string
@@ -60,9 +61,9 @@ export class Staging {
   }
 
   /**
-   * Stages passages, with the known vectors of equal content. Returns a row for each: `needs_vector`. A passage whose
-   * id this run has already staged returns none. `reuse`: unchanged rows of the table are kept; undefined: the table
-   * does not exist yet.
+   * Stages passages, and copies known vectors of equal content. Returns a row for each passage: `needs_vector`. Returns
+   * no row for a passage whose id this run has already staged. `reuse`: `rows` keeps unchanged rows of the table;
+   * undefined: the table does not exist yet.
    */
   stage(passages: readonly StagedPassage[], reuse: 'rows' | 'vectors' | undefined): Statement {
     const { idColumn, vectorColumn } = this.#table
@@ -94,7 +95,7 @@ export class Staging {
     }
   }
 
-  /** Sets the vectors of staged passages without one, by digest. */
+  /** Sets the missing vectors of staged passages, by digest. */
   embed(vectors: ReadonlyMap<string, readonly number[]>): Statement {
     const rows = [...vectors].map(([digest, vector]) => ({ digest, embedding: JSON.stringify(vector) }))
     return {
@@ -105,7 +106,7 @@ export class Staging {
     }
   }
 
-  /** `dimensions` of this run's vectors; no row if there are none. */
+  /** Returns the `dimensions` of this run's vectors, or no row if there are no vectors. */
   dimensions(): Statement {
     return {
       text: `SELECT ${quoteIdentifier(this.#table.vectorSchema)}.vector_dims(embedding) AS dimensions FROM ${this.#name}
@@ -115,8 +116,8 @@ export class Staging {
   }
 
   /**
-   * One transaction that replaces these files' rows by the ones staged in this run. The row counts of the first and
-   * second statement are the deleted and written rows.
+   * One transaction that replaces these files' rows with the rows that this run has staged. The first statement's row
+   * count is the number of deleted rows, the second statement's is the number of written rows.
    */
   moveFiles(sources: readonly string[], shape: VectorShape): readonly Statement[] {
     const id = quoteIdentifier(this.#table.idColumn)
@@ -133,7 +134,7 @@ export class Staging {
     ]
   }
 
-  /** As `moveFiles`, for all rows of the table. */
+  /** Like `moveFiles`, but replaces all rows of the table. */
   moveAll(shape: VectorShape): readonly Statement[] {
     return [this.#insert(shape, '', [])]
   }

@@ -7,7 +7,7 @@ const access = (changed: Partial<Reading>) => {
   return [by, budget.rows]
 }
 
-test('the fewer rows a condition accepts, the more rows are found by words, until the condition alone finds them', () => {
+test("the fewer rows a condition accepts, the more rows are found by words, until only the condition's index is used", () => {
   expect(access({ isFiltered: false })).toEqual(['planner', 600])
   expect(access({ matching: 500_000 })).toEqual(['words', 1_200])
   expect(access({ matching: 50_000 })).toEqual(['words', 6_000])
@@ -17,7 +17,7 @@ test('the fewer rows a condition accepts, the more rows are found by words, unti
   expect(access({})).toEqual(['planner', 2_400])
 })
 
-test('fewer rows are scored if reading one costs more', () => {
+test('scores fewer rows if reading a row costs more', () => {
   expect(access({ isFiltered: false, averageLength: 150 })).toEqual(['planner', 300])
   expect(access({ isFiltered: false, averageLength: 150, rows: 10_000 })).toEqual(['planner', 600])
   expect(access({ isFiltered: false, isStored: false })).toEqual(['planner', 400])

@@ -1,28 +1,31 @@
-/** Decides which indexes find the rows of a search, and how many are read. Pure. */
+/** Decides which indexes find the rows of a search, and how many rows are read. */
 import type { Budget } from './candidates.ts'
 
-/** `by`: which indexes find the rows: the condition's, the words', or those that Postgres chooses, possibly both. */
+/**
+ * `by`: the indexes that find the rows. `condition`: the condition's index. `words`: the words' index. `planner`:
+ * Postgres chooses one or both.
+ */
 export type Access = {
   readonly by: 'condition' | 'words' | 'planner'
-  /** Budget of the rows found by words. */
+  /** The budget for rows that words find. */
   readonly budget: Budget
-  /** The most rows to score, if the budget turns out wrong. */
+  /** The maximum number of rows to score, even if the budget is wrong. */
   readonly mostScored: number
 }
 
 export type Reading = {
-  /** False: the vector of each row is computed from its text, which takes ten times as long. */
+  /** False if each row's vector must be computed from its text, which takes ten times as long. */
   readonly isStored: boolean
   readonly rows: number
   readonly averageLength: number
   readonly isFiltered: boolean
-  /** Rows that the condition accepts, if known. */
+  /** The number of rows that the condition accepts, if known. */
   readonly matching: number | undefined
 }
 
 type Cost = {
   readonly scored: number
-  /** Budget for reading the index. */
+  /** The budget for reading the index. */
   readonly microseconds: number
   readonly mostScored: number
   readonly mostByCondition: number
@@ -30,24 +33,27 @@ type Cost = {
 
 const usual: Cost = { scored: 600, microseconds: 2_000, mostScored: 1_200, mostByCondition: 1_000 }
 /**
- * Long vectors are stored out of line, and cost four times as much to read. In a small table, half of the rows would
- * omit good ones.
+ * Postgres stores long vectors out of line, so reading them costs four times as much. In a small table, scoring only
+ * half of the rows would omit good rows.
  */
 const long: Cost = { ...usual, scored: 300, mostScored: 600 }
 const [longLexemes, smallTable] = [60, 50_000]
-/** Few of them are scored; they are selected by scans of the index, one for each term. */
+/** Only few rows are scored. Index scans select them, one scan for each term. */
 const computed: Cost = { scored: 600, microseconds: 500, mostScored: 300, mostByCondition: 100 }
 
-/** Rows found by words for each one that the condition accepts: the maximum, also used if unknown. */
+/**
+ * How many rows words may find for each row that the condition accepts: the maximum, and the value if the number of
+ * accepted rows is unknown.
+ */
 const [mostInVain, usualInVain] = [10, 4]
 /**
- * If the condition accepts a smaller part of the table, reading its index is worthwhile. Then few rows are read,
- * however many have the words.
+ * If the condition accepts a smaller share of the table, reading its index is worthwhile. Then few rows are read, even
+ * if many rows have the words.
  */
 const smallPart = 0.02
 const mostFound = 200_000
 
-/** As `computed`, if the scans read more: in a large table, or with a filter. */
+/** Like `computed`, but for scans that read more: in a large table, or with a filter. */
 const computedFewer: Cost = { ...computed, scored: 400 }
 
 function costOf({ isStored, rows, averageLength, isFiltered }: Reading): Cost {

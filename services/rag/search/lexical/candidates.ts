@@ -1,38 +1,39 @@
 /**
- * Selects the rows to score. A row with a rare term, or with two terms that are rare together, can be among the best; a
- * row that shares only a frequent term with the query cannot. Frequent terms alone would select the whole table. Pure.
+ * Selects the rows to score. A row can be among the best if it has a rare term, or two terms that are rare together. A
+ * row that shares only a frequent term with the query cannot be among the best. Frequent terms alone would select the
+ * whole table.
  */
 import type { Clause } from './tsquery.ts'
 
 export type WeightedTerm = {
   readonly lexeme: string
-  /** The number of rows that contain it. */
+  /** The number of rows that contain the term. */
   readonly rows: number
-  /** Its inverse document frequency. */
+  /** The term's inverse document frequency. */
   readonly weight: number
 }
 
 export type Budget = {
-  /** Rows to read, as predicted by the frequencies. */
+  /** The maximum number of rows to read, as the frequencies predict it. */
   readonly rows: number
-  /** Budget for reading the index, in microseconds. */
+  /** The budget for reading the index, in microseconds. */
   readonly microseconds: number
 }
 
-/** Words of one text occur together more often than by chance. */
+/** Words of one text occur together more often than by chance, by this factor. */
 const correlation = 2
-/** Measured with Postgres 16: per posting that drives the scan, and per posting that is only decoded. */
+/** Measured with Postgres 16: the time per posting that drives the scan, and per posting that is only decoded. */
 const [drivenMicroseconds, decodedMicroseconds] = [0.15, 0.006]
 
-/** Part of the budget: this many rows are enough to find the best. */
+/** The share of the budget with which the best rows are found. */
 const enough = 1 / 6
 
 type Pair = { readonly rarer: WeightedTerm; readonly other: WeightedTerm; readonly rows: number }
 
 /**
- * Returns the rarest terms, each a separate clause, up to half of the rows; then pairs of the others, by descending
- * weight, as many as fit the budget; then further single terms, if these are few rows. If every term is too frequent
- * for that, returns one clause: as many of the rarest terms together as needed to stay below the budget.
+ * First returns the rarest terms, each as its own clause, up to half of the rows. Then adds pairs of the other terms by
+ * descending weight while they fit the budget. If the rows are still few, adds further single terms. If every term is
+ * too frequent for this, returns one clause with the rarest terms: as many as needed to stay below the budget.
  */
 export function chooseClauses(terms: readonly WeightedTerm[], totalRows: number, budget: Budget): readonly Clause[] {
   const ascending = terms.filter(({ rows }) => rows > 0).toSorted((one, other) => one.rows - other.rows)
@@ -59,7 +60,7 @@ export function chooseClauses(terms: readonly WeightedTerm[], totalRows: number,
   return clauses.length > 0 ? clauses : rarestTogether(ascending, totalRows, budget.rows)
 }
 
-/** By descending weight. `ascending`: by rows. */
+/** Returns pairs by descending weight. `ascending`: terms by ascending number of rows. */
 function pairsOf(ascending: readonly WeightedTerm[], totalRows: number): readonly Pair[] {
   return ascending
     .flatMap((rarer, index) =>
@@ -73,7 +74,7 @@ function pairsOf(ascending: readonly WeightedTerm[], totalRows: number): readonl
     .toSorted((one, other) => other.weight - one.weight || one.rows - other.rows)
 }
 
-/** The cost of reading the postings of pairs. Those of a term are read once, for all its pairs. */
+/** The cost of reading the postings of pairs. The postings of a term are read once for all its pairs. */
 class Costs {
   #remaining: number
   readonly #read = new Map<WeightedTerm, number>()

@@ -1,6 +1,6 @@
 /**
- * How many rows contain a term: from the statistics of ANALYZE if it is frequent, else counted by the index. Cached for
- * a while in limited memory.
+ * The number of rows that contain a term. For a frequent term it comes from the statistics of ANALYZE, for other terms
+ * the index counts. Values are cached for some time in limited memory.
  */
 import { LRUCache } from 'lru-cache'
 import { cellsOf } from '../../../postgres/cells.ts'
@@ -13,7 +13,7 @@ import type { Run, TableStatistics } from './statistics.ts'
 /** An entry takes about 200 bytes. */
 const maximumCached = 20_000
 const lifetimeMs = 300_000
-/** The limit of a count, since a more frequent term has little weight. */
+/** The maximum count. More frequent terms have little weight, so their exact count does not matter. */
 const mostCounted = 2_000
 
 export class Frequencies {
@@ -27,7 +27,7 @@ export class Frequencies {
     this.#cached = new LRUCache({ max: maximumCached, ttl: lifetimeMs, ttlResolution: 0, perf: { now } })
   }
 
-  /** Rows of each of the lexemes, in their order. */
+  /** Returns the number of rows for each lexeme, in the same order. */
   async of(lexemes: readonly string[], statistics: TableStatistics, run: Run): Promise<readonly number[]> {
     const rows = new Map<string, number>()
     for (const lexeme of lexemes) {
@@ -46,7 +46,7 @@ export class Frequencies {
   }
 
   async #count(lexemes: readonly string[], statistics: TableStatistics, run: Run): Promise<readonly number[]> {
-    // In a partitioned table, one row may be found by a part of its indexes.
+    // In a partitioned table, only a part of the indexes may find a row.
     const postings =
       this.#table.kind === 'p'
         ? undefined
@@ -57,7 +57,9 @@ export class Frequencies {
   }
 }
 
-/** A count at its limit means that there are more; but no more than the rarest of the frequent terms has. */
+/**
+ * A count at its limit means that there are more rows. But there are at most as many as the rarest frequent term has.
+ */
 function expectedRows(count: number, { rows, rarerThan }: TableStatistics): number {
   if (count < mostCounted) return count
   return Math.round(Math.sqrt(mostCounted * Math.max(mostCounted, rows * rarerThan)))

@@ -1,4 +1,4 @@
-/** The lexical arm on a real Postgres: its results, their order, and its behaviour without statistics or indexes. */
+/** The lexical arm on a real Postgres: results, order, and behaviour without statistics or indexes. */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -29,7 +29,7 @@ const stored = (name: string, configuration = 'english') =>
    CREATE INDEX ON ${name} USING gin (tsv);`
 
 describe('ranking', () => {
-  test('a rare word has a higher weight than a frequent one, and the shorter text is first', async () => {
+  test('a rare word has a higher weight than a frequent word, and the shorter text is first', async () => {
     await postgres.run(`${stored('ranked')}
       INSERT INTO ranked (id, content) SELECT i, 'common words of every text number ' || i FROM generate_series(1, 500) i;
       INSERT INTO ranked (id, content) VALUES (1001, 'flutter'), (1002, 'flutter in a much longer text that says many other things besides'), (1003, 'common common common common');
@@ -54,14 +54,14 @@ describe('ranking', () => {
     expect(scores.get('2')).toBeCloseTo(score(1, 4), 5)
   })
 
-  test('tsvector weights do not matter', async () => {
+  test('ignores tsvector weights', async () => {
     await postgres.run(`CREATE TABLE weighted (id integer PRIMARY KEY, content text,
         tsv tsvector GENERATED ALWAYS AS (setweight(to_tsvector('english', content), 'A')) STORED);
       CREATE INDEX ON weighted USING gin (tsv); INSERT INTO weighted VALUES (1, 'one word of several others'), (2, 'word')`)
     expect(await (await armOf('weighted')).search('word')).toEqual(['2', '1'])
   })
 
-  test('rows with equal scores are ordered by key', async () => {
+  test('orders rows with equal scores by key', async () => {
     await postgres.run(
       `${stored('tied')} INSERT INTO tied (id, content) SELECT i, 'equal texts' FROM generate_series(9, 1, -1) i`,
     )
@@ -111,7 +111,7 @@ test('columns may have the names that the statements use', async () => {
   expect((await (await armOf('taken_texts')).search('flutter wings')).toSorted()).toEqual(['1', '2', '3', '4'])
 })
 
-test('languages: the configuration of the index, with its stemming and stop words', async () => {
+test("uses the index's text search configuration, with its stemming and stop words", async () => {
   await postgres.run(`${stored('deutsch', 'german')} INSERT INTO deutsch (id, content) VALUES (1, 'Die Häuser der Stadt'), (2, 'Das Boot auf dem See');
     CREATE TABLE plain (id integer PRIMARY KEY, content text);
     CREATE INDEX ON plain USING gin (to_tsvector('simple', content));
@@ -148,8 +148,8 @@ describe('filters', () => {
   })
 })
 
-describe('without what is usually there', () => {
-  test('no index: no plan, and one warning with the statement that creates it', async () => {
+describe('unusual tables and indexes', () => {
+  test('no index: no search by words, and one warning with the statement that creates an index', async () => {
     await postgres.run(
       `CREATE TABLE bare (id integer PRIMARY KEY, content text); INSERT INTO bare VALUES (1, 'some words')`,
     )
@@ -166,7 +166,7 @@ describe('without what is usually there', () => {
     expect(arm.arm.warnings).toEqual([])
   })
 
-  test('a view: only vectors are searched, with a warning', async () => {
+  test('a view: searches only vectors, with a warning', async () => {
     await postgres.run('CREATE TABLE seen (id integer, content text); CREATE VIEW view AS SELECT * FROM seen')
     const arm = await armOf('view')
     expect(await arm.search('words')).toEqual([])
@@ -175,7 +175,7 @@ describe('without what is usually there', () => {
     ])
   })
 
-  test('a large table behind row-level security: Postgres would read all of it', async () => {
+  test('a large table with row-level security: does not search, because Postgres would read the whole table', async () => {
     await postgres.run(`CREATE TABLE guarded (id integer PRIMARY KEY, content text); CREATE INDEX ON guarded USING gin (to_tsvector('english', content));
       INSERT INTO guarded SELECT i, 'some words' FROM generate_series(1, 12000) i; ANALYZE guarded;
       CREATE ROLE reader LOGIN; GRANT SELECT ON guarded TO reader; ALTER TABLE guarded ENABLE ROW LEVEL SECURITY; CREATE POLICY all_rows ON guarded USING (true)`)
@@ -189,7 +189,7 @@ describe('without what is usually there', () => {
     await expect.poll(() => arm.search('words', { limit: 2 })).toEqual(['1', '10'])
   })
 
-  test('invalid and partial indexes are not used', async () => {
+  test('invalid and partial indexes: does not use them', async () => {
     await postgres.run(`CREATE TABLE broken (id integer PRIMARY KEY, content text); INSERT INTO broken VALUES (7, 'some words');
       CREATE INDEX ON broken USING gin (to_tsvector('english', content)) WHERE id > 5;
       CREATE INDEX invalid ON broken USING gin (to_tsvector('english', content));
@@ -197,7 +197,7 @@ describe('without what is usually there', () => {
     expect(await (await armOf('broken')).search('words')).toEqual([])
   })
 
-  test('a table that grows while its statistics are cached, without ANALYZE', async () => {
+  test('a table that grows without ANALYZE while its statistics are cached', async () => {
     await postgres.run(
       `${stored('growing')} ALTER TABLE growing SET (autovacuum_enabled = false); INSERT INTO growing (id, content) VALUES (1, 'first words')`,
     )
@@ -212,7 +212,7 @@ describe('without what is usually there', () => {
     await expect.poll(async () => (await arm.search('rare words'))[0]).toBe('9999')
   })
 
-  test('vectors without positions are reported', async () => {
+  test('vectors without positions: reports them', async () => {
     await postgres.run(`CREATE TABLE stripped (id integer PRIMARY KEY, content text, tsv tsvector GENERATED ALWAYS AS (strip(to_tsvector('english', content))) STORED);
       CREATE INDEX ON stripped USING gin (tsv); INSERT INTO stripped (id, content) VALUES (1, 'words')`)
     const arm = await armOf('stripped')
@@ -221,7 +221,7 @@ describe('without what is usually there', () => {
   })
 })
 
-test('a partitioned table, by an index of all its partitions', async () => {
+test('a partitioned table: uses an index on all its partitions', async () => {
   await postgres.run(`CREATE TABLE parts (id integer, content text, tsv tsvector GENERATED ALWAYS AS (to_tsvector('english', content)) STORED) PARTITION BY RANGE (id);
     CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (100); CREATE TABLE parts_2 PARTITION OF parts FOR VALUES FROM (100) TO (200);
     CREATE INDEX ON parts USING gin (tsv);
@@ -229,7 +229,7 @@ test('a partitioned table, by an index of all its partitions', async () => {
   expect(await (await armOf('parts')).search('interesting', { limit: 5 })).toEqual(['150', '5'])
 })
 
-test('frequencies are read from the index: no row is counted', async () => {
+test('reads frequencies from the index, and counts no rows', async () => {
   await postgres.run(
     `${stored('counted')} INSERT INTO counted (id, content) SELECT i, (SELECT string_agg(md5((i * n)::text), ' ') FROM generate_series(1, 8) n) || CASE WHEN i % 50 = 0 THEN ' seldom' ELSE '' END FROM generate_series(1, 3000) i; SELECT gin_clean_pending_list('counted_tsv_idx')`,
   )
@@ -239,7 +239,7 @@ test('frequencies are read from the index: no row is counted', async () => {
   expect(arm.statements.filter(text => text.includes('count(*) FROM (SELECT FROM m'))).toEqual([])
 })
 
-test('knowledge is cached: a repeated query runs only its own statement', async () => {
+test("caches the table's data: a repeated query runs only its own statement", async () => {
   const arm = await armOf('ranked')
   await arm.search('common flutter')
   const before = arm.statements.length
@@ -249,7 +249,7 @@ test('knowledge is cached: a repeated query runs only its own statement', async 
 
 const collection = join(fileURLToPath(new URL('../../../../', import.meta.url)), '../shared/rag-quality')
 
-describe.skipIf(!existsSync(collection))('a public collection with judgements (not there: this is skipped)', () => {
+describe.skipIf(!existsSync(collection))('a public collection with judgements (skipped if it is missing)', () => {
   const linesOf = (name: string) => readFileSync(join(collection, name), 'utf8').trim().split('\n')
 
   beforeAll(async () => {
@@ -263,7 +263,7 @@ describe.skipIf(!existsSync(collection))('a public collection with judgements (n
       CREATE TABLE expression AS SELECT id, content FROM cranfield; CREATE INDEX ON expression USING gin (to_tsvector('english', content)); ANALYZE cranfield, expression`)
   })
 
-  // Computing vectors takes ten seconds.
+  // Computing the vectors of a table takes ten seconds.
   const tables = process.env.ESPALIER_SOAK === '1' ? ['cranfield', 'expression'] : ['cranfield']
   test.each(tables)(
     'nDCG@10 of %s is no lower than that of exact BM25',

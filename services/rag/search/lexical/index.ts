@@ -1,6 +1,6 @@
 /**
- * The lexical arm: ranks the rows of one table by the words that they share with a query, by BM25, without reading the
- * whole table. Memory is limited, and only data of the table are cached: filters are part of each statement, so no
+ * The lexical arm: ranks the rows of one table by the words that they share with a query, with BM25, without reading
+ * the whole table. Memory is limited. Only data about the table is cached. Filters are part of each statement, so no
  * result contains a row outside its request's filter.
  */
 import { LRUCache } from 'lru-cache'
@@ -25,7 +25,7 @@ import {
 import { paradeSql, rankedSql, termsStatement, textsearchSql } from './statements.ts'
 import { readStatistics, type TableStatistics } from './statistics.ts'
 
-/** How a query is searched for in the table's present state. */
+/** How to search for a query in the table's current state. */
 type LexicalPlan =
   | {
       readonly kind: 'ranked'
@@ -35,7 +35,7 @@ type LexicalPlan =
     }
   | { readonly kind: 'extension'; readonly index: Exclude<LexicalIndex, InvertedIndex>; readonly query: string }
 
-/** The cached knowledge of the table. */
+/** The cached data about the table. */
 type Known =
   | { readonly kind: 'none'; readonly warning: string }
   | { readonly kind: 'extension'; readonly index: Exclude<LexicalIndex, InvertedIndex> }
@@ -48,17 +48,17 @@ type Known =
 
 const refreshMs = 30_000
 const readMs = 15_000
-/** If the table has grown by more, frequencies are counted again. */
+/** If the table has grown by a larger share, frequencies are counted again. */
 const maximumGrowth = 0.1
 /**
- * Behind row-level security Postgres does not use the index, and reads the table. Larger tables are not searched this
- * way.
+ * With row-level security, Postgres does not use the index and reads the table. So larger tables are not searched by
+ * words.
  */
 const mostRead = 10_000
 const mostQueries = 1_000
-/** Size of all cached queries, in characters. */
+/** The maximum size of all cached queries, in characters. */
 const mostQueryText = 2_000_000
-/** Size of one query. */
+/** The maximum number of terms in one query. */
 const mostTerms = 64
 
 export class LexicalArm {
@@ -92,12 +92,12 @@ export class LexicalArm {
     })
   }
 
-  /** Problems of searching the table, at the last check. */
+  /** Problems of searching the table by words, at the last check. */
   get warnings(): readonly string[] {
     return this.#warned === undefined ? [] : [this.#warned]
   }
 
-  /** undefined: there is no index to search by, or the query has no words. */
+  /** Returns undefined if there is no suitable index, or if the query has no words. */
   async prepare(query: string, signal: AbortSignal): Promise<LexicalPlan | undefined> {
     const known = await this.#known.get()
     // Postgres does not accept NUL in a text.
@@ -116,7 +116,7 @@ export class LexicalArm {
     }
   }
 
-  /** The ranked rows. `matching`: how many rows the condition accepts, if known. */
+  /** Returns the ranked rows. `matching`: how many rows the condition accepts, if known. */
   query(
     plan: LexicalPlan,
     condition: FilterCondition,
@@ -154,7 +154,7 @@ export class LexicalArm {
       : paradeSql(this.#table, index, query, condition, parameters, limit)
   }
 
-  /** Terms that occur in the table, with their weights. */
+  /** Returns the terms that occur in the table, with their weights. */
   async #terms(
     query: string,
     known: Known & { kind: 'inverted' },

@@ -1,31 +1,34 @@
-/** Finds an index of a table for a lexical search, in the catalog. */
+/** Finds an index for a lexical search in the catalog. */
 
 import { type Cells, cellsOf, type NamedRows, type OwnStatement } from '../../../postgres/cells.ts'
 import { qualified, quoteIdentifier } from '../../../postgres/quote.ts'
 import type { SearchedTable } from '../types.ts'
 
 /**
- * An inverted index of a `tsvector`. `vector`: the indexed column or expression, as SQL over the alias `t`. `isStored`: a column, so that reading it computes nothing.
- * `configuration`: as SQL names it; undefined: the database's default.
+ * An inverted index on a `tsvector`. `vector`: the indexed column or expression, as SQL over the alias `t`. `isStored`:
+ * the vector is a column, so reading it computes nothing. `configuration`: the text search configuration as SQL names
+ * it; undefined: the database's default.
  */
 export type InvertedIndex = {
   readonly kind: 'inverted'
   readonly vector: string
   readonly isStored: boolean
   readonly configuration: string | undefined
-  /** The table that pg_stats describes it for, and its column there. */
+  /** The table and the column under which pg_stats describes the vector. */
   readonly statistics: { readonly table: string; readonly column: string }
 }
 
-/** An index of the extension pg_textsearch. `name`: as SQL names it. */
+/** An index of the extension pg_textsearch. `name`: the index as SQL names it. */
 export type TextsearchIndex = { readonly kind: 'pg_textsearch'; readonly name: string }
 
-/** An index of the extension pg_search. `isOld`: before its functions moved from the schema paradedb to pdb. */
+/**
+ * An index of the extension pg_search. `isOld`: the extension's functions are still in the schema paradedb, not in pdb.
+ */
 export type ParadeIndex = { readonly kind: 'pg_search'; readonly key: string; readonly isOld: boolean }
 
 export type LexicalIndex = InvertedIndex | TextsearchIndex | ParadeIndex
 
-/** One row for each key of each suitable index: valid, and not partial. */
+/** Returns one row for each key of each suitable index. An index must be valid and not partial. */
 export const indexesStatement = ({ oid, textColumn }: SearchedTable): OwnStatement => ({
   text: `SELECT am.amname::text AS method, e.extname::text AS extension, i.indexrelid::pg_catalog.regclass::text AS index,
        c.relname::text AS name, keys.number AS number, a.attname::text AS column, ia.attname::text AS key_name,
@@ -52,7 +55,10 @@ ORDER BY c.relname, keys.number`,
   values: [oid, textColumn],
 })
 
-/** The index to use: an extension's first, then a stored column, then an expression. undefined: none. */
+/**
+ * Returns the index to use: first an extension's index, then a stored column, then an expression. Returns undefined if
+ * there is none.
+ */
 export function lexicalIndexOf(rows: NamedRows, table: SearchedTable): LexicalIndex | undefined {
   const keys = cellsOf(rows)
   return extensionIndexOf(keys) ?? invertedIndexOf(keys, table)
@@ -77,7 +83,7 @@ function invertedIndexOf(keys: readonly Cells[], table: SearchedTable): Inverted
   if (generated !== undefined) return storedIndex(generated, table)
   const expression = found.find(key => key.maybe('expression') !== undefined && key.flag('reads_text'))
   if (expression !== undefined) return expressionIndex(expression)
-  // Filled by a trigger, or by the program that writes the rows.
+  // A trigger, or the program that writes the rows, fills this column.
   const plain = stored.find(key => key.maybe('generated') === undefined)
   return plain && storedIndex(plain, table)
 }
@@ -98,21 +104,21 @@ const expressionIndex = (key: Cells): InvertedIndex => ({
   statistics: { table: key.text('name'), column: key.text('key_name') },
 })
 
-/** Whether an expression, as printed by Postgres, names a column. */
+/** Whether an expression, as Postgres prints it, names a column. */
 function mentions(expression: string | undefined, column: string): boolean {
   const names = (expression ?? '').replace(/'(?:[^']|'')*'/g, '').match(/"(?:[^"]|"")+"|[\p{L}_][\p{L}\p{N}_$]*/gu)
   return (names ?? []).some(name => name === column || name === quoteIdentifier(column))
 }
 
 /**
- * The configuration in an expression as printed by Postgres, as SQL text; undefined: it names none, or a different one
- * for each row.
+ * Returns the configuration in an expression that Postgres printed, as SQL text. Returns undefined if the expression
+ * names no configuration, or a different one for each row.
  */
 const configurationOf = (expression: string | undefined): string | undefined =>
   /\bto_tsvector\('((?:[^']|'')+)'::(?:pg_catalog\.)?regconfig,/.exec(expression ?? '')?.[1]?.replaceAll("''", "'")
 
 /**
- * Whether policies limit the rows that this server's role sees. Postgres then does not use an index for a condition
+ * Whether policies limit the rows that this server's role sees. Then Postgres does not use an index for a condition
  * that could leak other rows, such as `@@`.
  */
 export const isSecured = (rows: NamedRows): boolean => cellsOf(rows).some(key => key.flag('is_secured'))
@@ -120,7 +126,7 @@ export const isSecured = (rows: NamedRows): boolean => cellsOf(rows).some(key =>
 export const policiesWarning = ({ schema, name }: SearchedTable): string =>
   `table ${schema}.${name} has row-level security for this server's role, so Postgres uses no index for words and only vectors are searched`
 
-/** Why a table without an index is searched by vectors only, with the statement that creates one. */
+/** Explains why the table is searched only by vectors, with the statement that creates an index. */
 export function adviceFor(searched: SearchedTable): string {
   const { schema, name, kind, textColumn } = searched
   if (!['r', 'p', 'm'].includes(kind)) {

@@ -1,7 +1,7 @@
 /**
- * How many rows contain a term, from the index alone. Postgres has no function for it, and counting rows reads each of
- * them. But EXPLAIN ANALYZE reports how many rows a bitmap scan of the index has found, before any is read: it is
- * exact, and reads one row of the table for each term.
+ * Reads from the index alone how many rows contain a term. Postgres has no function for it, and counting would read
+ * each row. But EXPLAIN ANALYZE reports how many rows a bitmap scan of the index has found before it reads any. This
+ * number is exact, and costs reading one row of the table for each term.
  */
 import { z } from 'zod'
 import { type NamedRows, type OwnStatement, onlyCell } from '../../../postgres/cells.ts'
@@ -10,7 +10,10 @@ import type { SearchedTable } from '../types.ts'
 import type { InvertedIndex } from './indexes.ts'
 import { anyOf } from './tsquery.ts'
 
-/** Materialized: otherwise the planner would read the table for one row. A query unknown in advance uses the index. */
+/**
+ * Without MATERIALIZED, the planner would read the table for one row. The planner does not know the query in advance,
+ * so it uses the index.
+ */
 export const postingsStatement = (
   table: SearchedTable,
   { vector }: InvertedIndex,
@@ -37,7 +40,7 @@ const node: z.ZodType<Node> = z.lazy(() =>
 )
 const explained = z.tuple([z.object({ Plan: node })])
 
-/** Rows of each term, in their order; undefined if Postgres did not use only index scans. */
+/** Returns the number of rows for each term, in order. Returns undefined if Postgres did not use only index scans. */
 export function postingsOf(rows: NamedRows, terms: number): readonly number[] | undefined {
   const parsed = explained.safeParse(JSON.parse(onlyCell(rows) ?? 'null'))
   if (!parsed.success) return undefined
@@ -47,7 +50,7 @@ export function postingsOf(rows: NamedRows, terms: number): readonly number[] | 
   return counts.length === terms && counts.every(count => count !== undefined) ? counts : undefined
 }
 
-/** From the single bitmap scan of an index in a plan. */
+/** Returns the rows of the only bitmap index scan in a plan. */
 function bitmapRows(plan: Node): number | undefined {
   if (plan['Node Type'] === 'Bitmap Index Scan') return plan['Actual Rows']
   const counts = (plan.Plans ?? []).map(bitmapRows).filter(count => count !== undefined)

@@ -14,7 +14,7 @@ const table = {
   columns: new Map(),
 }
 
-test('pg_textsearch: the index by its name, rows without a match omitted, the condition in the same statement', () => {
+test('pg_textsearch: names the index, omits rows without a match, and has the condition in the same statement', () => {
   const parameters = new Parameters()
   const sql = textsearchSql(
     table,
@@ -33,7 +33,7 @@ WHERE c.score > 0 ORDER BY c.score DESC, c.row_key COLLATE "C"`)
   expect(parameters.values).toEqual(['a?', 'documents_bm25'])
 })
 
-test('pg_search: any of the words, by the functions of its version', () => {
+test('pg_search: matches any of the words, with the functions of its version', () => {
   const sqlOf = (isOld: boolean) =>
     paradeSql(table, { kind: 'pg_search', key: 't."id"', isOld }, 'a', undefined, new Parameters(), 20)
   expect(sqlOf(false)).toContain('WHERE t."body" ||| $1::text\nORDER BY pdb.score(t."id") DESC LIMIT 20')

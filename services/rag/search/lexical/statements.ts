@@ -1,4 +1,4 @@
-/** SQL of the lexical arm: reading terms and their frequencies, and the ranked rows. Pure. */
+/** SQL of the lexical arm: reads terms and their frequencies, and ranks rows. */
 import type { OwnStatement } from '../../../postgres/cells.ts'
 import { qualified, quoteIdentifier } from '../../../postgres/quote.ts'
 import { arrayLiteral } from '../filter-condition.ts'
@@ -11,7 +11,9 @@ import type { WeightedTerm } from './candidates.ts'
 import type { InvertedIndex, ParadeIndex, TextsearchIndex } from './indexes.ts'
 import { anyClause, anyOf, type Clause } from './tsquery.ts'
 
-/** The words of a query as in the index: in their basic form, without stop words; the most repeated first. */
+/**
+ * Returns a query's words as the index has them: in their basic form, without stop words, the most repeated word first.
+ */
 export const termsStatement = (configuration: string | undefined, query: string, limit: number): OwnStatement => ({
   text: `SELECT lexeme FROM unnest(to_tsvector(coalesce($1::regconfig, pg_catalog.get_current_ts_config()), $2::text)) AS w
 ORDER BY cardinality(positions) DESC, positions[1] LIMIT ${limit}`,
@@ -19,8 +21,8 @@ ORDER BY cardinality(positions) DESC, positions[1] LIMIT ${limit}`,
 })
 
 /**
- * Counts the rows that have each term, up to a limit. Materialized: otherwise the planner would read the table for a
- * count that ends early. A query unknown in advance uses the index.
+ * Counts the rows that have each term, up to a limit. Without MATERIALIZED, the planner would read the table for a
+ * count that ends early. The planner does not know the query in advance, so it uses the index.
  */
 export const countsStatement = (
   table: SearchedTable,
@@ -39,15 +41,15 @@ type Ranking = {
   readonly terms: readonly WeightedTerm[]
   readonly totalRows: number
   readonly averageLength: number
-  /** The most rows to score. */
+  /** The maximum number of rows to score. */
   readonly mostScored: number
 }
 
 /**
- * Scores the candidates by BM25. For each of them, `setweight` marks the lexemes of the query, `ts_filter` drops the
- * others, and their positions are counted: this costs the same for three terms and for thirty. Lexemes that had the
- * weight before are not among the terms, and add nothing. The length of a row is its number of different lexemes, which
- * is in the head of the vector.
+ * Scores the candidates by BM25. For each candidate, `setweight` marks the query's lexemes, `ts_filter` drops other
+ * lexemes, and the statement counts the positions. The cost is the same for three terms and for thirty. Lexemes that
+ * already had this weight are not among the terms, and add nothing. A row's length is its number of different lexemes,
+ * which is in the head of the vector.
  */
 export function rankedSql(
   table: SearchedTable,
@@ -58,7 +60,7 @@ export function rankedSql(
   limit: number,
 ): string {
   const { by, terms, averageLength, mostScored } = ranking
-  // The index cannot distinguish rows of one clause by their terms.
+  // The index cannot rank the rows of a single clause by their terms.
   const isPreselected = !index.isStored && by !== 'condition' && ranking.clauses.length > 1
   const source = !isPreselected
     ? candidates(table, index, ranking, condition, parameters)
@@ -81,7 +83,7 @@ WHERE c.score > 0 ORDER BY c.score DESC, c.row_key COLLATE "C" LIMIT ${limit}`
 
 type Source = { readonly from: string; readonly where: string }
 
-/** IS TRUE prevents the use of an index. */
+/** `IS TRUE` prevents the use of an index. */
 const unindexed = (condition: string): string => `(${condition}) IS TRUE`
 
 function conditionsOf(matched: string, by: Access['by'], condition: FilterCondition): string {
@@ -102,16 +104,16 @@ function candidates(
 }
 
 /**
- * Rows whose vectors are computed: more than are returned, since the order by weights alone only approximates the order
- * of the scores.
+ * The number of rows whose vectors are computed. It exceeds the limit, because the order by weights only approximates
+ * the order of scores.
  */
 const [leastPreselected, spare] = [40, 1.6]
-/** The postings of a term that more of the rows have are not worth reading. */
+/** If a larger share of the rows has a term, reading the term's postings is not worthwhile. */
 const frequentPart = 0.05
 
 /**
- * If the vector of a row must be computed, only few rows can be scored. They are selected by the weights of their
- * terms, which the index knows: each term is a separate scan of the candidates that have it.
+ * If a row's vector must be computed, only few rows can be scored. The statement selects them by the weights of their
+ * terms, which the index knows. Each term is a separate scan for the candidates that have it.
  */
 function preselected(
   table: SearchedTable,
@@ -140,8 +142,8 @@ GROUP BY c.${part}, c.${rowId} ORDER BY sum(w.weight) DESC, c.${part}, c.${rowId
 }
 
 /**
- * Uses the extension pg_textsearch, as documented (version 1): the operator returns the negative score, and the index
- * returns rows in its order. It cannot be installed in the tests' environment: tests check only the text.
+ * Uses the extension pg_textsearch (version 1) as documented: the operator returns the negative score, and the index
+ * returns rows in its order. The extension cannot be installed in the tests' environment, so tests check only the text.
  */
 export function textsearchSql(
   table: SearchedTable,
@@ -162,8 +164,8 @@ WHERE c.score > 0 ORDER BY c.score DESC, c.row_key COLLATE "C"`
 }
 
 /**
- * Uses the extension pg_search (ParadeDB), as documented: any of the words, in the tokenizer of the index. It cannot be
- * installed in the tests' environment: tests check only the text.
+ * Uses the extension pg_search (ParadeDB) as documented: matches any of the words, with the index's tokenizer. The
+ * extension cannot be installed in the tests' environment, so tests check only the text.
  */
 export function paradeSql(
   table: SearchedTable,

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
 import { allOf, anyClause, anyOf } from './tsquery.ts'
 
-test('lexemes are quoted, quotes and backslashes doubled', () => {
+test('quotes lexemes, and doubles quotes and backslashes', () => {
   expect(anyOf(["o'clock", 'a\\b', 'x&!y'])).toBe("'o''clock'|'a\\\\b'|'x&!y'")
   expect(allOf(['a', 'b'])).toBe("'a'&'b'")
 })
 
-test('pairs with the same first lexeme are one part', () => {
+test('combines pairs with the same first lexeme', () => {
   expect(anyClause([['r'], ['a', 'b'], ['a', 'c'], ['x', 'y', 'z']])).toBe("('r')|('x'&'y'&'z')|('a'&('b'|'c'))")
 })

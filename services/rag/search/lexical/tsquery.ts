@@ -1,4 +1,4 @@
-/** Lexemes as the text of a `tsquery` (manual section 8.11.2). Pure. */
+/** Writes lexemes as the text of a `tsquery` (manual section 8.11.2). */
 
 const quoted = (lexeme: string): string => `'${lexeme.replace(/['\\]/g, '$&$&')}'`
 
@@ -10,8 +10,8 @@ export const anyOf = (lexemes: readonly string[]): string => lexemes.map(quoted)
 export const allOf = (lexemes: readonly string[]): string => lexemes.map(quoted).join('&')
 
 /**
- * Matches rows that match at least one clause. Pairs with the same first lexeme are combined: Postgres evaluates the
- * complete text for each posting that it reads.
+ * Matches rows that match at least one clause. Combines pairs with the same first lexeme, because Postgres evaluates
+ * the complete query for each posting that it reads.
  */
 export function anyClause(clauses: readonly Clause[]): string {
   const partners = new Map<string, string[]>()

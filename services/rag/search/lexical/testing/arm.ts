@@ -1,4 +1,4 @@
-/** A lexical arm on a table of a test's Postgres. */
+/** A lexical arm on a table in a test's Postgres. */
 import pg from 'pg'
 import { pino } from 'pino'
 import type { TestPostgres } from '../../../../testing/postgres.ts'
@@ -9,11 +9,11 @@ import { LexicalArm } from '../index.ts'
 export type TestArm = {
   readonly arm: LexicalArm
   readonly warnings: string[]
-  /** Texts of the statements that the arm has run on its own. */
+  /** Texts of the statements that the arm itself has run. */
   readonly statements: string[]
-  /** Milliseconds; a test sets it. */
+  /** The clock in milliseconds, which a test sets. */
   readonly clock: { now: number }
-  /** Keys of the found rows, best first. */
+  /** Returns the keys of the found rows, best first. */
   search(query: string, options?: SearchOptions): Promise<readonly string[]>
   scores(query: string, options?: SearchOptions): Promise<ReadonlyMap<string, number>>
   end(): Promise<void>
@@ -21,7 +21,7 @@ export type TestArm = {
 
 type SearchOptions = { readonly condition?: string; readonly matching?: number; readonly limit?: number }
 
-/** The table has the columns `id` and `content`. */
+/** The table must have the columns `id` and `content`. */
 export async function startArm(postgres: TestPostgres, name: string, user = 'postgres'): Promise<TestArm> {
   const client = new pg.Client(postgres.uri(user))
   await client.connect()
