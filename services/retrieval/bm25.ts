@@ -1,9 +1,9 @@
-/** BM25: scores texts for a question by shared words; rare words count more and long texts less. */
+/** BM25: scores texts for a question by shared words. Rare words count more, and long texts count less. */
 
 const saturation = 1.5
 const lengthWeight = 0.75
 
-/** For each text, given as its words; 0 if it shares none. */
+/** Returns a score for each text, given as its words. A text without a shared word has the score 0. */
 export function bm25(query: readonly string[], texts: readonly (readonly string[])[]): readonly number[] {
   const wanted = new Set(query)
   const counts = texts.map(words => countsOf(words, wanted))

@@ -1,13 +1,13 @@
 /**
  * Splits a text into chunks of about this many tokens with a small overlap, so that text at a boundary is complete in
- * one of them. Every word is in a chunk, chunks are in order, and none is much larger than requested.
+ * one chunk. Every word is in a chunk. Chunks are in order, and none is much larger than requested.
  */
 import { estimateTokens } from './tokens.ts'
 
-/** `start`: position in the text. */
+/** `start`: the chunk's position in the text. */
 type Chunk = { readonly text: string; readonly index: number; readonly start: number }
 
-/** Text without spaces, such as Base64 or Chinese, is split too. */
+/** Text without spaces, such as Base64 or Chinese, is split into pieces of this many characters. */
 const longestPiece = 16
 
 type Piece = { readonly start: number; readonly end: number; readonly tokens: number; readonly endsSentence: boolean }
@@ -34,7 +34,7 @@ export function chunks(text: string, maximumTokens: number, overlapTokens: numbe
   return found
 }
 
-/** After the last piece that fits; or after the end of a sentence in the second half of the chunk. */
+/** The index after the last piece that fits, or after the end of a sentence in the second half of the chunk. */
 function endOf(all: readonly Piece[], first: number, maximumTokens: number): number {
   let tokens = 0
   let sentence: number | undefined
@@ -47,7 +47,7 @@ function endOf(all: readonly Piece[], first: number, maximumTokens: number): num
   return all.length
 }
 
-/** The start of the overlap before a position. */
+/** The index at which the overlap before `end` starts. */
 function back(all: readonly Piece[], end: number, overlapTokens: number): number {
   let tokens = 0
   let at = end

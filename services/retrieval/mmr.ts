@@ -1,11 +1,11 @@
 /**
- * Maximal marginal relevance: the most relevant candidate first, then relevant ones that differ from those already
- * selected.
+ * Maximal marginal relevance: selects the most relevant candidate first, then relevant candidates that differ from the
+ * selected candidates.
  */
 
 /**
- * The positions of all candidates in selection order. `lambda` 1: by relevance alone; 0: by difference alone. For ties,
- * the earlier position.
+ * Yields the positions of all candidates in selection order. `lambda` 1: by relevance alone; 0: by difference alone. Of
+ * equal candidates, the earlier position is first.
  */
 export function* byMarginalRelevance(
   relevances: readonly number[],
@@ -13,7 +13,7 @@ export function* byMarginalRelevance(
   similarity: (one: number, other: number) => number,
 ): Generator<number> {
   const remaining = new Set(relevances.keys())
-  /** Similarity to the most similar selected candidate. */
+  /** The similarity of each candidate to the most similar selected candidate. */
   const nearest = relevances.map(() => 0)
   while (remaining.size > 0) {
     let best: { readonly index: number; readonly score: number } | undefined

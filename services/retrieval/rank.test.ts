@@ -32,7 +32,7 @@ describe('chunks', () => {
           expect(text.startsWith(piece, start)).toBe(true)
           expect(text.slice(reached, Math.max(reached, start)).trim()).toBe('')
           reached = start + piece.length
-          // A single piece may be larger: sixteen characters with one or more tokens each.
+          // A single piece may exceed the size, because it has sixteen characters with one or more tokens each.
           expect(estimateTokens(piece)).toBeLessThanOrEqual(size + 45)
         }
         expect(text.slice(reached).trim()).toBe('')
@@ -65,7 +65,7 @@ describe('BM25', () => {
     )
   })
 
-  test('rare words count more, long texts less', () => {
+  test('rare words count more, and long texts count less', () => {
     const [common = 0, rare = 0] = score('ship mouse', 'ship sails', 'mouse sails', 'ship rests', 'ship waits')
     expect(rare).toBeGreaterThan(common)
     const [short = 0, long = 0] = score('ship', 'ship sails', 'ship sails far beyond many distant green islands')
@@ -81,7 +81,7 @@ describe('BM25', () => {
 describe('marginal relevance', () => {
   const relevances = fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 12 })
 
-  test('selects each once; by relevance alone if lambda is 1', () => {
+  test('selects each candidate once; by relevance alone if lambda is 1', () => {
     fc.assert(
       fc.property(relevances, all => {
         const order = [...byMarginalRelevance(all, 1, () => 1)]
@@ -118,7 +118,7 @@ test('passages stay within the budget, except the first', () => {
   )
 })
 
-test('a row without any usable vector is last', () => {
+test('sorts a row without any usable vector last', () => {
   const row = (key: string, ...distances: (number | undefined)[]) => ({ key, distances, texts: [] })
   const near = nearestRows(
     [
@@ -157,7 +157,7 @@ test.each([
   for (const [index, weight] of weights.entries()) expect(weighed[index]).toBeCloseTo(weight)
 })
 
-test('table names are parsed as in SQL, with any characters', () => {
+test('parses table names as SQL does, with any characters', () => {
   const part = fc.string({ minLength: 1, maxLength: 20 })
   fc.assert(
     fc.property(part, part, (schema, name) => {
@@ -179,7 +179,7 @@ test.each([
   ['base64', Buffer.from(Array.from({ length: 900 }, (_, index) => (index * 7_919) % 256)).toString('base64')],
   ['numbers', Array.from({ length: 300 }, (_, index) => (index * 0.123_456).toFixed(6)).join(', ')],
   ['emoji', '🐘🐬🚀 '.repeat(50)],
-])('the estimate of tokens is about right, and not too low for %s', (_, text) => {
+])('estimates tokens approximately, and not too low, for %s', (_, text) => {
   const ratio = estimateTokens(text) / encode(text).length
   expect(ratio).toBeGreaterThanOrEqual(0.95)
   expect(ratio).toBeLessThan(2.5)

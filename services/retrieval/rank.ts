@@ -1,7 +1,7 @@
 /**
- * Selects passages from rows near a question: ranks rows by their distances over all vector columns, splits their texts
- * into chunks, ranks chunks by shared words and their row's rank, and selects as many different ones as fit in the
- * budget.
+ * Selects passages from rows near a question. Ranks rows by their distances over all vector columns, and splits their
+ * texts into chunks. Ranks chunks by shared words and by their row's rank. Selects as many different chunks as fit in
+ * the budget.
  */
 import { bm25 } from './bm25.ts'
 import { chunks } from './chunk.ts'
@@ -10,9 +10,9 @@ import { estimateTokens } from './tokens.ts'
 import { wordsOf } from './words.ts'
 
 export type FoundRow = {
-  /** Identifies the row. */
+  /** The unique key of the row. */
   readonly key: string
-  /** By vector column; undefined if the row has no vector there. */
+  /** Distances by vector column; undefined if the row has no vector in the column. */
   readonly distances: readonly (number | undefined)[]
   readonly texts: readonly { readonly column: string; readonly text: string }[]
 }
@@ -33,15 +33,18 @@ type Ranking = {
 }
 
 const overlapTokens = 25
-/** Further chunks of many rows with long texts would not be selected anyway. */
+/**
+ * The maximum number of ranked chunks. Many rows with long texts have more chunks, but lower ranks would not be
+ * selected.
+ */
 const maximumCandidates = 400
-/** Words select the part of a row, vectors select the row. */
+/** The share of vectors in a chunk's relevance. Vectors select the row, and words select the part of the row. */
 const vectorShare = 0.5
 const sameRow = { adjacent: 0.9, sameColumn: 0.6, otherColumn: 0.5 }
 /** Tokens of a passage besides its text. */
 const tokensAround = 40
 
-/** Each row once, nearest first. Columns without a vector do not count for their row. */
+/** Returns each row once, nearest first. A column in which a row has no vector does not count for this row. */
 export function nearestRows(
   rows: readonly FoundRow[],
   weights: readonly number[],
@@ -83,7 +86,7 @@ function similarity(one: Candidate, other: Candidate): number {
   return together === 0 ? 0 : shared / together
 }
 
-/** 1 for the nearest, 0 for the farthest. */
+/** Returns 1 for the nearest row, and 0 for the farthest. */
 function nearness(rows: readonly RankedRow[]): (row: RankedRow) => number {
   const finite = rows.map(({ distance }) => distance).filter(Number.isFinite)
   const [least, most] = [Math.min(...finite), Math.max(...finite)]
@@ -93,7 +96,7 @@ function nearness(rows: readonly RankedRow[]): (row: RankedRow) => number {
   }
 }
 
-/** At least one if there is any text; else as many as fit in the budget, best first. */
+/** Returns at least one passage if there is any text, otherwise as many passages as fit in the budget, best first. */
 export function passages(query: string, rows: readonly RankedRow[], ranking: Ranking): readonly Passage[] {
   const { chunkTokens, lambda, maximumTokens } = ranking
   const split = rows.flatMap((row, rank) =>

@@ -1,6 +1,6 @@
 /**
- * SQL of similarity search: the columns of a table, the tables with vectors, and the rows nearest to a vector by each
- * of its columns. Every name is quoted.
+ * SQL of similarity search: reads a table's columns, lists the tables with vectors, and finds the rows nearest to a
+ * vector by each vector column. Quotes every name.
  */
 
 import { cellsOf, type NamedRows, type OwnStatement } from '../postgres/cells.ts'
@@ -13,9 +13,9 @@ const operators: Readonly<Record<Metric, string>> = { cosine: '<=>', l2: '<->', 
 export type VectorColumn = {
   readonly name: string
   readonly type: string
-  /** The schema of the type and its operators. */
+  /** The schema of the vector type and its operators. */
   readonly typeSchema: string
-  /** undefined: vectors of any length. */
+  /** undefined: the column accepts vectors of any length. */
   readonly dimensions: number | undefined
   readonly comment: string | undefined
 }
@@ -25,19 +25,19 @@ export type Table = {
   readonly name: string
   readonly kind: string
   readonly vectors: readonly VectorColumn[]
-  /** Vector types that cannot be searched, such as sparsevec. */
+  /** Columns with vector types that cannot be searched, such as sparsevec. */
   readonly otherVectors: readonly string[]
   readonly texts: readonly string[]
   readonly key: readonly string[]
-  /** Version of pgvector, such as 0.8. */
+  /** The version of pgvector, such as 0.8. */
   readonly version: number
-  /** Lists of its largest IVFFlat index; 0 without. */
+  /** The number of lists of the column's largest IVFFlat index; 0 if it has none. */
   readonly lists: number
 }
 
 export type TableName = { readonly schema: string | undefined; readonly name: string; readonly isQuoted: boolean }
 
-/** `table`, `schema.table`, parts in double quotes as in SQL. */
+/** Parses `table` or `schema.table`. Parts may have double quotes as in SQL. */
 export function parseTableName(text: string): TableName | undefined {
   const part = '("(?:[^"]|"")+"|[^".\\s]+)'
   const found = new RegExp(`^\\s*(?:${part}\\.)?${part}\\s*$`).exec(text)
@@ -72,7 +72,7 @@ order by c.relname = $1::text desc, n.nspname = $2::text desc, c.oid, a.attnum`,
 const searched = new Set(['vector', 'halfvec'])
 const unsearched = new Set(['sparsevec', 'bit'])
 
-/** undefined: the role has no such table. */
+/** Returns undefined if the role has no such table. */
 export function tableOf(rows: NamedRows): Table | undefined {
   const [first, ...rest] = cellsOf(rows)
   if (first === undefined) return undefined
@@ -93,7 +93,7 @@ export function tableOf(rows: NamedRows): Table | undefined {
         comment: cells.maybe('comment'),
       })),
     otherVectors: columns.map(cells => cells.text('type')).filter(type => unsearched.has(type)),
-    // All strings, without enums, which have their own category.
+    // All string types. Enums have their own category, so they are excluded.
     texts: names(cells => cells.text('category') === 'S'),
     key: names(cells => cells.flag('is_key')),
     version: Number(/^\d+\.\d+/.exec(first.text('version'))?.[0] ?? 0),
@@ -101,7 +101,7 @@ export function tableOf(rows: NamedRows): Table | undefined {
   }
 }
 
-/** Names in the form that the tool accepts. */
+/** Lists names in the form that the tool accepts. */
 export const vectorTablesStatement: OwnStatement = {
   text: `
 select distinct n.nspname || '.' || c.relname as name
@@ -115,13 +115,13 @@ order by 1 limit 1000`,
 
 export type Search = {
   readonly table: Table
-  /** The table's columns with the vector's dimensions. */
+  /** The searched columns, which have the vector's dimensions. */
   readonly columns: readonly VectorColumn[]
   readonly vector: readonly number[]
   readonly metric: Metric
-  /** By each column. */
+  /** The maximum number of rows found by each column. */
   readonly limit: number
-  /** Of one text. */
+  /** The maximum length of one text. */
   readonly maximumCharacters: number
 }
 
@@ -129,11 +129,11 @@ const fewestCandidates = 400
 const mostCandidates = 1_000
 const fewestProbes = 20
 
-/** Index settings for nearly exact results. They end with the transaction. */
+/** Index settings for nearly exact results. They apply until the transaction ends. */
 export function settingsStatement({ table, limit }: Search): OwnStatement {
   const settings = [
     ['hnsw.ef_search', Math.min(mostCandidates, Math.max(fewestCandidates, 4 * limit))],
-    // A scan continues if rows are filtered out, mainly by row-level security.
+    // The scan continues if rows are filtered out, mainly by row-level security.
     ...(table.version >= 0.8 ? [['hnsw.iterative_scan', 'strict_order']] : []),
     ...(table.lists > 0
       ? [['ivfflat.probes', Math.min(table.lists, Math.max(fewestProbes, Math.ceil(table.lists / 4)))]]
@@ -151,7 +151,7 @@ function keyColumns({ key, kind }: Table): readonly string[] {
   return kind === 'v' || kind === 'f' ? ['md5(t::text)'] : ['t.tableoid::text', 't.ctid::text']
 }
 
-/** For each column its nearest rows, with their distances by all columns. */
+/** Finds the nearest rows by each column, with their distances by all columns. */
 export function searchStatements(search: Search): readonly OwnStatement[] {
   const { table, columns, vector, metric, limit, maximumCharacters } = search
   const distances = columns.map(({ name, type, typeSchema }, index) => {
@@ -181,7 +181,7 @@ order by ${order} limit ${limit}`,
   })
 }
 
-/** The rows of all of `searchStatements`. */
+/** Combines the rows of all `searchStatements`. */
 export function foundRows({ table, columns }: Search, results: readonly NamedRows[]): readonly FoundRow[] {
   const keys = keyColumns(table).length
   return results

@@ -3,7 +3,7 @@
 type WeighedColumn = {
   readonly name: string
   readonly comment: string | undefined
-  /** Estimated lengths of the embedded texts. */
+  /** Estimated lengths of the texts that were embedded. */
   readonly sampleLengths: readonly number[]
 }
 
@@ -24,7 +24,7 @@ function weightOf({ name, comment = '', sampleLengths }: WeighedColumn): number 
   return middle > longText ? weights.content : weights.other
 }
 
-/** In the order of the columns; their sum is 1. */
+/** Weights in the order of the columns. Their sum is 1. */
 export function columnWeights(columns: readonly WeighedColumn[]): readonly number[] {
   const all = columns.map(weightOf)
   const sum = all.reduce((total, one) => total + one, 0)

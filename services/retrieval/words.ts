@@ -1,12 +1,12 @@
 /**
- * The words of a text for comparison: lower case, accents kept, plurals as singulars; scripts without spaces as pairs
- * of characters.
+ * Splits a text into words for comparison: in lower case, with accents, and with plurals as singulars. Scripts without
+ * spaces become pairs of characters.
  */
 
 const word = /[\p{L}\p{N}]+/gu
 const withoutBlanks = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]/u
 
-/** English stop words, since most texts are in English. */
+/** English stop words, because most texts are in English. */
 const empty = new Set(
   `a an and any are as at be been but by can could did do does for from get had has have how i if in into is it its just me my no not of on or our
   so such that the their them then there these they this to was we were what when where which who why will with would you your`.split(
