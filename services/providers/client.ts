@@ -1,6 +1,7 @@
 /**
- * Sends one HTTP request to a provider over keep-alive connections. Uses Node's http client: `fetch` needs three times
- * as much CPU time, and its garbage survives young generation collections (bench/rag.ts). Redirects are not followed.
+ * Sends one HTTP request to a provider over keep-alive connections. Uses Node's http client, because `fetch` needs
+ * three times as much CPU time, and its garbage survives young generation collections (bench/rag.ts). Does not follow
+ * redirects.
  */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { request as requestTls, Agent as TlsAgent } from 'node:https'
@@ -18,19 +19,19 @@ type Outgoing = {
 export type ProviderResponse = {
   readonly status: number
   readonly headers: IncomingHttpHeaders
-  /** Decompressed. Destroying it ends the request. */
+  /** The decompressed body. Destroying it ends the request. */
   readonly body: Readable
 }
 
 /**
- * Servers close idle connections at any time, and networks drop them. A shorter `Keep-Alive: timeout=` of the server is
- * respected.
+ * The idle timeout is short, because servers close idle connections at any time, and networks drop them. Node respects
+ * a shorter `Keep-Alive: timeout=` of the server.
  */
 const idleMs = 4_000
 const common = {
   keepAlive: true,
   timeout: idleMs,
-  // Like Node's other clients.
+  // The same rule as in Node's other HTTP clients.
   ...(process.env.NODE_USE_ENV_PROXY === '1' && { proxyEnv: process.env }),
 }
 const [plain, tls] = [new Agent(common), new TlsAgent(common)]
@@ -45,12 +46,12 @@ const ownHeaders = { 'accept-encoding': 'gzip, deflate, br', 'user-agent': `espa
 
 function bodyOf(response: IncomingMessage): Readable {
   const decoder = decoders[response.headers['content-encoding']?.toLowerCase() ?? '']?.()
-  // The reader receives the failure of either.
+  // The reader receives an error of the response as well as an error of the decoder.
   return decoder === undefined ? response : pipeline(response, decoder, () => {})
 }
 
 /**
- * Resolves when the head of the response has been received. The signal ends the request until its body has been read.
+ * Resolves when the head of the response arrives. The signal ends the request until the caller has read the body.
  * @throws Error with the system's `code` if the connection fails
  */
 export function request(
@@ -68,11 +69,11 @@ export function request(
     signal.addEventListener('abort', abort, { once: true })
     sent.on('close', () => {
       signal.removeEventListener('abort', abort)
-      // For a response such as 101 there is no other event; settling a promise again has no effect.
+      // For a response such as 101, `close` is the only event. After other events, this rejection has no effect.
       reject(Object.assign(new Error('the connection ended without a response'), { code: 'ECONNRESET' }))
     })
     sent.on('upgrade', (_, socket) => socket.destroy())
-    // May also arrive after the response: a provider that refuses a body does not always read it.
+    // This error may also arrive after the response, because a provider that refuses a body does not always read it.
     sent.on('error', reject)
     sent.on('response', response =>
       resolve({ status: response.statusCode ?? 0, headers: response.headers, body: bodyOf(response) }),

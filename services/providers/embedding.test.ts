@@ -11,7 +11,7 @@ import { type ProviderDouble, startProviderDouble } from './testing/double.ts'
 const key = 'sk-secret-of-tests-0123456789'
 const providers = ['openai', 'voyage', 'gemini', 'ollama'] as const
 let double: ProviderDouble
-/** The double's response instead of vectors derived from a text's length. */
+/** The vectors that the double returns. By default, they are derived from a text's length. */
 let vectorOf: (text: string, purpose: string) => readonly number[]
 
 beforeAll(async () => {
@@ -49,7 +49,7 @@ describe.each(providers)('%s', provider => {
     expect(vectors).toEqual(texts.map(text => [text.length, 0.5, -1e-7]))
   })
 
-  test('reports a problem with its key, without the key', async () => {
+  test('reports a refused key without the key itself', async () => {
     const found = await failure({ provider, apiKey: `${key}-wrong` })
     expect(found).toEqual({ kind: 'refused', message: `${provider} refused the API key (HTTP 401)` })
   })
@@ -64,7 +64,7 @@ describe.each(providers)('%s', provider => {
     expect(await messageOf()).toContain('vectors of several lengths')
     vectorOf = () => []
     expect(await messageOf()).toContain('a vector of no numbers')
-    // JSON has no Infinity; numbers that are too large are parsed as Infinity.
+    // JSON has no Infinity. But JSON.parse returns Infinity for numbers that are too large.
     vectorOf = () => JSON.parse('["1"]')
     expect(await messageOf()).toContain('must be a vector of finite numbers')
   })
@@ -112,7 +112,7 @@ describe('Ollama', () => {
     expect((await ollama()).message).toBe('ollama refused the request (HTTP 404): model "a; rm -rf ~" not found')
   })
 
-  test('reports what to do if it is not running, or is loading a model', async () => {
+  test('reports what to do if Ollama is not running, or is loading a model', async () => {
     expect((await ollama({ baseUrl: `http://127.0.0.1:${await freePort()}` })).message).toMatch(/ollama serve$/)
     double.failures.push('hang')
     expect((await ollama({ timeoutMs: 100 })).message).toMatch(
@@ -126,7 +126,7 @@ test('no texts need no request', async () => {
   expect(double.seen).toEqual([])
 })
 
-test('Voyage and Gemini receive whether the text is a query', async () => {
+test('requests to Voyage and Gemini contain whether the text is a query', async () => {
   const purposes: string[] = []
   vectorOf = (_, purpose) => {
     purposes.push(purpose)
@@ -139,7 +139,7 @@ test('Voyage and Gemini receive whether the text is a query', async () => {
   expect(purposes).toEqual(['query', 'document', 'RETRIEVAL_QUERY', 'RETRIEVAL_DOCUMENT'])
 })
 
-test('batches keep every text in order, within the limits', () => {
+test('batches contain every text in order, within the limits', () => {
   fc.assert(
     fc.property(
       fc.array(fc.string({ maxLength: 50 })),
@@ -189,7 +189,7 @@ describe('temporary errors', () => {
   })
 })
 
-describe('permanent errors are reported at once', () => {
+describe('permanent errors are reported without a retry', () => {
   test("a refused request, with the provider's message but without the key", async () => {
     double.failures.push({ status: 400, body: JSON.stringify({ error: { message: `no such\nmodel, ${key}` } }) })
     expect(await failure()).toEqual({
@@ -199,7 +199,7 @@ describe('permanent errors are reported at once', () => {
     expect(double.seen).toHaveLength(1)
   })
 
-  test('a redirect, which is not followed, since that would send the key', async () => {
+  test('a redirect, which must not receive the key', async () => {
     double.failures.push({ status: 302, headers: { location: double.url } })
     expect((await failure()).message).toContain('refused the request (HTTP 302)')
     expect(double.seen).toHaveLength(1)
@@ -210,7 +210,7 @@ describe('permanent errors are reported at once', () => {
     expect(await failure()).toEqual({ kind: 'malformed', message: 'openai sent a response that is not JSON' })
   })
 
-  test('a response without end', async () => {
+  test('an endless response', async () => {
     double.failures.push({ status: 200, body: `{"data":[],"more":"${'x'.repeat(3_000_000)}"}` })
     expect((await failure()).message).toMatch(/^openai sent more than \d+ bytes$/)
   })
@@ -234,7 +234,7 @@ describe('permanent errors are reported at once', () => {
     expect((await failure({ baseUrl: `http://127.0.0.1:${port}` })).kind).toBe('unreachable')
   })
 
-  test('no response in time', async () => {
+  test('a response after the timeout', async () => {
     double.failures.push('hang')
     expect(await failure({ timeoutMs: 150 })).toEqual({
       kind: 'timeout',
@@ -258,8 +258,8 @@ describe('permanent errors are reported at once', () => {
   })
 })
 
-test('any response of a provider gives vectors or a ProviderError', async () => {
-  // Abandoned requests of earlier tests may still arrive at the other double.
+test('any response of a provider results in vectors or a ProviderError', async () => {
+  // Aborted requests of earlier tests may still arrive at the other double.
   const own = await startProviderDouble({ key, embed: () => [1] })
   onTestFinished(() => own.stop())
   await fc.assert(

@@ -1,6 +1,6 @@
 /**
- * Embedding models over HTTP: Voyage, OpenAI (and compatible servers), Ollama and Gemini. Texts are sent in batches
- * within the provider's limits; the result is one vector for each text, all of the same length, of finite numbers.
+ * Embedding models over HTTP: Voyage, OpenAI (and compatible servers), Ollama and Gemini. Sends texts in batches within
+ * the provider's limits. The result has one vector for each text. All vectors have the same length and finite numbers.
  */
 import { z } from 'zod'
 import { bearer, type Endpoint, type EndpointSettings, endpointOf, type Protocol } from './endpoint.ts'
@@ -15,7 +15,7 @@ export type EmbedderSettings = EndpointSettings & { readonly provider: Embedding
 
 type EmbeddingProtocol = Protocol & {
   readonly batch: BatchLimits
-  /** `answer` returns the vectors in the order of the texts. */
+  /** The vectors in `answer` are in the order of the texts. */
   question(
     model: string,
     texts: readonly string[],
@@ -27,7 +27,7 @@ type BatchLimits = { readonly texts: number; readonly bytes: number }
 
 type Vector = readonly number[]
 
-/** `tokens`: of the texts, if the provider reports them. */
+/** `tokens`: the number of tokens in the texts, if the provider reports it. */
 type Answered = { readonly vectors: readonly Vector[]; readonly tokens: number | undefined }
 
 /** pgvector's maximum. */
@@ -36,24 +36,24 @@ const maximumDimensions = 16_000
 const bytesOfVector = 30 * maximumDimensions
 const maximumAnswerBytes = 268_435_456
 
-/** `every` would box each number. */
+/** A loop, because `every` would box each number. */
 export function areFinite(numbers: ArrayLike<unknown>): boolean {
   for (let index = 0; index < numbers.length; index++) if (!Number.isFinite(numbers[index])) return false
   return true
 }
 
-/** By hand, since a batch has millions of numbers. */
+/** Checks by hand, because a batch has millions of numbers. */
 const vector = z.custom<Vector>(
   value => Array.isArray(value) && value.length <= maximumDimensions && areFinite(value),
   'must be a vector of finite numbers',
 )
 
-/** An invalid token count is no reason to refuse a response. */
+/** An invalid token count must not invalidate the response. */
 const tokenCount = z.int().min(0).optional().catch(undefined)
 const usage = z.object({ total_tokens: tokenCount, prompt_tokens: tokenCount }).optional().catch(undefined)
 const usageMetadata = z.object({ promptTokenCount: tokenCount }).optional().catch(undefined)
 
-/** OpenAI and compatible servers number their vectors; their order is not guaranteed. */
+/** OpenAI and compatible servers number their vectors, but do not guarantee their order. */
 const numbered = z
   .object({ data: z.array(z.object({ index: z.int().min(0), embedding: vector })), usage })
   .transform(({ data, usage: used }) => ({ data: data.toSorted((one, other) => one.index - other.index), used }))
@@ -77,7 +77,8 @@ const geminiPurposes = { query: 'RETRIEVAL_QUERY', document: 'RETRIEVAL_DOCUMENT
 
 const modelName = (model: string) => (model.startsWith('models/') ? model : `models/${model}`)
 
-// Each provider's own limits of a batch for its tokens, assuming two bytes of text a token: few texts have less.
+// Each provider's own limits of a batch. A limit in tokens is converted to bytes, with two bytes of text per token. Few
+// texts have fewer bytes per token.
 const protocols: Readonly<Record<EmbeddingProvider, EmbeddingProtocol>> = {
   openai: {
     provider: 'openai',
@@ -122,7 +123,7 @@ const protocols: Readonly<Record<EmbeddingProvider, EmbeddingProtocol>> = {
     provider: 'ollama',
     defaultBaseUrl: 'http://127.0.0.1:11434',
     keyHeaders: bearer,
-    // No limit of its own, but it responds only when the full batch is complete.
+    // Ollama has no limit of its own, but it responds only when the complete batch is ready.
     batch: { texts: 64, bytes: 200_000 },
     question: (model, texts) => ({
       path: '/api/embed',
@@ -133,8 +134,8 @@ const protocols: Readonly<Record<EmbeddingProvider, EmbeddingProtocol>> = {
 }
 
 /**
- * Texts in order, in as few batches as the limits allow; a single text over the limit is sent alone, and the provider
- * decides.
+ * Splits texts in order into as few batches as the limits allow. A single text over the limit is its own batch; the
+ * provider decides whether to accept it.
  */
 export function batches(texts: readonly string[], limits: BatchLimits): readonly (readonly string[])[] {
   const all: string[][] = []

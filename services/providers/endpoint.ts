@@ -1,10 +1,7 @@
-/**
- * A provider's address and credentials. An invalid address is reported when the endpoint is created, not at the first
- * call.
- */
+/** A provider's address and credentials. Creating the endpoint reports an invalid address, not the first call. */
 import { ProviderError } from './errors.ts'
 
-/** Defaults of a provider's HTTP API, and how it receives its key. */
+/** Defaults of a provider's HTTP API, and the way it receives its key. */
 export type Protocol = {
   readonly provider: string
   readonly defaultBaseUrl: string
@@ -14,21 +11,21 @@ export type Protocol = {
 export type EndpointSettings = {
   readonly apiKey: string | undefined
   readonly baseUrl: string | undefined
-  /** Of one request to the provider, including retries. */
+  /** The timeout of one request to the provider, including retries. */
   readonly timeoutMs: number
-  /** Of one attempt; undefined: limited only by the request. */
+  /** The timeout of one attempt; undefined: only the request's timeout applies. */
   readonly attemptTimeoutMs?: number
-  /** Sent with each request. They replace those of the provider's protocol. */
+  /** Headers of each request. They replace headers of the provider's protocol. */
   readonly headers?: Readonly<Record<string, string>>
-  /** Maximum retries if the provider is busy or fails. */
+  /** The maximum number of retries if the provider is busy or fails. */
   readonly retries?: number
-  /** If a provider requests a longer delay, the request is not retried. */
+  /** The longest delay before a retry. If a provider requests a longer delay, the request fails. */
   readonly longestPauseMs?: number
 }
 
 export type Endpoint = {
   readonly provider: string
-  /** Without a trailing slash. */
+  /** The base URL without a trailing slash. */
   readonly base: string
   readonly headers: Readonly<Record<string, string>>
   /** Secrets that no error may contain. */
@@ -40,10 +37,10 @@ export type Endpoint = {
 }
 
 const usualRetries = 3
-/** Shorter header values are names and versions rather than keys. */
+/** Only header values of at least this length are secrets. Shorter values are names and versions rather than keys. */
 const shortestSecret = 8
 
-/** A path prefix belongs to the protocol: a base without a path gets the default's path. */
+/** A path prefix belongs to the protocol. So a base URL without a path gets the default URL's path. */
 function baseOf({ provider, defaultBaseUrl }: Protocol, configured: string | undefined): string {
   const url = URL.parse(configured ?? defaultBaseUrl)
   const isUsable = url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === ''
@@ -58,7 +55,7 @@ function baseOf({ provider, defaultBaseUrl }: Protocol, configured: string | und
   return url.origin + path.replace(/\/+$/, '')
 }
 
-/** A value such as `Bearer KEY` is a secret, and so is its last word. */
+/** Of a value such as `Bearer KEY`, the complete value and the last word are secrets. */
 const secretsOf = (apiKey: string | undefined, headers: readonly string[]): readonly string[] =>
   [
     ...(apiKey === undefined ? [] : [apiKey]),
@@ -67,7 +64,7 @@ const secretsOf = (apiKey: string | undefined, headers: readonly string[]): read
       .filter(({ length }) => length >= shortestSecret),
   ]
     .filter(secret => secret !== '')
-    // Longest first, so that no part of one remains.
+    // The longest secret is first, so that no part of a longer secret remains.
     .toSorted((one, other) => other.length - one.length)
 
 /** @throws ProviderError if the base URL is invalid */

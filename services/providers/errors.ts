@@ -1,17 +1,20 @@
-/** Errors of providers. The texts contain provider and problem, but no key, no request body and no URL path. */
+/**
+ * Errors of providers. Their texts contain the provider and the problem, but no key, no request body and no URL path.
+ */
 
 /**
- * `unreachable`: no connection, or it broke. `refused`: permanent refusal of this request. `limited`: too many
- * requests, or overload. `timeout`: no response in time. `malformed`: a response that violates the protocol.
+ * `unreachable`: there is no connection, or it broke. `refused`: the provider permanently refuses this request.
+ * `limited`: too many requests, or overload. `timeout`: there was no response in time. `malformed`: the response
+ * violates the protocol.
  */
 type ProviderFault = 'unreachable' | 'refused' | 'limited' | 'timeout' | 'malformed'
 
 export class ProviderError extends Error {
   readonly kind: ProviderFault
   readonly provider: string
-  /** Status of the provider's response, if there was one. */
+  /** The HTTP status of the provider's response, if there was a response. */
   readonly status: number | undefined
-  /** The message without the provider's text, which may repeat a part of the request. */
+  /** The message without the provider's own text, which may contain a part of the request. */
   readonly summary: string
 
   constructor(kind: ProviderFault, provider: string, problem: string, status?: number, detail = '') {

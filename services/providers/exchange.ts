@@ -1,7 +1,7 @@
 /**
- * One JSON request to a provider over HTTP, with a time limit and a size limit. Temporary errors are retried (too many
- * requests, provider faults, a broken connection), a few times and within the time limit. Redirects are not followed:
- * they would send the key elsewhere.
+ * One JSON request to a provider over HTTP, with a time limit and a size limit. Retries temporary errors (too many
+ * requests, provider faults, a broken connection) a few times, within the time limit. Does not follow redirects,
+ * because another server would receive the key.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { z } from 'zod'
@@ -12,19 +12,19 @@ import { ProviderError } from './errors.ts'
 /** A request to a provider. */
 export type Sent = {
   readonly path: string
-  /** Sent as JSON by POST; absent: GET. */
+  /** The JSON body of a POST request; absent: a GET request. */
   readonly body?: object
-  /** In addition to those of the endpoint. */
+  /** Headers in addition to the endpoint's headers. */
   readonly headers?: Readonly<Record<string, string>>
 }
 
 export type Question<Answer> = Sent & { readonly answer: z.ZodType<Answer>; readonly maximumBytes: number }
 
-/** A broken connection and a timeout are no load on the provider: one retry each. */
+/** A broken connection and a timeout are not caused by load on the provider, so each is retried once. */
 const otherRetries = 1
 const firstPauseMs = 250
 
-/** Whether to retry, and the minimum delay. */
+/** A temporary failure that permits a retry, and the minimum delay before it. */
 class Passing extends Error {
   readonly failure: ProviderError
   readonly waitMs: number
@@ -36,7 +36,7 @@ class Passing extends Error {
   }
 }
 
-/** A number of seconds or a date (RFC 9110 section 10.2.3); other values are ignored. */
+/** Parses a number of seconds or a date (RFC 9110 section 10.2.3). Returns 0 for other values. */
 export function retryAfterMs(header: string | undefined, now: number): number {
   if (header === undefined) return 0
   if (/^\d{1,9}$/.test(header)) return Number(header) * 1_000
@@ -63,7 +63,7 @@ function readBounded({ status, body }: ProviderResponse, maximumBytes: number, p
 const maximumDetail = 300
 const maximumErrorBytes = 65_536
 
-/** A provider's error message, in one line without control characters and secrets. */
+/** Returns a provider's error message in one line, without control characters and secrets. */
 export function detailOf(text: string, secrets: readonly string[]): string {
   const errorJson =
     /"message"\s*:\s*("(?:[^"\\]|\\.)*")/.exec(text)?.[1] ??
@@ -72,7 +72,7 @@ export function detailOf(text: string, secrets: readonly string[]): string {
   try {
     if (errorJson !== undefined) plain = String(JSON.parse(errorJson))
   } catch {
-    // Not JSON: the text as received.
+    // The response is not JSON, so its text is the message.
   }
   const line = secrets
     .reduce((all, secret) => all.replaceAll(secret, '***'), plain)
@@ -88,7 +88,7 @@ function failureOf(
 ): ProviderError | Passing {
   const detail = detailOf(text, secrets)
   if (status === 401 || status === 403) {
-    // Messages about a key often repeat a part of it.
+    // Messages about a key often contain a part of the key, so they are omitted.
     return new ProviderError('refused', provider, `refused the API key (HTTP ${status})`, status)
   }
   if (status === 429 || status >= 500) {
@@ -101,13 +101,16 @@ function failureOf(
   return new ProviderError('refused', provider, `refused the request (HTTP ${status})`, status, detail)
 }
 
-/** Ollama's API and its OpenAI-compatible API report this with texts that differ between versions. */
+/**
+ * Reads the model name from Ollama's error. Ollama's own API and its OpenAI-compatible API use texts that differ
+ * between versions.
+ */
 function missingModel(detail: string): string | undefined {
   const [, name] = /\bmodel ['"]([\w.:/@-]{1,200})['"] not found/.exec(detail) ?? []
   return name === undefined ? undefined : `has no model ${name} (HTTP 404); run: ollama pull ${name}`
 }
 
-/** Ollama runs on the user's own machine, so a hint is useful. */
+/** A hint is useful for Ollama, because it runs on the user's own machine. */
 const advice: Readonly<Partial<Record<string, { readonly late: string; readonly unreachable: string }>>> = {
   ollama: {
     late: '; it may still be loading the model: raise per_attempt_timeout, or load the model with ollama run',
@@ -115,7 +118,7 @@ const advice: Readonly<Partial<Record<string, { readonly late: string; readonly 
   },
 }
 
-/** Returns a successful response, with its body still to be read. */
+/** Returns a successful response. The caller must read its body. */
 export async function send(
   endpoint: Endpoint,
   { path, body, headers: extra }: Sent,
@@ -161,7 +164,7 @@ export function parseJson(text: string, provider: string): unknown {
 const isRefused = (error: unknown): boolean =>
   error instanceof Error && 'code' in error && error.code === 'ECONNREFUSED'
 
-/** Connection errors may contain the URL: only the system's error code is reported. */
+/** Errors of a connection may contain the URL, so the message has only the system's error code. */
 export function brokenOff(error: unknown, { provider, base }: Endpoint): Passing {
   const because = error instanceof Error && 'code' in error ? ` (${String(error.code)})` : ''
   const hint = isRefused(error) ? (advice[provider]?.unreachable ?? '') : ''
@@ -170,7 +173,7 @@ export function brokenOff(error: unknown, { provider, base }: Endpoint): Passing
 }
 
 /**
- * Sends the request, and checks the response.
+ * Sends the request and checks the response.
  * @throws ProviderError; the signal's reason
  */
 export const exchange = <Answer>(
@@ -180,8 +183,8 @@ export const exchange = <Answer>(
 ): Promise<Answer> => withRetries(endpoint, signal, limit => attempt(endpoint, question, limit))
 
 /**
- * Aborts an attempt with the request's signal, or after a timeout. It releases its listener and timer: many requests
- * may run during one attempt.
+ * Aborts an attempt with the request's signal, or after a timeout. Must release its listener and timer, because many
+ * requests may run during one attempt.
  */
 class Limit {
   readonly #controller = new AbortController()
@@ -209,7 +212,7 @@ class Limit {
   }
 }
 
-/** The failure of one attempt, as an error of this module. `deadline`: of the full request. */
+/** Converts the failure of one attempt to an error of this module. `deadline`: the deadline of the complete request. */
 async function triedOnce<Result>(
   endpoint: Endpoint,
   deadline: number,
@@ -235,8 +238,8 @@ const lateAfter = (ms: number, { provider }: Endpoint) =>
   new ProviderError('timeout', provider, `did not answer within ${ms} ms${advice[provider]?.late ?? ''}`)
 
 /**
- * Retries until an attempt succeeds, fails permanently, or the time limit has passed. `limit` is aborted with the
- * signal, and by the time limits.
+ * Retries until an attempt succeeds or fails permanently, or until the time limit passes. The signal and the time
+ * limits abort `limit`.
  * @throws ProviderError; the signal's reason
  */
 export async function withRetries<Result>(

@@ -1,4 +1,4 @@
-/** Settings of an endpoint: retries, time limits, headers; and reranking. */
+/** Settings of an endpoint (retries, time limits, headers), and reranking. */
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { createChatProvider } from './chat/index.ts'
@@ -48,7 +48,7 @@ describe('retries', () => {
     expect(double.seen).toHaveLength(3)
   })
 
-  test('are not made if the provider requests too long a delay', async () => {
+  test('are not made if the provider requests a delay that is too long', async () => {
     double.failures.push({ status: 429, headers: { 'retry-after': '2' } })
     const began = performance.now()
     expect(await failureOf(embed({ longestPauseMs: 1_000 }))).toMatchObject({ kind: 'limited', status: 429 })
@@ -57,7 +57,7 @@ describe('retries', () => {
     expect(await embed({ longestPauseMs: 1_500 })).toEqual([[4, 1, 0]])
   })
 
-  test('attempts that take too long are ended, and one more is made', async () => {
+  test('ends an attempt that takes too long, and makes another attempt', async () => {
     double.failures.push('hang')
     expect(await embed({ attemptTimeoutMs: 100 })).toEqual([[4, 1, 0]])
     double.failures.push('hang', 'hang')
@@ -70,7 +70,7 @@ describe('retries', () => {
   })
 })
 
-test('a response is not decompressed beyond its limit', async () => {
+test('does not decompress a response beyond its limit', async () => {
   const body = gzipSync(' '.repeat(20_000_000))
   double.failures.push({
     status: 200,
@@ -84,18 +84,18 @@ test.each([
   ['gzip', gzipSync],
   ['br', brotliCompressSync],
   ['deflate', deflateSync],
-])('a response compressed with %s is decompressed', async (encoding, pack) => {
+])('decompresses a response that was compressed with %s', async (encoding, pack) => {
   const body = pack(JSON.stringify({ data: [{ index: 0, embedding: [1, 2] }] }))
   double.failures.push({ status: 200, headers: { 'content-encoding': encoding }, body })
   expect(await embed()).toEqual([[1, 2]])
-  // One more request is made after a broken response, however many retries are configured.
+  // After a broken response there is only one retry, however many retries are configured.
   for (let attempt = 0; attempt < 2; attempt++)
     double.failures.push({ status: 200, headers: { 'content-encoding': encoding }, body: body.subarray(0, -9) })
   expect((await failureOf(embed({ retries: 0 }))).kind).toBe('unreachable')
   expect(double.failures).toHaveLength(0)
 })
 
-test('connections are reused, also after streams and refusals', async () => {
+test('reuses connections, also after streams and refusals', async () => {
   const chat = createChatProvider({ provider: 'openai', ...settings() })
   for (let attempt = 0; attempt < 3; attempt++) {
     await embed()
@@ -108,13 +108,13 @@ test('connections are reused, also after streams and refusals', async () => {
 })
 
 describe('configured headers', () => {
-  test('are sent with those of the protocol, and replace them', async () => {
+  test("are sent in addition to the protocol's headers, and replace them", async () => {
     await embed({ headers: { 'X-Team': 'search', Authorization: `Bearer ${token}` } })
     expect(double.seen[0]?.headers).toMatchObject({ 'x-team': 'search', authorization: `Bearer ${token}` })
     expect(double.seen[0]?.headers['content-type']).toBe('application/json')
   })
 
-  test('are not in errors', async () => {
+  test('are omitted from errors', async () => {
     const echo = JSON.stringify({ error: { message: `no rights for ${token}, ${key}` } })
     const chat = createChatProvider({
       provider: 'anthropic',

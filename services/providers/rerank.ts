@@ -1,6 +1,6 @@
 /**
- * Reranking models over HTTP: Voyage, and servers with a compatible endpoint (Cohere, Jina, vLLM and Text Embeddings
- * Inference name their list `results`, or send the list alone). A document without a score in the response is omitted.
+ * Reranking models over HTTP: Voyage, and servers with a compatible endpoint. Cohere, Jina, vLLM and Text Embeddings
+ * Inference name their list `results`, or send the list alone. Omits documents without a score in the response.
  */
 import { z } from 'zod'
 import { bearer, type EndpointSettings, endpointOf, type Protocol } from './endpoint.ts'
@@ -31,7 +31,7 @@ const protocol: Protocol = {
 }
 
 const mostBytes = 4_194_304
-/** Some servers repeat the documents, as JSON with escapes. */
+/** Some servers repeat the documents in the response, as JSON with escapes. */
 const bytesPerDocument = 512
 const repeated = 2
 

@@ -5,7 +5,7 @@ import { bearer, endpointOf } from './endpoint.ts'
 import { type StreamFormat, streamPieces } from './stream.ts'
 
 const answer = { parts: [] as readonly Buffer[] }
-/** A chunk for each part: the client receives each separately, however many arrive at once. */
+/** Sends one chunk for each part, so that the client receives the parts separately even if several arrive at once. */
 const server = createServer((_, response) => {
   for (const part of answer.parts) response.write(part)
   response.end()
@@ -13,7 +13,7 @@ const server = createServer((_, response) => {
 beforeAll(() => new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve)))
 afterAll(() => server.close())
 
-/** The pieces of a response sent in parts of this many bytes. */
+/** Reads a response that the server sends in parts of this many bytes, and returns its pieces. */
 async function read(text: string, bytes: number, format: StreamFormat = 'events'): Promise<unknown[]> {
   const all = Buffer.from(text)
   const count = Math.ceil(all.length / bytes)

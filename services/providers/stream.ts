@@ -1,6 +1,6 @@
 /**
  * One request to a provider with a streamed response: server-sent events, or a line of JSON for each piece. Temporary
- * errors are retried until the response starts, never later. The time limit applies to the start and to each pause
+ * errors are retried until the response starts, but never later. The time limit applies to the start and to each pause
  * between two pieces.
  */
 import type { ProviderResponse } from './client.ts'
@@ -8,14 +8,14 @@ import type { Endpoint } from './endpoint.ts'
 import { ProviderError } from './errors.ts'
 import { brokenOff, detailOf, parseJson, type Sent, send, withRetries } from './exchange.ts'
 
-/** `events`: text/event-stream, of which the data is used. `lines`: a line of JSON each. */
+/** `events`: text/event-stream, of which only the data matters. `lines`: one line of JSON for each piece. */
 export type StreamFormat = 'events' | 'lines'
 
 type StreamQuestion = Sent & { readonly format: StreamFormat; readonly maximumBytes: number }
 
 type Begun = { readonly response: ProviderResponse; readonly body: AbortController }
 
-/** The request lasts longer than the time limit of its start. */
+/** Starts the request, which lasts longer than the time limit of its start. */
 async function begin(endpoint: Endpoint, question: StreamQuestion, limit: AbortSignal): Promise<Begun> {
   const body = new AbortController()
   const abort = () => body.abort(limit.reason)
@@ -35,7 +35,7 @@ function dataOf(line: string, format: StreamFormat): string | undefined {
   return data === '' || data === '[DONE]' ? undefined : data
 }
 
-/** A provider that fails midway reports it in a piece. */
+/** Parses a piece. A provider that fails midway reports its error in a piece. */
 function pieceOf(data: string, { provider, secrets }: Endpoint): unknown {
   const piece = parseJson(data, provider)
   if (typeof piece === 'object' && piece !== null && 'error' in piece && piece.error)
@@ -51,7 +51,7 @@ function pieceOf(data: string, { provider, secrets }: Endpoint): unknown {
 
 async function* linesOf({ status, body }: ProviderResponse, maximumBytes: number, provider: string, pause: Silence) {
   const decoder = new TextDecoder()
-  // A long line arrives in many pieces: they are joined once.
+  // A long line arrives in many pieces, which are joined once.
   let rest: string[] = []
   let length = 0
   pause.begin()
@@ -74,7 +74,7 @@ async function* linesOf({ status, body }: ProviderResponse, maximumBytes: number
   if (last !== '') yield last
 }
 
-/** Ends the request if nothing arrives for too long. The time of the response's reader does not count. */
+/** Ends the request if nothing arrives for too long. Time that the reader of the response needs does not count. */
 class Silence {
   readonly #limitMs: number
   readonly #body: AbortController

@@ -1,12 +1,12 @@
-/** External embedding and language models, with one interface each. */
+/** Interfaces of external embedding models and language models. */
 
 /** @throws ProviderError; the signal's reason */
 export type Embedder = {
   readonly provider: string
   readonly model: string
   /**
-   * One vector for each text, in order. `purpose`: some models embed documents and queries differently. `onTokens`:
-   * called with the provider's token count for some of the texts; undefined if it reports none.
+   * Returns one vector for each text, in order. `purpose`: some models embed documents and queries differently.
+   * `onTokens`: called with the provider's token count for some of the texts; undefined if the provider reports none.
    */
   embed(
     texts: readonly string[],
@@ -16,11 +16,14 @@ export type Embedder = {
   ): Promise<readonly (readonly number[])[]>
 }
 
-/** JSON as tools receive and return it. */
+/** JSON that tools receive and return. */
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | { readonly [key: string]: JsonValue }
 export type JsonMap = { readonly [key: string]: JsonValue }
 
-/** A tool call of a model. `id`: referenced by the result; `signature`: Gemini expects it back unchanged. */
+/**
+ * A tool call of a model. `id`: the result refers to it. `signature`: the next request must send it back to Gemini
+ * unchanged.
+ */
 export type ToolUse = {
   readonly type: 'tool_use'
   readonly id: string
@@ -38,7 +41,10 @@ type ToolResultBlock = {
 
 export type ChatBlock = { readonly type: 'text'; readonly text: string } | ToolUse | ToolResultBlock
 
-/** Tool results are user messages. `cache`: the provider may cache the prompt up to here, if it supports that. */
+/**
+ * Tool results are user messages. `cache`: the provider may cache the prompt up to this message, if it supports
+ * caching.
+ */
 export type ChatMessage = {
   readonly role: 'user' | 'assistant' | 'system'
   readonly content: readonly ChatBlock[]
@@ -54,7 +60,7 @@ export type TokenUsage = {
   readonly prompt_tokens: number
   readonly completion_tokens: number
   readonly total_tokens: number
-  /** Of the prompt, if the provider reports it. */
+  /** Tokens of the prompt that the provider read from its cache, if it reports them. */
   readonly cache_read_tokens?: number
   readonly cache_creation_tokens?: number
 }
@@ -70,15 +76,16 @@ export type ChatRequest = {
   readonly messages: readonly ChatMessage[]
   readonly tools: readonly ChatTool[]
   readonly maximumTokens: number
-  /** Default: the model's own. */
+  /** undefined: the model's default. */
   readonly temperature?: number | undefined
   /**
-   * Maximum tokens of prompt and response. Ollama drops the start of a longer prompt; the others read what they can.
+   * The maximum tokens of prompt and response together. Ollama drops the start of a longer prompt. Other providers do
+   * not use this value.
    */
   readonly windowTokens?: number
 }
 
-/** `text`: the next text of the response. `end`: the full response. */
+/** `text`: the next part of the response's text. `end`: the complete response. */
 export type ChatEvent =
   | { readonly type: 'text'; readonly text: string }
   | { readonly type: 'end'; readonly answer: ChatAnswer }
@@ -89,7 +96,7 @@ export type ChatModel = { readonly name: string; readonly description?: string }
 export type ChatProvider = {
   readonly provider: string
   chat(request: ChatRequest, signal: AbortSignal): Promise<ChatAnswer>
-  /** The streamed response; its last event is `end`. Ending the iteration ends the request. */
+  /** Streams the response. The last event is `end`. Ending the iteration ends the request. */
   stream(request: ChatRequest, signal: AbortSignal): AsyncGenerator<ChatEvent>
   models(signal: AbortSignal): Promise<readonly ChatModel[]>
 }

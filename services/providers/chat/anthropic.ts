@@ -1,5 +1,5 @@
 /**
- * Anthropic's Messages API. Its blocks are the internal format of chats; the system prompt is separate from the
+ * Anthropic's Messages API. Chats use its blocks as their internal format. The system prompt is separate from the
  * messages.
  */
 import { z } from 'zod'
@@ -14,7 +14,7 @@ const cacheControl = { cache_control: { type: 'ephemeral' } }
 function block(one: ChatBlock): readonly object[] {
   switch (one.type) {
     case 'text':
-      // An empty one is refused.
+      // Anthropic refuses an empty text.
       return one.text.trim() === '' ? [] : [{ type: 'text', text: one.text }]
     case 'tool_use':
       return [{ type: 'tool_use', id: one.id, name: one.name, input: one.input }]
@@ -31,7 +31,7 @@ function block(one: ChatBlock): readonly object[] {
 }
 
 const blocks = ({ content }: ChatMessage, isCached: boolean): object[] => {
-  // Tool results must come first.
+  // Anthropic requires tool results before other blocks.
   const results = content.filter(({ type }) => type === 'tool_result')
   const others = content.filter(({ type }) => type !== 'tool_result')
   const all = [...results, ...others].flatMap(block)
@@ -65,7 +65,7 @@ const stopReasons: Readonly<Record<string, StopReason>> = {
 const answerBlock = z.union([
   z.object({ type: z.literal('text'), text: z.string() }),
   z.object({ type: z.literal('tool_use'), id: z.string().min(1), name: z.string().min(1), input: jsonMap }),
-  // Block types that were not requested, such as thinking.
+  // Block types that the request did not ask for, such as thinking.
   z.object({ type: z.string().refine(type => type !== 'text' && type !== 'tool_use') }).transform(() => undefined),
 ])
 

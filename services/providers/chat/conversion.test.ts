@@ -13,7 +13,7 @@ const wires: Readonly<Record<Language, ChatWire>> = { anthropic, gemini, ollama,
 const languages: readonly Language[] = ['anthropic', 'openai', 'gemini', 'ollama']
 
 const word = fc.stringMatching(/^[a-z][a-z_]{0,11}$/)
-/** JSON after a round trip: no -0. */
+/** JSON values after a round trip, which does not keep -0. */
 const input: fc.Arbitrary<JsonMap> = fc
   .dictionary(word, fc.jsonValue({ maxDepth: 2 }), { maxKeys: 3 })
   .map(one => JSON.parse(JSON.stringify(one).replaceAll('__proto__', 'proto')))
@@ -41,7 +41,7 @@ const turn: fc.Arbitrary<Turn> = fc.record({
 
 const text = (one: string): ChatBlock[] => (one === '' ? [] : [{ type: 'text', text: one }])
 
-/** A typical chat: a question, the model's calls, and their results with or without further text. */
+/** A typical chat: a question, the model's calls, and the calls' results, with or without further text. */
 function messagesOf(turns: readonly Turn[]): ChatMessage[] {
   let count = 0
   return turns.flatMap(({ text: before, calls, after }) => {
@@ -71,7 +71,7 @@ function messagesOf(turns: readonly Turn[]): ChatMessage[] {
   })
 }
 
-/** The messages of a chat; results as read by a provider whose format has no errors. */
+/** The calls and results of a chat. If a format cannot mark errors, `sayable` changes the results. */
 const exchangedIn = (messages: readonly ChatMessage[]): Exchanged[] => {
   const names = new Map<string, string>()
   return messages.flatMap(({ content }) =>
@@ -87,7 +87,7 @@ const exchangedIn = (messages: readonly ChatMessage[]): Exchanged[] => {
   )
 }
 
-/** As far as the format can express it. */
+/** The call or result as the format can express it. */
 function sayable(one: Exchanged, language: Language): Exchanged {
   if (one.kind === 'call')
     return language === 'gemini' ? one : { kind: 'call', id: one.id, name: one.name, input: one.input }
@@ -110,7 +110,7 @@ const tools = [
 ]
 const request = (messages: readonly ChatMessage[]): ChatRequest => ({ model: 'm', messages, tools, maximumTokens: 77 })
 
-/** After JSON serialization. */
+/** The request body after JSON serialization. */
 const sent = (wire: ChatWire, messages: readonly ChatMessage[]) =>
   JSON.parse(JSON.stringify(wire.chat(request(messages), () => 'new').body))
 
@@ -158,7 +158,7 @@ describe.each(languages)('%s', language => {
   })
 })
 
-test('a Gemini signature is sent back with its call', () => {
+test('sends a Gemini signature back with its call', () => {
   const reply = { text: '', calls: [{ id: 'c1', name: 'f', input: {}, signature: 'c2ln' }] }
   const answered = wires.gemini.chat(request([]), () => 'new').answer.parse(answerIn.gemini(reply))
   const body = sent(wires.gemini, [{ role: 'assistant', content: answered.content }])
@@ -167,21 +167,21 @@ test('a Gemini signature is sent back with its call', () => {
   ])
 })
 
-test('a call without an id gets one', () => {
+test('gives an id to a call without an id', () => {
   const answered = wires.gemini
     .chat(request([]), () => 'made')
     .answer.parse({ candidates: [{ finishReason: 'STOP', content: { parts: [{ functionCall: { name: 'f' } }] } }] })
   expect(answered.content).toEqual([{ type: 'tool_use', id: 'made', name: 'f', input: {} }])
 })
 
-test('a prompt that Gemini blocks is a refusal, not a malformed response', () => {
+test('treats a prompt that Gemini blocks as a refusal, not as a malformed response', () => {
   const answered = wires.gemini
     .chat(request([]), () => 'new')
     .answer.parse({ promptFeedback: { blockReason: 'SAFETY' } })
   expect(answered).toEqual({ content: [], stop_reason: 'refusal' })
 })
 
-test('arguments that are not JSON are malformed', () => {
+test('reports arguments that are not JSON as malformed', () => {
   const calls = [{ id: 'a', function: { name: 'f', arguments: '{"query":' } }]
   const body = { choices: [{ finish_reason: 'tool_calls', message: { content: null, tool_calls: calls } }] }
   expect(wires.openai.chat(request([]), () => 'new').answer.safeParse(body).error?.message).toContain(

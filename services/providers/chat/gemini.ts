@@ -1,6 +1,6 @@
 /**
- * Gemini's generateContent API. Tool calls and results are parts identified by the tool's name; a call may have a
- * signature that must be sent back unchanged.
+ * Gemini's generateContent API. Tool calls and results are parts with the tool's name. A call may have a signature,
+ * which the next request must send back unchanged.
  */
 import { z } from 'zod'
 import type { ChatAnswer, ChatBlock, ChatMessage, ChatRequest, StopReason } from '../types.ts'

@@ -41,7 +41,7 @@ describe.each(languages)('%s', provider => {
     maximumTokens: 100,
   }
 
-  test('streams the texts of a response, and ends with the response that it would return without streaming', async () => {
+  test('streams the texts of a response, and ends with the complete response', async () => {
     const events = []
     for await (const event of chat().stream(request, never)) events.push(event)
     const texts = events.flatMap(event => (event.type === 'text' ? [event.text] : []))

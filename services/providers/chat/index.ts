@@ -1,4 +1,4 @@
-/** Chat with a language model of any provider: one request and response format. */
+/** Chat with a language model of any provider, with one request and response format. */
 import { randomUUID } from 'node:crypto'
 import { z } from 'zod'
 import { endpointOf } from '../endpoint.ts'
@@ -12,14 +12,17 @@ import { ollama } from './ollama.ts'
 import { openAi } from './openai.ts'
 import type { ChatSettings, ChatWire } from './wire.ts'
 
-/** Framing of a text, and thinking next to it. */
+/** Bytes for the framing of a text, and for thinking beside the text. */
 const spareBytes = 1_048_576
 /** A streamed piece has a few hundred bytes around each token. */
 const bytesPerToken = { whole: 64, stream: 1_024 }
 const mostBytes = 16_777_216
 const listBytes = 4_194_304
 
-/** Responses of many requests are in memory: each is limited to the bytes that its tokens need. */
+/**
+ * Limits a response to the bytes that its tokens need, because responses of many requests are in memory at the same
+ * time.
+ */
 const answerBytes = ({ maximumTokens }: ChatRequest, kind: keyof typeof bytesPerToken): number =>
   Math.min(mostBytes, spareBytes + bytesPerToken[kind] * maximumTokens)
 

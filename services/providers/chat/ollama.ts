@@ -1,6 +1,5 @@
 /**
- * Ollama's chat API. Tool results are identified by the tool's name; call ids are also sent for versions that support
- * them.
+ * Ollama's chat API. Tool results have the tool's name. Requests also have call ids, for versions that support them.
  */
 import { z } from 'zod'
 import { bearer } from '../endpoint.ts'

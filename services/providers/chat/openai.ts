@@ -67,7 +67,7 @@ const answer = madeOnce(newId =>
         name,
         input,
       }))
-      // Some servers send `stop` with calls.
+      // Some servers send `stop` although the response has calls.
       const ended: StopReason = calls.length > 0 ? 'tool_use' : message.refusal ? 'refusal' : 'end_turn'
       const cached = usage?.prompt_tokens_details?.cached_tokens
       return {
@@ -96,7 +96,10 @@ const openAiBody = ({ model, messages, tools, maximumTokens, temperature }: Chat
   }),
 })
 
-/** `isOpenAi`: OpenAI itself, which renamed the limit; others only support the older name. */
+/**
+ * `isOpenAi`: whether the provider is OpenAI itself, which renamed the token limit. Other servers support only the old
+ * name.
+ */
 export const openAi = (isOpenAi: boolean): ChatWire => ({
   provider: 'openai',
   defaultBaseUrl: 'https://api.openai.com/v1',

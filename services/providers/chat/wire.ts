@@ -33,7 +33,7 @@ type Streaming = {
   assemble(): Assembly
 }
 
-/** A provider's format: requests and responses. Pure; `newId` creates ids for calls without one. */
+/** A provider's request and response format. `newId` creates ids for calls without an id. */
 export type ChatWire = Protocol & {
   chat(
     request: ChatRequest,
@@ -41,14 +41,15 @@ export type ChatWire = Protocol & {
   ): Pick<Question<ChatAnswer>, 'path' | 'answer'> & { readonly body: object }
   readonly streaming: Streaming
   readonly models: Pick<Question<readonly ChatModel[]>, 'path' | 'answer'>
-  /** In addition to the key. */
+  /** Headers in addition to the key. */
   readonly headers?: Readonly<Record<string, string>>
 }
 
 export type ChatSettings = EndpointSettings & { readonly provider: 'anthropic' | 'openai' | 'gemini' | 'ollama' }
 
 /**
- * Caches the schema for each function that creates call ids: creating a schema takes longer than parsing a response.
+ * Caches the schema for each function that creates call ids, because creating a schema takes longer than parsing a
+ * response.
  */
 export function madeOnce<Schema extends object>(
   make: (newId: () => string) => Schema,
@@ -82,13 +83,13 @@ export const textOf = (content: readonly ChatBlock[]): string =>
 export const toolUsesOf = (content: readonly ChatBlock[]): readonly ToolUse[] =>
   content.filter(block => block.type === 'tool_use')
 
-/** Prefix of a failed result for models whose format has no error flag. */
+/** Adds a prefix to a failed result, for formats without an error flag. */
 export const resultText = ({ content, is_error }: { content: string; is_error?: boolean | undefined }): string =>
   is_error ? `Error: ${content}` : content
 
 /**
- * Tool names by call id; a later call with the same id replaces it for later messages, so this is called message by
- * message.
+ * Tool names by call id. If a later call has the same id, it replaces the name for later messages. So `note` must be
+ * called for one message after another.
  */
 export function createCallNames(): { note(message: ChatMessage): void; nameOf(id: string): string } {
   const names = new Map<string, string>()
@@ -100,14 +101,14 @@ export function createCallNames(): { note(message: ChatMessage): void; nameOf(id
   }
 }
 
-/** Arguments as JSON text. */
+/** Parses arguments from JSON text. */
 export const jsonText = z.string().transform((text, context): JsonMap => {
   if (text.trim() === '') return {}
   try {
     const parsed = jsonMap.safeParse(JSON.parse(text))
     if (parsed.success) return parsed.data
   } catch {
-    // Reported below.
+    // The check below reports the error.
   }
   context.addIssue({ code: 'custom', message: 'arguments of a tool call must be a JSON object' })
   return z.NEVER

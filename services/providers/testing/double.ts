@@ -1,6 +1,6 @@
 /**
- * Test doubles of all providers: one server on 127.0.0.1 that implements their protocols, and refuses what they would
- * refuse. Responses are a function of the request, or a queued failure.
+ * Test doubles of all providers. One server on 127.0.0.1 implements their protocols, and refuses requests that they
+ * would refuse. A response is a function of the request, or a queued failure.
  */
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -11,12 +11,12 @@ import { bodyOrEvents, failureIn, piecesIn } from './streams.ts'
 type Failure =
   | { readonly status: number; readonly headers?: Record<string, string>; readonly body?: string | Uint8Array }
   | 'hang'
-  /** Of an answer in pieces: after the first of its text. */
+  /** Fails a streamed response after its first text. */
   | 'fail midway'
   | 'end midway'
   | 'hang midway'
   | 'reset midway'
-  /** Pieces for ever. */
+  /** Sends pieces forever. */
   | 'endless'
   | 'reset'
 
@@ -24,18 +24,18 @@ type Seen = {
   readonly path: string
   readonly body: unknown
   readonly headers: IncomingHttpHeaders
-  /** Each connection has its own. */
+  /** The client's port, which identifies the connection. */
   readonly clientPort: number | undefined
   readonly understood?: Understood
 }
 
 export type ProviderDouble = {
   readonly url: string
-  /** Received requests, in order; including failed ones. */
+  /** Received requests in order, including failed requests. */
   readonly seen: Seen[]
-  /** Each is used once, for the next requests. */
+  /** Failures for the next requests. Each failure is used once. */
   readonly failures: Failure[]
-  /** Number of requests in progress. */
+  /** The number of requests in progress. */
   open(): number
   stop(): Promise<void>
 }
@@ -130,7 +130,7 @@ export async function startProviderDouble(behaviour: Behaviour = {}): Promise<Pr
       const { input, input_type = '' } = listBody.parse(body)
       const vectors = await Promise.all(input.map(text => embed(text, input_type)))
       if (path === '/api/embed') return { model: 'm', embeddings: vectors }
-      // In another order than requested: they are numbered.
+      // The order differs from the request, because the vectors are numbered.
       return {
         object: 'list',
         data: vectors.map((embedding, index) => ({ object: 'embedding', index, embedding })).reverse(),
@@ -154,7 +154,7 @@ export async function startProviderDouble(behaviour: Behaviour = {}): Promise<Pr
     return path === '/v1/rerank' ? rankAll(body, rank) : embedAll(path, body)
   }
 
-  /** Chunks split each piece in the middle: chunk boundaries have no meaning. */
+  /** Splits each piece in the middle, because chunk boundaries have no meaning. */
   function writePieces(response: ServerResponse, pieces: readonly string[]): void {
     response.writeHead(200, { 'content-type': 'text/event-stream' })
     const bytes = Buffer.from(pieces.join(''))
@@ -173,7 +173,7 @@ export async function startProviderDouble(behaviour: Behaviour = {}): Promise<Pr
     else if (failure === 'endless') goOn(response, pieces[first] ?? '')
   }
 
-  /** No faster than the client reads them. */
+  /** Writes pieces only as fast as the client reads them. */
   function goOn(response: ServerResponse, piece: string): void {
     if (response.destroyed) return
     if (response.write(piece.repeat(100))) setImmediate(() => goOn(response, piece))

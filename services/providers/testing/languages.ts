@@ -1,13 +1,13 @@
 /**
- * A second implementation of chat formats, from the providers' documentation: strict schemas of requests, and the calls
- * and results in a request, in order. Tests compare the product's conversions with it.
+ * A second implementation of the chat formats, from the providers' documentation. It has strict schemas of requests,
+ * and reads the calls and results of a request in order. Tests compare the product's conversions with it.
  */
 import { z } from 'zod'
 import type { JsonMap } from '../types.ts'
 
 export type Language = 'anthropic' | 'openai' | 'gemini' | 'ollama'
 
-/** A call, or its result, as a provider reads it. `error`: if the format can mark a result as one. */
+/** A call or a result, as a provider reads it. `error`: only if the format can mark a result as an error. */
 export type Exchanged =
   | {
       readonly kind: 'call'
@@ -249,7 +249,7 @@ function readOllama(body: unknown): Understood {
   }
 }
 
-/** The provider's reading of a request; throws if it would respond with status 400. */
+/** Reads a request as the provider does. Throws if the provider would respond with status 400. */
 export const understand: Readonly<Record<Language, (body: unknown) => Understood>> = {
   anthropic: readAnthropic,
   openai: readOpenAi,
@@ -257,7 +257,7 @@ export const understand: Readonly<Record<Language, (body: unknown) => Understood
   ollama: readOllama,
 }
 
-/** A model's response, in no provider's format. */
+/** A model's response, independent of provider formats. */
 export type Reply = {
   readonly text: string
   readonly calls?: readonly {

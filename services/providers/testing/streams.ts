@@ -1,10 +1,10 @@
-/** Streamed responses, from each provider's documentation: the pieces in the order in which they are written. */
+/** Streamed responses, from each provider's documentation: the pieces in the order in which the provider sends them. */
 import { answerIn, type Language, type Reply } from './languages.ts'
 
 const event = (value: object, name?: string): string =>
   `${name === undefined ? '' : `event: ${name}\n`}data: ${JSON.stringify(value)}\n\n`
 
-/** In pieces of a few characters. */
+/** Splits a text into pieces of a few characters. */
 const split = (text: string): readonly string[] => text.match(/[\s\S]{1,4}/g) ?? []
 
 function anthropic({ text, calls = [] }: Reply): readonly string[] {

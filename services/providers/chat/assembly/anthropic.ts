@@ -1,4 +1,7 @@
-/** Assembles a streamed Messages response: blocks that start, grow and end, between the events of the message. */
+/**
+ * Assembles a streamed Messages response. Its events start, extend and end blocks, between the first and last event of
+ * the message.
+ */
 import { z } from 'zod'
 import { type Assembly, jsonText } from '../wire.ts'
 
@@ -21,7 +24,7 @@ const piece = z.union([
     usage: record.nullish(),
   }),
   z.object({ type: z.literal('message_stop') }),
-  // `ping`, `content_block_stop` and future event types.
+  // Ignores `ping`, `content_block_stop` and future event types.
   z.object({ type: z.string() }).transform(() => ({ type: 'other' as const })),
 ])
 

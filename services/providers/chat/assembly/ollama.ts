@@ -1,4 +1,4 @@
-/** Assembles a streamed Ollama response: a line for each piece; the last one has the token counts. */
+/** Assembles a streamed Ollama response, with one line for each piece. The last piece has the token counts. */
 import { z } from 'zod'
 import type { Assembly } from '../wire.ts'
 

@@ -1,6 +1,4 @@
-/**
- * Assembles a streamed Chat Completions response: deltas of texts and call arguments, and the usage in a last piece.
- */
+/** Assembles a streamed Chat Completions response: deltas of texts and call arguments. The last piece has the usage. */
 import { z } from 'zod'
 import type { Assembly } from '../wire.ts'
 
@@ -36,7 +34,7 @@ export function assembleOpenAi(): Assembly {
   const calls = new Map<number, Call>()
 
   function takeCall({ index, id, function: named }: z.infer<typeof callPiece>): void {
-    // Servers that do not number calls start each with its id.
+    // Some servers do not number calls. They send the id only in the first piece of each call.
     const key = index ?? (id ? calls.size : Math.max(0, calls.size - 1))
     const call = calls.get(key) ?? { id: '', name: '', arguments: '' }
     call.id ||= id ?? ''
