@@ -85,7 +85,7 @@ describe('credentials', () => {
 })
 
 describe('objects of another tenant', () => {
-  test('get the same response as missing objects, in every operation', async () => {
+  test('cause the same response as missing objects, in every operation', async () => {
     const others = await makeOneOfEach()
     const unknown = Object.fromEntries(Object.keys(others).map(kind => [kind, crypto.randomUUID()]))
     const claims = { tenant: 'globex', sub: 'mallory' }
@@ -122,7 +122,7 @@ describe('objects of another tenant', () => {
     }
   })
 
-  test('a name is unique within one tenant only', async () => {
+  test('a name must be unique only within one tenant', async () => {
     await client.create('mine')
     const body = { name: 'mine', region: 'local', size: 'small' }
     expect((await client.call('POST', '/databases', { body, claims: { tenant: 'initech' } })).status).toBe(200)
@@ -148,7 +148,7 @@ describe('accounts', () => {
     return (await client.call('POST', '/databases', { body, claims: { tenant } })).body.id
   }
 
-  test('a revoked member is refused in every operation, even with a token verified before', async () => {
+  test('every operation refuses a revoked member, even with a token that was verified before', async () => {
     const tenant = 'revoking'
     const id = await begin(tenant)
     await change(tenant, { revokedMembers: ['ada'] })
@@ -181,7 +181,7 @@ describe('accounts', () => {
     expect((await client.call('DELETE', `/databases/${id}`, { claims })).status).toBe(204)
   })
 
-  test('the developer plan refuses backups; other plans get the reason where backups are not possible', async () => {
+  test('the developer plan refuses backups; other plans receive the reason if backups are not possible', async () => {
     const tenant = 'developing'
     const id = await begin(tenant)
     const claims = { tenant }
@@ -196,7 +196,7 @@ describe('accounts', () => {
     expectError(await backup(crypto.randomUUID()), 404, 'database not found')
   })
 
-  test('an account whose namespace is not created gets a response to retry', async () => {
+  test('an account whose namespace does not exist yet receives a response to retry', async () => {
     const waiting = await startClient({ tenantsBecomeReady: false })
     try {
       setTimeout(() => waiting.stop.abort(), 50)
@@ -271,7 +271,7 @@ describe('limits', () => {
         statuses.push((await limited.call('POST', '/databases', { token: 'x', body: {} })).status)
       expect(statuses).toEqual([401, 401, 429, 429])
       expect((await limited.call('GET', '/regions', { claims: good })).status).toBe(200)
-      // The requests of the floods are not logged one by one; the attempts before them are.
+      // The log does not have each request of the floods, but the attempts before them.
       expect(limited.audit.map(({ status }) => status)).toEqual([401, 401])
     } finally {
       await limited.close()
@@ -299,7 +299,7 @@ describe('limits', () => {
 })
 
 describe('audit', () => {
-  test('every write attempt is one line, without bodies or credentials', async () => {
+  test('logs every write attempt in one line, without bodies or credentials', async () => {
     const audited = await startClient()
     try {
       const { body, headers } = await audited.create('noted', { display_name: 'NOT-IN-THE-LOG' })
@@ -340,7 +340,7 @@ describe('audit', () => {
     }
   })
 
-  test('an internal error is logged as one, and its response has no details', async () => {
+  test('logs an internal error as an internal error, and sends no details', async () => {
     const faulty = await startHarness()
     const broken = await startClient({ beside: faulty })
     try {

@@ -1,5 +1,5 @@
 /**
- * Client of the agents beside databases. The API presents the certificate that the operator issued to it, and verifies
+ * Client of the agents beside databases. The API presents the certificate that the operator issued to it. It verifies
  * that the agent's certificate belongs to the intended instance.
  */
 import type { Cluster } from '../cluster/index.ts'
@@ -15,7 +15,7 @@ export type ResolveService = (target: {
   port: number
 }) => { host: string; port: number } | undefined
 
-/** The address from the cluster's DNS. */
+/** The Service's address in the cluster's DNS. */
 export const resolveByName: ResolveService = ({ namespace, service, port }) => ({
   host: `${service}.${namespace}.svc`,
   port,
@@ -25,18 +25,18 @@ export const resolveByName: ResolveService = ({ namespace, service, port }) => (
 export type Instance = { id: string; namespace: string }
 
 export type Agents = {
-  /** An agent's response, as unvalidated JSON. @throws if the agent does not answer with 200 */
+  /** Returns an agent's response as unvalidated JSON. @throws if the agent does not answer with 200 */
   read(instance: Instance, path: string, mostBytes: number): Promise<unknown>
 }
 
-/** An agent's response, if it is from the expected agent. @throws if it is from another one */
+/** Returns the response if it is from the expected agent. @throws if it is from another agent */
 export function ofInstance<T extends { id: string }>(answer: T, { id }: Instance): T {
   if (answer.id !== id) throw new Error(`the agent belongs to ${answer.id.slice(0, 40)}`)
   return answer
 }
 
 const timeoutMs = 5_000
-/** Certificates are renewed long before they expire. */
+/** How long a certificate is cached. The operator renews certificates long before they expire. */
 const certificateMs = 60_000
 
 type Credentials = { cert: string; key: string; ca: string }

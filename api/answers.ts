@@ -1,4 +1,4 @@
-/** Builds responses: JSON text sent unchanged, and the headers of writes and pages. */
+/** Builds responses: sends JSON text unchanged, and sets the headers of writes and pages. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Kinds } from '../cluster/index.ts'
 import type { Informer } from '../cluster/informer/index.ts'
@@ -24,8 +24,8 @@ export function sendRead(
   reply.header('ETag', tag)
   if (!isNotModified(request.headers, tag)) return sendJson(reply, text)
   reply.code(304)
-  // The Content-Length of HEAD is that of the body with 200 (RFC 9110, section 8.6), which is not sent: without the
-  // text it would be 0.
+  // For HEAD, Content-Length must be the length that GET would return (RFC 9110, section 8.6). Without the text, it
+  // would be 0.
   return request.method === 'HEAD' ? sendJson(reply, text) : reply.send()
 }
 
@@ -33,20 +33,19 @@ export const taskHeaders = (taskId: string | undefined): Record<string, string> 
   taskId === undefined ? {} : { 'X-Task-Id': taskId, Location: `${basePath}/tasks/${taskId}` }
 
 /**
- * Current long polls in one process, in total and by tenant, so that no tenant uses up all of them. Above the limit a
- * request is answered at once.
+ * Limits of concurrent long polls in one process, in total and per tenant, so that no tenant can use all of them. Above
+ * the limit, the API answers without waiting.
  */
 const highestPolls = 5_000
 const highestPollsOfOne = 500
 let polls = 0
 const pollsOf = new Map<string, number>()
 
-/** The number of current long polls. */
+/** The number of running long polls. */
 export const longPolls = (): number => polls
 
 /**
- * Reserves a long poll for a tenant, by its namespace. Returns the function that releases it; undefined if none is
- * free.
+ * Reserves a long poll for a tenant, by its namespace. Returns a function that releases it; undefined if none is free.
  */
 function takePoll(namespace: string): (() => void) | undefined {
   const own = pollsOf.get(namespace) ?? 0
@@ -65,7 +64,7 @@ type Waitable = 'ManagedDatabase' | 'Branch' | 'Backup' | 'Task'
 
 /**
  * `Prefer: wait=N`: delays the response until the object is stable, N seconds have passed, the client has disconnected
- * or the API stops. Returns the object at that time; undefined if it is deleted.
+ * or the API stops. Returns the object at that time; undefined if the object is deleted.
  */
 async function waitUntil<K extends Waitable>(
   { stopping }: ApiContext,

@@ -59,21 +59,21 @@ import { validatorCompiler } from './validation.ts'
 
 type AppOptions = {
   cluster: Cluster
-  /** Filled by the caller of `startCaches`. */
+  /** The caller of `startCaches` fills the caches. */
   caches: Caches
   configuration: ApiConfiguration
-  /** Serves HTTPS with it; if absent, plain HTTP. */
+  /** If present, the API serves HTTPS with this certificate, otherwise plain HTTP. */
   certificate?: Certificate | undefined
   audit: AuditDestination
   metrics: ApiMetrics
   logger: FastifyBaseLogger
   stopping: AbortSignal
   unready?: (() => string | undefined) | undefined
-  /** If absent, from the configuration. */
+  /** If absent, the configuration decides. */
   hasPgvector?: ApiContext['hasPgvector'] | undefined
-  /** How the Services of databases are resolved; if absent, by the cluster's DNS. */
+  /** Resolves the Services of databases; if absent, the API uses the cluster's DNS. */
   resolve?: ResolveService | undefined
-  /** Where the console's files are; if absent, it is not served. */
+  /** The directory of the console's files; if absent, the API does not serve the console. */
   consoleDirectory?: string | undefined
   /** For tests: replaces the client of the agents. */
   agents?: Agents | undefined
@@ -85,10 +85,10 @@ export type Certificate = { cert: string; key: string }
 
 type BuiltApp = { app: App; context: ApiContext }
 
-/** The most tenants, and addresses with refused credentials, for which the API counts requests. */
+/** The maximum number of tenants, and of addresses with refused credentials, for which the API counts requests. */
 const mostBuckets = 10_000
 
-/** The complete API, not listening yet. @throws KeyError if the configured key is unusable */
+/** Creates the complete API, which does not listen yet. @throws KeyError if the configured key is unusable */
 export async function buildApp(options: AppOptions): Promise<BuiltApp> {
   const { configuration, caches, cluster, now, audit } = options
   const auditLog = createAudit(audit, now)
@@ -187,7 +187,7 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
 }
 
 function createFramework({ configuration, certificate, logger }: AppOptions, connections: Connections): App {
-  // `useSingleHeaders` refuses requests without one, with the usual error body.
+  // `useSingleHeaders` refuses requests without a Host header, with the usual error body.
   const http = { requireHostHeader: false }
   // An https.Server has all of an http.Server's methods; Fastify's types treat both as the same here.
   const server: object = certificate === undefined ? { http } : { https: { ...certificate, ...http } }
@@ -200,7 +200,7 @@ function createFramework({ configuration, certificate, logger }: AppOptions, con
     requestIdHeader: false,
     bodyLimit,
     trustProxy: configuration.trustedProxies.length > 0 ? configuration.trustedProxies : false,
-    // While stopping, the API still answers requests on open connections.
+    // While the API stops, it still answers requests on open connections.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
     requestTimeout: 60_000,

@@ -4,7 +4,7 @@ import { atMost } from './at-once.ts'
 
 type Piece = { ends: () => void; outcome: Promise<string> }
 
-/** Jobs that end on demand, and the jobs started so far. */
+/** Jobs that end when the test ends them, and the jobs that have started so far. */
 function bench(most: number, waitMs?: number) {
   const bounded = atMost(most, waitMs)
   const begun: string[] = []
@@ -30,7 +30,7 @@ test('an account above its limit is refused, and another account is queued', asy
   expect(begun).toEqual(['1', '2'])
   first.ends()
   expect(await first.outcome).toBe('1')
-  // A new request is queued behind the waiting ones.
+  // A new request is queued behind the waiting requests.
   const again = startPiece('greedy', '4')
   await eventLoopTurn()
   expect(begun).toEqual(['1', '2', 'modest'])
@@ -46,7 +46,7 @@ test('an account above its limit is refused, and another account is queued', asy
   for (const piece of [last, very]) piece.ends()
 })
 
-test('no request waits for ever, and a cancelled request takes no slot', async () => {
+test('no request waits forever, and a cancelled request takes no slot', async () => {
   const { startPiece, begun } = bench(1, 20)
   const first = startPiece('greedy')
   const second = startPiece('modest')

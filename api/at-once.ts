@@ -1,6 +1,7 @@
 /**
- * Limits expensive work that runs at once in a process. An account with more than one full set of running work gets a
- * response to retry; other accounts are queued, so that no account is refused because of another account's requests.
+ * Limits how much expensive work runs concurrently in a process. An account with as much running and queued work as
+ * there are slots gets a response to retry. The work of other accounts is queued, so that no account is refused because
+ * of another account's requests.
  */
 import { tooManyRequests } from './errors.ts'
 
@@ -9,7 +10,7 @@ const longestQueue = 100
 
 type Bounded = <T>(account: string, work: () => Promise<T>) => Promise<T>
 
-/** @returns a function that runs such work for an account. @throws ApiError 429, and errors of the work */
+/** @returns a function that runs work for an account within this limit. @throws ApiError 429, and errors of the work */
 export function atMost(most: number, waitMs = longestWaitMs): Bounded {
   let underWay = 0
   const queue = new Set<() => void>()
@@ -34,7 +35,7 @@ export function atMost(most: number, waitMs = longestWaitMs): Bounded {
     return promise
   }
 
-  /** The first in the queue owns the slot from now on. */
+  /** The first job in the queue takes over the slot. */
   function releaseSlot(): void {
     const [next] = queue
     if (next === undefined) {

@@ -1,7 +1,8 @@
 /**
- * Rejects keys with a backslash before JSON.parse: V8 13.6 can confuse an escaped key with one that contains a
- * backslash, if an object with the same keys had that one before. So one tenant's body, or an unauthenticated client's
- * token, could change the claims read from another token. No key of the API contains a backslash.
+ * Rejects keys with a backslash before JSON.parse. V8 13.6 can confuse an escaped key with a key that contains a
+ * backslash, if an earlier object had the same keys with the backslash. So one tenant's body, or an unauthenticated
+ * client's token, could change the claims that the API reads from another token. No key of the API contains a
+ * backslash.
  */
 
 const strings = /"[^"\\]*(?:\\[\s\S][^"\\]*)*"([\t\n\r ]*:)?/g

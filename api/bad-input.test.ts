@@ -126,7 +126,7 @@ const inputs = [
 describe.each(inputs)('$name', ({ name, body, method, path, good }) => {
   const schema = { $ref: `#/components/schemas/${name}` }
 
-  test('is valid, and refused only for objects missing in the cluster', async () => {
+  test('is valid, and is refused only because objects are missing in the cluster', async () => {
     expectError(await client.call(method, path(), { body }), 400, good)
   })
 
@@ -144,7 +144,7 @@ describe.each(inputs)('$name', ({ name, body, method, path, good }) => {
   })
 })
 
-test('a value of the wrong type that looks like a valid one is refused with its type', async () => {
+test('refuses a value of the wrong type that looks like a valid value, and names the type', async () => {
   const post = (body: object) => client.call('POST', '/databases', { body: { ...create, services: [], ...body } })
   expectError(await post({ pg_version: 17 }), 400, 'pg_version: must be a string, one of 16, 17, 18')
   expectError(await post({ pg_version: '15' }), 400, 'pg_version: must be one of 16, 17, 18')
@@ -172,7 +172,7 @@ describe('rules across fields', () => {
     expect((await service(config)).body).toMatchObject({ code: 400, message: expect.stringContaining(message) })
   })
 
-  test('there is one service of a type', async () => {
+  test('a database has at most one service of each type', async () => {
     const two = await client.create('spanned', { services: [services[0], services[0]] })
     expectError(two, 400, /^services\[1\]\.service_type: duplicate service type/)
   })
@@ -206,7 +206,7 @@ describe('allowlist text', () => {
     )
   })
 
-  test('50 rules, a label of 64 and a display_name of 25 are accepted; one more is not', async () => {
+  test('accepts 50 rules, a label of 64 and a display_name of 25 characters, but not one more', async () => {
     const rules = (count: number, label: string) => ({
       rules: Array.from({ length: count }, (_, n) => ({ cidr: `10.0.0.${n}`, label })),
     })
@@ -233,7 +233,7 @@ describe('allowlist text', () => {
     )
   })
 
-  test('characters are counted as graphemes, and half a surrogate pair is refused', async () => {
+  test('counts characters as graphemes, and refuses half a surrogate pair', async () => {
     const elephants = { display_name: '🐘'.repeat(25), options: ['🐘'.repeat(64)] }
     expect(await client.create('herd', elephants)).toMatchObject({ status: 200, body: elephants })
     expectError(
@@ -303,7 +303,7 @@ describe('query and path', () => {
     expect(tried).toBeGreaterThan(100)
   })
 
-  test('the error names a parameter as it was sent', async () => {
+  test('the error names a parameter as the client sent it', async () => {
     const message = async (query: string) => (await client.call('GET', `/databases?${query}`)).body.message
     expect(await message('limit=1&limit=2')).toBe('limit: must occur only once')
     for (const limit of ['1.5', '1e2', 'ten', ''])
@@ -316,7 +316,7 @@ describe('query and path', () => {
     expect(await message('%E2%80%AEx=5')).toBe('["\u202ex"]: unknown field')
   })
 
-  test('a limit above the maximum is reduced to it, and the applied limit is returned', async () => {
+  test('reduces a limit above the maximum, and returns the applied limit', async () => {
     for (const [query, applied] of [
       ['limit=1001', '1000'],
       [`limit=${'9'.repeat(20)}`, '1000'],
@@ -367,7 +367,7 @@ describe('query and path', () => {
     }
   })
 
-  test('an oversized path or parameter is refused with the usual error body', async () => {
+  test('refuses an oversized path or parameter with the usual error body', async () => {
     expect((await client.call('GET', `/databases/${'a'.repeat(5000)}`)).status).toBe(400)
     expect((await client.call('GET', '/databases/%zz')).status).toBe(400)
     expectError(await client.call('GET', `/databases?region=${'a'.repeat(64)}`), 400, /^region: must be at most 63/)
@@ -378,7 +378,7 @@ describe('bodies', () => {
   const post = (body: string | undefined, type?: string) =>
     client.call('POST', '/databases', { body, ...(type === undefined ? {} : { headers: { 'content-type': type } }) })
 
-  test('that are no JSON object', async () => {
+  test('that are not a JSON object', async () => {
     for (const body of ['{', '{"name":}', '', ' ', 'null', '[]', '"x"', '1', '{"a":1}{', '[1,2']) {
       expectError(await post(body, 'application/json'), 400, /^body: /)
     }
@@ -451,7 +451,7 @@ describe('bodies', () => {
 })
 
 describe('paths and methods', () => {
-  test('unknown paths are 404, known ones with another method 405 with Allow', async () => {
+  test('unknown paths cause a 404; known paths with another method cause a 405 with Allow', async () => {
     for (const path of [
       './managed',
       './managed/v1',
@@ -495,7 +495,7 @@ describe('a path', () => {
     }
   }
 
-  test('that does not exist is named as it was sent', async () => {
+  test('that does not exist is named as the client sent it', async () => {
     const call = (path: string, method: 'GET' | 'POST' | 'DELETE' = 'GET') => client.call(method, path, { token: null })
     expectError(await call('/databases/'), 404, ': /managed/v1/databases/: remove the trailing slash')
     expectError(await call('/databases/', 'POST'), 404, ': /managed/v1/databases/: remove the trailing slash')

@@ -1,4 +1,4 @@
-/** Many slow request bodies at once: how much of the shared memory one tenant can use. */
+/** Many slow request bodies at the same time: how much of the shared memory one tenant can use. */
 import { once } from 'node:events'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -20,7 +20,7 @@ afterAll(async () => {
   await client.close()
 })
 
-/** Starts a request and sends none of the announced body; returns the response received meanwhile. */
+/** Starts a request and sends nothing of the announced body. Returns the response that arrives meanwhile. */
 function beginAt(path: string, announced: string, authorization = ''): () => string {
   const socket = connect(port, '127.0.0.1')
   let answer = ''
@@ -45,7 +45,7 @@ test.each([
   ['of a length', `Content-Length: ${bodyLimit}`],
   ['in chunks', 'Transfer-Encoding: chunked'],
 ])(
-  'bodies %s that do not arrive are refused above a tenant’s share, and released when it disconnects',
+  'refuses bodies %s that do not arrive above a tenant’s share, and releases memory when the tenant disconnects',
   async (how, announced) => {
     const tenant = `greedy ${how}`
     expect(await create(tenant, 'before')).toBe(200)
@@ -61,9 +61,9 @@ test.each([
   },
 )
 
-test('a client that disconnects while its token is verified holds nothing', async () => {
+test('a client that disconnects while its token is verified uses no memory', async () => {
   for (let n = 0; n < 20; n++) {
-    // A token that was not verified before takes longer.
+    // Verifying a token for the first time takes longer.
     const { authorization } = await bearer({ tenant: 'hasty', sub: `member-${n}` })
     const answer = beginAt('/managed/v1/databases', `Content-Length: ${bodyLimit}`, `Authorization: ${authorization}`)
     const socket = sockets.at(-1)
@@ -76,7 +76,7 @@ test('a client that disconnects while its token is verified holds nothing', asyn
   await until(async () => (await create('hasty', 'after')) !== 429)
 })
 
-test('bodies that arrive completely one after another are never counted together', async () => {
+test('never adds up bodies that arrive completely one after another', async () => {
   const padded = `{"name": "no name"${' '.repeat(bodyLimit - 100)}}`
   for (let n = 0; n < 20; n++) expect((await client.call('POST', '/databases', { body: padded })).status).toBe(400)
 })

@@ -19,10 +19,10 @@ const state = (changes: Partial<InformerState>): InformerState => ({
 
 test.each([
   ['all filled', [state({}), state({})], undefined],
-  ['one not filled yet', [state({}), state({ synced: false })], 'the caches are being filled'],
-  ['one failing for a moment', [state({ failingSince: 110_000 })], undefined],
+  ['one cache that is not filled yet', [state({}), state({ synced: false })], 'the caches are being filled'],
+  ['one cache that has failed for some seconds', [state({ failingSince: 110_000 })], undefined],
   [
-    'one failing for two minutes',
+    'one cache that has failed for two minutes',
     [state({}), state({ failingSince: 79_000 })],
     'the cluster has been unreachable for a while',
   ],
@@ -53,7 +53,7 @@ const find = (cached: Kinds['Task'] | undefined, lastSync: number, list: () => P
     200_000,
   )
 
-test('an object of an outdated cache is read from the cluster, if that responds', async () => {
+test('reads an object of an outdated cache from the cluster, if the cluster responds', async () => {
   const [old, current] = [task('running'), task('succeeded')]
   const responds = async () => ({ items: [current] })
   expect(await find(old, 190_000, responds)).toBe(old)
@@ -66,7 +66,7 @@ test('an object of an outdated cache is read from the cluster, if that responds'
   await expect(find(undefined, 190_000, refuses)).rejects.toThrow('busy')
 })
 
-test('the cached object is returned after two seconds if the cluster does not respond, and at once after eight reads', async () => {
+test('returns the cached object after two seconds if the cluster does not respond, and immediately while eight reads run', async () => {
   const stuck = { list: () => new Promise(() => {}) } as unknown as Cluster
   const began = performance.now()
   const read = () =>

@@ -1,13 +1,13 @@
 /**
- * The API's caches: one informer per kind it reads. An object missing in a cache is read from the cluster, since
- * another replica may have just created it.
+ * The API's caches: one informer for each kind that the API reads. If an object is missing in a cache, the API reads
+ * the cluster, because another replica may have just created the object.
  */
 import type { Logger } from 'pino'
 import type { Cluster, Kinds } from '../cluster/index.ts'
 import { createInformer, type Informer, type InformerState, systemClock } from '../cluster/informer/index.ts'
 import { labels, type ObjectMeta } from '../crds/index.ts'
 
-/** The kinds of objects that a tenant owns, each found by the id in its label. */
+/** The kinds of objects that a tenant owns. The API finds them by the id in their label. */
 export type OwnedKind = 'ManagedDatabase' | 'Branch' | 'Backup' | 'Task'
 
 export type Caches = {
@@ -22,11 +22,11 @@ export type Caches = {
 
 export const credentialsComponent = 'credentials'
 
-/** On informers of owned kinds: by the API's id; on branches also by their database. */
+/** Indexes on informers of owned kinds: by the API's id, and for branches also by their database. */
 const byId = 'id'
 export const byDatabase = 'database'
 
-/** The API's id of an object; undefined until the operator has labelled an object that was applied by hand. */
+/** The API's id of an object. undefined for an object that a user applied, until the operator has labelled it. */
 export const idOf = (object: { metadata: { labels?: Record<string, string> } }): string | undefined =>
   object.metadata.labels?.[labels.id]
 
@@ -54,13 +54,16 @@ export function createCaches(cluster: Cluster, logger: Logger): Caches {
 const allOf = (caches: Caches) => Object.values(caches)
 
 /**
- * How long a cache may be disconnected before its replica becomes unready. An API server outage affects all replicas:
- * if all became unready, no client could read, and recovery after the outage would be delayed. So it is longer than
- * most outages.
+ * How long a cache may be disconnected before its replica becomes unready. An API server outage affects all replicas.
+ * If all replicas became unready, no client could read, and recovery after the outage would be delayed. So this time is
+ * longer than most outages.
  */
 const toleratedSilenceMs = 120_000
 
-/** Why the replica is unready: caches not filled yet, or disconnected from the cluster; undefined if it is ready. */
+/**
+ * Why the replica is unready: its caches are not filled yet, or are disconnected from the cluster. undefined if it is
+ * ready.
+ */
 export function unreadiness(states: readonly InformerState[], now: number): string | undefined {
   if (states.some(state => !state.synced)) return 'the caches are being filled'
   const isUnreachable = ({ failingSince }: InformerState) =>
@@ -79,8 +82,8 @@ export const stopCaches = async (caches: Caches): Promise<void> => {
 }
 
 /**
- * The tenant's object with this id, from the cache. An object that is being deleted may be deleted by now: use
- * readOwned().
+ * Returns the tenant's object with this id from the cache. If the object is being deleted, it may already be gone: use
+ * readOwned() for such objects.
  */
 export const cachedOwned = <K extends OwnedKind>(
   cache: Informer<K>,
@@ -88,23 +91,27 @@ export const cachedOwned = <K extends OwnedKind>(
   id: string,
 ): Kinds[K] | undefined => cache.byIndex(byId, id).find(object => object.metadata.namespace === namespace)
 
-/** kube-apiserver sends each watch a bookmark at least every 75 s. */
+/** kube-apiserver sends a bookmark to each watch at least every 75 s. */
 const currentMs = 80_000
-/** How long a read that replaces a cached object may take, and how many run at once: a slow cluster gets no more. */
+/**
+ * How long a read that replaces a cached object may take, and how many such reads may run concurrently, so that a slow
+ * cluster gets no further reads.
+ */
 const confirmation = { ms: 2_000, atOnce: 8 }
 const confirming = new WeakMap<Cluster, number>()
 
 /**
- * Whether changes may be missing in the cache: its watch has failed, or has delivered neither an event nor a bookmark
- * for longer than a working one does. A cache of an installation without bookmarks is outdated often, and still right.
+ * Whether changes may be missing in the cache. This is so if its watch has failed, or has delivered no event or
+ * bookmark for longer than a working watch does. Without bookmarks, a cache often counts as outdated although it is
+ * current.
  */
 export const mayBeOutdated = ({ lastSync, failingSince }: InformerState, now: number): boolean =>
   failingSince !== undefined || (lastSync !== undefined && now - lastSync > currentMs)
 
 /**
- * The tenant's object with this id: from the cache, else from the cluster. An object that is being deleted is read from
- * the cluster, since another replica may have reported its deletion already. So is one of a cache that may be outdated;
- * if the cluster does not respond in time, the cached object is returned.
+ * Returns the tenant's object with this id from the cache, or from the cluster if it is not in the cache. Reads an
+ * object that is being deleted from the cluster, because another replica may have already reported its deletion. Reads
+ * the cluster also if the cache may be outdated, but returns the cached object if the cluster does not respond in time.
  */
 export async function findOwned<K extends OwnedKind>(
   cluster: Cluster,
@@ -129,7 +136,7 @@ export async function findOwned<K extends OwnedKind>(
 export const isBeingDeleted = ({ metadata }: { metadata: ObjectMeta }): boolean =>
   metadata.deletionTimestamp !== undefined
 
-/** The current state of the tenant's object with this id. */
+/** Reads the current state of the tenant's object with this id from the cluster. */
 export async function readOwned<K extends OwnedKind>(
   cluster: Cluster,
   kind: K,

@@ -1,11 +1,11 @@
 /**
- * The API's configuration, each setting with its default. A file or a command line is parsed once by
- * `apiConfiguration`; all other code uses `ApiConfiguration`.
+ * The API's configuration, with a default for each setting. `apiConfiguration` parses a file or a command line once;
+ * all other code uses `ApiConfiguration`.
  */
 import { z } from 'zod'
 import { branchDepth, pgVersions } from '../crds/index.ts'
 
-/** A shared secret shorter than its hash can be guessed (RFC 7518, section 3.2: 256 bits for HS256). */
+/** An attacker can guess a shared secret that is shorter than its hash (RFC 7518, section 3.2: 256 bits for HS256). */
 const sharedSecret = z
   .string()
   .refine(text => Buffer.byteLength(text) >= 32, 'must be at least 32 bytes long')
@@ -13,13 +13,13 @@ const sharedSecret = z
 
 const loopback = new Set(['localhost', '127.0.0.1', '[::1]'])
 
-/** Whether it is a URL with TLS, or of this machine itself. */
+/** Whether the URL has TLS, or belongs to this machine. */
 function isTrustworthy(text: string): boolean {
   const url = URL.parse(text)
   return url?.protocol === 'https:' || (url?.protocol === 'http:' && loopback.has(url.hostname))
 }
 
-/** Keys that decide on access are never fetched without TLS, except from this machine itself. */
+/** Access depends on these keys, so the API fetches them without TLS only from this machine. */
 const jwksUrl = z.url({ protocol: /^https?$/ }).refine(isTrustworthy, 'must be an https URL')
 
 const authentication = z
@@ -53,7 +53,7 @@ const withoutCredentials = (text: string): boolean => {
   return username === '' && password === ''
 }
 
-/** The form that a browser sends: scheme, host and port, in lower case, and nothing else. */
+/** The form that a browser sends: only scheme, host and port, in lower case. */
 const isOrigin = (text: string): boolean => /^https?:[^*]*$/.test(text) && URL.parse(text)?.origin === text
 
 const login = z.strictObject({

@@ -1,4 +1,4 @@
-/** Shared dependencies of every resource: one of each, created once by `buildApp`. */
+/** Dependencies that all resources share. `buildApp` creates each of them once. */
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fastify'
@@ -28,7 +28,7 @@ export type ApiContext = {
   /** The maximum depth of branches. */
   highestDepth: number
   databaseText: DatabaseText
-  /** Changes with the objects that databases are rendered with: see `createRelatedObjectsEpoch`. */
+  /** A number that changes with the objects that databases are rendered with: see `createRelatedObjectsEpoch`. */
   relatedObjectsEpoch: () => number
   readCredentials: ReadCredentials
   openPassword: OpenPassword
@@ -42,13 +42,13 @@ export type ApiContext = {
   agents: Agents
   /** The addresses of the Services of databases. */
   resolve: ResolveService
-  /** The certificates of the installation's authority, PEM; undefined: none yet. */
+  /** The certificates of the installation's authority as PEM; undefined: there is none yet. */
   readAuthority: () => Promise<string | undefined>
   idempotency: Idempotency
   audit: Audit
-  /** Aborted when the API starts to stop: long polls answer at once. */
+  /** Aborts when the API starts to stop, so that long polls answer immediately. */
   stopping: AbortSignal
-  /** Why no request can be served, in addition to the caches. */
+  /** Why the API can serve no request, in addition to the caches. */
   unready: () => string | undefined
   now: () => number
   /** Generates the id of a new object. */

@@ -1,4 +1,7 @@
-/** Clients that disconnect before the API waits for it, and behind another request of their connection. */
+/**
+ * Clients that disconnect before the API waits for it, and requests that wait behind another request of their
+ * connection.
+ */
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
@@ -14,7 +17,7 @@ beforeAll(async () => {
 })
 afterAll(() => void server.close())
 
-/** Sends this many requests at once, and returns the function that disconnects. */
+/** Sends this many requests on one connection, and returns a function that disconnects. */
 async function send(count: number): Promise<() => void> {
   responses.length = 0
   const { port } = server.address() as AddressInfo // a TCP server has an AddressInfo
@@ -30,7 +33,7 @@ function watch(response: ServerResponse | undefined): () => number {
   return () => calls
 }
 
-test('a client that disconnects is noticed once, also if it did before', async () => {
+test('reports a disconnected client once, also if the client disconnected before the call', async () => {
   const disconnect = await send(1)
   const early = watch(responses[0])
   disconnect()
@@ -40,7 +43,7 @@ test('a client that disconnects is noticed once, also if it did before', async (
   expect(early()).toBe(1)
 })
 
-test('a request behind another of its connection is noticed too, and the end of one ends no other', async () => {
+test('reports the disconnect for a request behind another one too; the end of one request does not end the other', async () => {
   const disconnect = await send(2)
   const [first, second] = responses.map(watch)
   responses[0]?.end()

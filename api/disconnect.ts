@@ -1,9 +1,15 @@
-/** Notices that a client disconnects, also if that was before: a request is handled only after several checks. */
+/**
+ * Detects that a client disconnects, or has disconnected already. The API handles a request only after several checks,
+ * so this may have happened before.
+ */
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyReply } from 'fastify'
 
-/** Callbacks by connection. Node closes no response that waits for an earlier one of a connection that is lost. */
+/**
+ * Callbacks by connection. If a connection is lost, Node does not close a response that waits for an earlier response
+ * of this connection.
+ */
 const bySocket = new WeakMap<Socket, Set<() => void>>()
 
 function callbacksOf(socket: Socket): Set<() => void> {
@@ -19,7 +25,10 @@ function callbacksOf(socket: Socket): Set<() => void> {
 
 type Ended = { readonly raw: Pick<ServerResponse, 'closed' | 'once' | 'req'> }
 
-/** Calls back once: when the response has ended or its connection is closed, at once if that was before. */
+/**
+ * Calls back once, when the response has ended or its connection is closed. If this happened before, calls back
+ * immediately.
+ */
 export function onceClosed({ raw: response }: Ended, callback: () => void): void {
   const { socket } = response.req
   if (response.closed || socket.destroyed) {

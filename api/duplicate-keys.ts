@@ -1,11 +1,11 @@
 /**
- * Duplicate keys in one object of JSON (RFC 8259, section 4: unpredictable behaviour). JSON.parse uses the last one,
- * while a proxy may use the first: such a body is refused.
+ * Finds duplicate keys in one object of JSON (RFC 8259, section 4: unpredictable behaviour). The API refuses such a
+ * body, because JSON.parse uses the last key, but a proxy may use the first.
  */
 
 /**
- * The position in the text: an object with the keys seen so far, or an array. Most objects are small, so a Set is
- * created with the second key.
+ * The current position in the text: an object with its keys so far, or an array. Most objects are small, so a Set is
+ * created only with the second key.
  */
 type ObjectFrame = { isObject: true; first: string | undefined; others: Set<string> | undefined; key: string }
 type ArrayFrame = { isObject: false; index: number }
@@ -17,7 +17,7 @@ const [openBrace, closeBrace, openBracket, closeBracket] = [0x7b, 0x7d, 0x5b, 0x
 const textOf = (literal: string): string =>
   literal.includes('\\') ? String(JSON.parse(literal)) : literal.slice(1, -1)
 
-/** Records the key; returns whether it is a duplicate. */
+/** Records the key, and returns whether it is a duplicate. */
 function isSeen(frame: ObjectFrame, key: string): boolean {
   frame.key = key
   if (frame.first === undefined) {
@@ -30,7 +30,7 @@ function isSeen(frame: ObjectFrame, key: string): boolean {
   return false
 }
 
-/** The end of the string that starts at `start`: after its closing quote. */
+/** Returns the position after the closing quote of the string that starts at `start`. */
 function endOfString(text: string, start: number): number {
   for (let at = start + 1; at < text.length; at++) {
     const code = text.charCodeAt(at)
@@ -40,10 +40,10 @@ function endOfString(text: string, start: number): number {
   return text.length
 }
 
-/** The path of the first duplicate key; undefined if there is none. `text`: valid JSON. */
+/** Returns the path of the first duplicate key; undefined if there is none. `text` must be valid JSON. */
 export function duplicateKey(text: string): PropertyKey[] | undefined {
   const stack: Frame[] = []
-  // A string is a key at the start of an object or of one of its members.
+  // A string is a key if it is at the start of an object or of an object's member.
   let beginsMember = false
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at)

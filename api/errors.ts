@@ -1,12 +1,12 @@
 /**
- * All errors of the API: one class, one function per kind, and the rule that maps any other error. A client gets only
- * `{code, message, reason?}` as written by these functions.
+ * All errors of the API: one class, one function for each kind, and the rule that converts any other error. A client
+ * receives only `{code, message, reason?}` as these functions write it.
  */
 import { diskFullMessage, isClusterError } from '../cluster/index.ts'
 import { databasesQuota } from '../crds/index.ts'
 import { isRecord } from '../values/record.ts'
 
-/** Errors that concern the whole account; an open set. */
+/** Errors that concern the whole account. More reasons may be added. */
 export const refusalReasons = ['membership_revoked', 'plan_expired', 'developer_plan_backup'] as const
 type RefusalReason = (typeof refusalReasons)[number]
 
@@ -32,7 +32,9 @@ export class ApiError extends Error {
   }
 }
 
-/** Seconds after which a retry makes sense: a running operation, another writer, an unreachable cluster. */
+/**
+ * After how many seconds a retry makes sense, by cause: a running operation, another writer, an unreachable cluster.
+ */
 export const retryAfter = { busy: 2, conflict: 1, unavailable: 2, fullDisk: 30 } as const
 
 const withRetryAfter = (seconds: number) => ({
@@ -43,7 +45,7 @@ export const badRequest = (message: string): ApiError => new ApiError(400, messa
 export const notFound = (what: string): ApiError => new ApiError(404, `${what} not found`)
 export const forbidden = (message: string, reason?: RefusalReason): ApiError =>
   new ApiError(403, message, reason === undefined ? {} : { reason })
-/** `seconds`: only if waiting helps, not if the user has to act first. */
+/** `seconds`: only if waiting helps, not if the user must act first. */
 export const conflict = (message: string, seconds?: number): ApiError =>
   new ApiError(409, message, seconds === undefined ? {} : withRetryAfter(seconds))
 export const preconditionFailed = (message: string): ApiError => new ApiError(412, message)
@@ -54,13 +56,13 @@ export const tooManyStreams = (most: number): ApiError =>
 export const unavailable = (message: string, cause?: unknown, seconds: number = retryAfter.unavailable): ApiError =>
   new ApiError(503, message, { ...withRetryAfter(seconds), cause })
 
-/** `challenge` adds to WWW-Authenticate (RFC 6750, section 3); absent if no credential was sent. */
+/** `challenge` is added to WWW-Authenticate (RFC 6750, section 3). It is absent if the client sent no credential. */
 export function unauthorized(message: string, challenge?: 'invalid_token'): ApiError {
   const error = challenge === undefined ? '' : `, error="${challenge}", error_description="${message}"`
   return new ApiError(401, message, { headers: { 'WWW-Authenticate': `Bearer realm="espalier"${error}` } })
 }
 
-/** The framework's own errors, with our messages. */
+/** The framework's own errors, with the API's messages. */
 const frameworkErrors: Record<string, [status: number, message: string]> = {
   FST_ERR_CTP_BODY_TOO_LARGE: [413, 'the body must be at most 1 MiB long'],
   FST_ERR_CTP_INVALID_MEDIA_TYPE: [415, 'Content-Type must be application/json'],
@@ -73,7 +75,7 @@ const frameworkErrors: Record<string, [status: number, message: string]> = {
 export const limitReached = (limit: number | string): ApiError =>
   forbidden(`the account has reached its limit of ${limit} databases`)
 
-/** The quota of the account's limit is reported as that limit; any other quota was set by an administrator. */
+/** Reports the quota of the account's limit as that limit. An administrator has set any other quota. */
 function quotaRefusal(message: string): ApiError {
   const { name, counted } = databasesQuota
   const limit = message.includes(`exceeded quota: ${name},`) ? message.split(`limited: ${counted}=`, 2)[1] : undefined
@@ -81,10 +83,10 @@ function quotaRefusal(message: string): ApiError {
   return number === undefined ? forbidden('a resource quota of the account is used up') : limitReached(number)
 }
 
-/** Messages of a full disk: the embedded store's, and etcd's. */
+/** Messages of a full disk: the embedded store's message, and etcd's message. */
 const fullDisk = [diskFullMessage, 'mvcc: database space exceeded']
 
-/** The ApiError for any error. An unknown error is a 500 without details. */
+/** Converts any error to an ApiError. An unknown error becomes a 500 without details. */
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error
   if (isClusterError(error, 'Unavailable') && fullDisk.some(text => error.message.includes(text))) {
@@ -98,7 +100,7 @@ export function toApiError(error: unknown): ApiError {
     return unavailable('the cluster does not respond now: retry', error)
   }
   if (isClusterError(error, 'Forbidden')) {
-    // The API server's message; any other 403 is an error of the installation.
+    // The API server refuses the write because of a quota. Any other 403 is an error of the installation.
     if (error.message.includes('exceeded quota')) return quotaRefusal(error.message)
     if (error.message.includes('is being terminated')) return unavailable('the account is being removed', error)
   }

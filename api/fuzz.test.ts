@@ -1,4 +1,6 @@
-/** Fuzzes the API from its OpenAPI description: no findings except the listed ones, each with its reason. */
+/**
+ * Fuzzes the API from its OpenAPI description. Expects no findings except the listed findings, each with its reason.
+ */
 import { randomInt } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { isSoak } from '../operator/testing/soak.ts'
@@ -13,7 +15,7 @@ import { startStandIn } from './testing/stand-in.ts'
 
 const library = pythonLibrary('schemathesis', '4.32.5')
 
-/** Databases without metrics. */
+/** Agents without metrics. */
 const agents: Agents = {
   read: async ({ id }, path) =>
     path.startsWith('/samples') ? { id, samples: [] } : { id, isWhole: true, entries: [] },
@@ -52,7 +54,7 @@ else
     const described = Object.entries((await descriptionOf(client.app)).paths).flatMap(([path, methods]) =>
       Object.keys(methods).map(method => `${method.toUpperCase()} ${path}`),
     )
-    // How many requests fit into the short time depends on the machine.
+    // The machine's speed decides how many requests fit into the short time.
     expect(outcome.cases).toBeGreaterThan(0)
     if (!isSoak) return
     // The fuzzer does not test the path from which it read the description.

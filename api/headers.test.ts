@@ -57,7 +57,7 @@ describe('arbitrary input', () => {
     )
   })
 
-  test('a wait is within its bounds', () => {
+  test('a wait is within its limits', () => {
     fc.assert(
       fc.property(fc.string(), fc.nat(), (text, number) => {
         for (const value of [text, `wait=${number}${text}`, `${text}wait=${number}`]) {

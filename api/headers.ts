@@ -1,4 +1,4 @@
-/** Parses request headers: pure functions of their text. */
+/** Parses request headers. */
 import { isIP } from 'node:net'
 import { badRequest } from './errors.ts'
 
@@ -8,7 +8,7 @@ const joined = (value: HeaderValue): string => (Array.isArray(value) ? value.joi
 
 const sanePattern = /^[A-Za-z0-9][A-Za-z0-9._:+/=-]{0,127}$/
 
-/** The client's X-Request-Id if it is safe in logs and headers; else undefined. */
+/** Returns the client's X-Request-Id if it is safe in logs and headers, otherwise undefined. */
 export function saneRequestId(value: HeaderValue): string | undefined {
   return typeof value === 'string' && sanePattern.test(value) ? value : undefined
 }
@@ -17,15 +17,15 @@ export function saneRequestId(value: HeaderValue): string | undefined {
 const longestWaitSeconds = 60
 
 /**
- * Seconds of `Prefer: wait=N` (RFC 7240, section 4.3), at most 60. An unreadable preference is ignored, as the RFC
- * requires (section 2).
+ * Returns the seconds of `Prefer: wait=N` (RFC 7240, section 4.3), at most 60. Ignores an unreadable preference, as the
+ * RFC requires (section 2).
  */
 export function preferredWait(value: HeaderValue): number | undefined {
   const match = /(?:^|[,;])\s*wait\s*=\s*"?([0-9]{1,9})"?\s*(?:$|[,;])/i.exec(joined(value))
   return match?.[1] === undefined ? undefined : Math.min(Number(match[1]), longestWaitSeconds)
 }
 
-/** The charsets that a Content-Type names, in lower case: none, one, or several in a misleading header. */
+/** Returns the charsets that a Content-Type names, in lower case: none, one, or several in a misleading header. */
 export const charsetsOf = (contentType = ''): string[] =>
   [...contentType.matchAll(/;\s*charset\*?\s*=\s*(?:"([^"]*)"|([^\s;"]*))/gi)].map(([, quoted, plain]) =>
     (quoted ?? plain ?? '').toLowerCase(),
@@ -42,17 +42,17 @@ export function idempotencyKey(value: HeaderValue): string | undefined {
   return value
 }
 
-/** The token of `Authorization: Bearer <token>` (RFC 6750, section 2.1); undefined if absent. */
+/** Returns the token of `Authorization: Bearer <token>` (RFC 6750, section 2.1); undefined if absent. */
 export function bearerToken(value: string | undefined): string | undefined {
   return value === undefined ? undefined : /^Bearer +([A-Za-z0-9._~+/=-]+) *$/i.exec(value)?.[1]
 }
 
-/** Converts IPv4 mapped into IPv6, as a dual-stack socket reports it, to plain IPv4. */
+/** Converts an IPv4 address that is mapped into IPv6, as a dual-stack socket reports it, to plain IPv4. */
 const plainAddress = (address: string): string => address.replace(/^::ffff:(?=[0-9.]+$)/i, '')
 
 /**
- * The address that a request claims: the leftmost of X-Forwarded-For, else the socket's. A caller can set it to
- * anything, so no decision may use it.
+ * Returns the address that a request claims: the leftmost address of X-Forwarded-For, otherwise the socket's address. A
+ * caller can set it to any value, so no decision may use it.
  */
 export function unverifiedAddress(forwardedFor: HeaderValue, socketAddress: string): string {
   const leftmost = joined(forwardedFor).split(',', 1)[0]?.trim() ?? ''

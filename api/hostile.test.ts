@@ -1,4 +1,4 @@
-/** Requests of a malicious tenant: none fills the store or the disk, or uses up other tenants' limits. */
+/** Requests of a malicious tenant. No request may fill the store or the disk, or use up other tenants' limits. */
 import { CompactSign } from 'jose'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ClusterError } from '../cluster/index.ts'
@@ -25,7 +25,7 @@ describe('a member that is ignored on input', () => {
       headers: { 'idempotency-key': 'deep' },
     })
 
-  test('is not read, at any depth, and not compared between repeated requests', async () => {
+  test('is not read at any depth, and is not compared between repeated requests', async () => {
     const first = await post(nested(300_000))
     expect(first.status).toBe(200)
     expect((await post('"restricted"')).body).toEqual(first.body)
@@ -33,9 +33,9 @@ describe('a member that is ignored on input', () => {
 })
 
 test.each(['a/b', '..', '%2e', 'é', '\ud800', 'a b', '-'])(
-  'the region %j is unknown, and the refused request stores nothing',
+  'refuses the unknown region %j, and stores nothing',
   async region => {
-    // Names as an API server's client accepts them.
+    // Names that an API server's client accepts.
     client.cluster.before = (operation, kind) => {
       if (operation === 'get' && kind === 'Region') throw new ClusterError('BadRequest', 'cannot be a name')
     }
@@ -66,7 +66,7 @@ describe('a restart', () => {
     return found
   }
 
-  test('that is repeated with its key happens once, even long after it ended', async () => {
+  test('that is repeated with its key runs once, even long after it has ended', async () => {
     const id = await createStable(client, 'once')
     const first = await restart(id, { key: 'again' })
     expect(first.status).toBe(202)
@@ -80,7 +80,7 @@ describe('a restart', () => {
     expect((await restart(id, { key: 'another' })).headers['x-task-id']).not.toBe(taskId)
   })
 
-  test('that was refused releases its key, and one that fails midway resumes under its key', async () => {
+  test('that was refused releases its key, and a restart that fails midway resumes under its key', async () => {
     const id = await createStable(client, 'twice')
     await restart(id)
     expectError(await restart(id, { key: 'early' }), 409)
@@ -107,7 +107,7 @@ describe('a restart', () => {
 })
 
 test.each(['/databases/ID', '/databases/ID/branches/ID', '/backups/ID'])(
-  'a DELETE of %s with a body is refused, since the body would be ignored',
+  'refuses a DELETE of %s with a body, because the body would be ignored',
   async path => {
     const unknown = path.replaceAll('ID', '0198c0de-0000-7000-8000-000000000009')
     const remove = (body: unknown) => client.call('DELETE', unknown, { body })
@@ -141,7 +141,7 @@ describe('limits', () => {
     }
   })
 
-  test('requests refused by a rate limit are not logged one by one in the audit log', async () => {
+  test('the audit log does not have each request that a rate limit refused', async () => {
     const limited = await startClient({ configuration: configurationOf({ rateLimits }), now: at })
     try {
       for (let n = 0; n < 50; n++)
@@ -161,7 +161,7 @@ describe('a key with a backslash', () => {
   const base64url = (text: string) => Buffer.from(text).toString('base64url')
 
   test('in a body or a token does not change how another token is read', async () => {
-    // Text in the token below where "tenant" is meant, up to that length.
+    // The text that the token below has where "tenant" is meant, up to that length.
     const body = claims('"\\\\u0074":"acme"')
     expectError(
       await client.call('POST', '/databases', { body }),
@@ -169,7 +169,7 @@ describe('a key with a backslash', () => {
       /^body: unknown field with a backslash in its name$/,
     )
     expectError(await client.call('GET', '/regions', { token: `${base64url(body)}.${base64url('{}')}.AAAA` }), 401)
-    // Escaped without need, as some issuers do.
+    // Some issuers escape characters without need.
     const answer = await client.call('GET', '/regions', { token: await sign(claims('"\\u0074enant":"acme"')) })
     expect(answer.status).toBe(200)
   })

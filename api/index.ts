@@ -16,16 +16,16 @@ import { createApiMetrics } from './metrics.ts'
 type ApiOptions = {
   cluster: Cluster
   configuration: ApiConfiguration
-  /** Serves HTTPS with it; if absent, plain HTTP. */
+  /** If present, the API serves HTTPS with this certificate, otherwise plain HTTP. */
   certificate?: Certificate | undefined
   logger: Logger
-  /** Why no request can be served, in addition to what the API detects itself. */
+  /** Why the API can serve no request, in addition to the causes that it detects itself. */
   unready?: (() => string | undefined) | undefined
-  /** Whether a database of a major version can use pgvector; if absent, from the configuration. */
+  /** Whether a database of a major version can use pgvector; if absent, the configuration decides. */
   hasPgvector?: ApiContext['hasPgvector']
-  /** How the Services of databases are resolved; if absent, by the cluster's DNS. */
+  /** Resolves the Services of databases; if absent, the API uses the cluster's DNS. */
   resolve?: ResolveService
-  /** Where the console's files are; if absent, it is not served. */
+  /** The directory of the console's files; if absent, the API does not serve the console. */
   consoleDirectory?: string | undefined
   now?: () => number
 }
@@ -33,17 +33,17 @@ type ApiOptions = {
 export type Api = {
   /** The listen address, for example `http://127.0.0.1:8080`. */
   address: string
-  /** Its metrics; the caller decides where they are served. */
+  /** The API's metrics. The caller decides where to serve them. */
   registry: Registry
-  /** New connections use this certificate from now on. @throws if it is invalid */
+  /** New connections use this certificate from now on. @throws if the certificate is invalid */
   setCertificate: (certificate: Certificate) => void
-  /** Stops accepting connections, answers long polls at once, completes requests in flight, then resolves. */
+  /** Stops accepting connections, answers long polls immediately, completes requests in flight, then resolves. */
   stop: () => Promise<void>
 }
 
 const sweepEveryMs = 3600 * 1000
 
-/** Resolves once the caches are filled and it listens. @throws if the port is in use or a key is invalid */
+/** Resolves after the caches are filled and the API listens. @throws if the port is in use or a key is invalid */
 export async function startApi(options: ApiOptions): Promise<Api> {
   const { cluster, configuration, certificate, logger, now = Date.now } = options
   const { auditFile, listen, shutdownSeconds } = configuration
@@ -81,7 +81,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       clearInterval(sweeping)
       stopping.abort()
       const impatience = setTimeout(() => app.server.closeAllConnections(), shutdownSeconds * 1000)
-      // Otherwise a connection whose last response was sent after the stop began would be kept alive for the next
+      // Otherwise, a connection whose last response was sent after the start of the stop would stay open for another
       // request.
       const idle = setInterval(() => app.server.closeIdleConnections(), 20)
       await app.close()

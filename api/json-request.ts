@@ -1,4 +1,4 @@
-/** One GET with a JSON response, limited in size and time. */
+/** Sends one GET for a JSON response, limited in size and time. */
 import type { RequestOptions as HttpOptions, IncomingMessage } from 'node:http'
 import { request as httpsRequest, type RequestOptions } from 'node:https'
 import { request as httpRequest } from '../server/node-http.ts'
@@ -16,7 +16,7 @@ async function textOf(response: IncomingMessage, mostBytes: number): Promise<str
   return Buffer.concat(chunks).toString('utf8')
 }
 
-/** @throws if there is no response, or one without 200 and JSON */
+/** @throws if there is no response, or if the response does not have status 200 and JSON */
 export async function getJson({ secure, mostBytes, timeoutMs, ...options }: GetOptions): Promise<unknown> {
   const signal = AbortSignal.timeout(timeoutMs)
   const requestOptions = {

@@ -11,18 +11,18 @@ describe('the size of a body', () => {
     ['the maximum number of names', fields(mostNames), undefined],
     ['one name above the maximum', fields(mostNames + 1), tooManyNames],
     ['names in many objects', Array.from({ length: 600 }, (_, index) => ({ [`k${index}`]: {} })), tooManyNames],
-    ['one name in many objects', Array.from({ length: 13_000 }, () => ({ cidr: '10.0.0.0/8' })), undefined],
+    ['the same name in many objects', Array.from({ length: 13_000 }, () => ({ cidr: '10.0.0.0/8' })), undefined],
     ['many numbers', Array.from({ length: mostValues + 2 }, () => 1), tooManyValues],
-    ['names inside of strings', { text: '{"a":1,"b":[2]}'.repeat(20_000), '\\":': '\\\\",' }, undefined],
+    ['names inside strings', { text: '{"a":1,"b":[2]}'.repeat(20_000), '\\":': '\\\\",' }, undefined],
   ])('%s', (_, value, expected) => {
     expect(excessOf(bytes(value))).toBe(expected)
   })
 
-  test('text that is not JSON is left to the parser', () => {
+  test('leaves text that is not JSON to the parser', () => {
     for (const text of ['', '"', '"\\', '::::', '{"a', '\\"']) expect(excessOf(Buffer.from(text))).toBeUndefined()
   })
 
-  test('a body of 60,000 keys is checked in a small part of its parse time', () => {
+  test('checks a body of 60,000 keys in a small part of its parse time', () => {
     const body = bytes(fields(60_000))
     const fastest = (work: () => unknown): number =>
       Math.min(

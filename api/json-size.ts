@@ -1,6 +1,6 @@
 /**
  * Limits the fields and values of a JSON text before it is parsed. Parsing 60,000 unknown keys takes a third of a
- * second, which blocks all other requests; counting up to the limit takes a fraction of a millisecond.
+ * second, which blocks all other requests. Counting up to the limit takes a fraction of a millisecond.
  */
 
 const [quote, backslash, colon, comma, brace] = [0x22, 0x5c, 0x3a, 0x2c, 0x7b]
@@ -12,12 +12,15 @@ const [quote, backslash, colon, comma, brace] = [0x22, 0x5c, 0x3a, 0x2c, 0x7b]
 export const mostNames = 500
 export const mostValues = 50_000
 
-/** The limit that a text exceeds, as a message; undefined if it exceeds none. Any result for text that is not JSON. */
+/**
+ * Returns the limit that a text exceeds, as a message; undefined if it exceeds none. For text that is not JSON, the
+ * result has no meaning.
+ */
 export function excessOf(text: Uint8Array): string | undefined {
   const names = new Set<number>()
-  // Nested brackets alone are parsed fast, and are allowed in ignored members.
+  // Nested brackets alone are parsed quickly, and ignored members may contain them.
   let values = 0
-  /** Hash of the last string: names with the same hash count as one, which is harmless given `mostValues`. */
+  /** The hash of the last string. Names with the same hash count as one, which is harmless because of `mostValues`. */
   let hash = 0
   for (let at = 0; at < text.length; at++) {
     const byte = text[at]

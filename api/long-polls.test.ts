@@ -1,4 +1,4 @@
-/** Prefer: wait, from a tenant that exceeds its share. */
+/** `Prefer: wait` from a tenant that exceeds its share. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Client, startClient, until } from './testing/client.ts'
 
@@ -23,7 +23,7 @@ test("one tenant cannot use up other tenants' long polls", async () => {
     return answer.headers['preference-applied']
   }
   const waiting = Array.from({ length: share + 20 }, () => wait(greedy, 'greedy'))
-  // Only those above the share are answered at once.
+  // Only requests above the share are answered immediately.
   await until(() => answered === 20)
   const other = wait(modest, 'modest')
   await client.call('DELETE', greedy, { claims: { tenant: 'greedy' } })
@@ -31,7 +31,7 @@ test("one tenant cannot use up other tenants' long polls", async () => {
   expect(await other).toBe('wait=60')
   const applied = await Promise.all(waiting)
   expect(applied.filter(value => value === undefined)).toHaveLength(20)
-  // Released slots can be used again: the full share waits, and one more is answered at once.
+  // Released slots can be used again: the full share waits, and one more request is answered immediately.
   const again = await create('greedy')
   const before = answered
   const second = Array.from({ length: share + 1 }, () => wait(again, 'greedy'))

@@ -12,7 +12,7 @@ beforeEach(async () => {
 afterEach(() => client.close())
 
 const page = () => client.metrics.registry.metrics()
-/** The sum of a metric's values over the unspecified labels. */
+/** The sum of a metric's values over all labels that are not specified. */
 const value = async (name: string, labels: Record<string, string> = {}): Promise<number> => {
   const lines = (await page()).split('\n').filter(line => line.startsWith(`${name} `) || line.startsWith(`${name}{`))
   const matching = lines.filter(line =>
@@ -22,7 +22,7 @@ const value = async (name: string, labels: Record<string, string> = {}): Promise
 }
 const requests = (labels: Record<string, string>) => value('espalier_api_request_duration_seconds_count', labels)
 
-test('requests are counted by route and status class, never by path', async () => {
+test('counts requests by route and status class, never by path', async () => {
   const { body } = await client.create('shop')
   await client.call('GET', `/databases/${body.id}`)
   await client.call('GET', '/databases/0198c0de-0000-7000-8000-000000000001')
@@ -44,21 +44,21 @@ test('refused credentials and each rate limit have separate counts', async () =>
   expect(await value('espalier_api_rate_limited_total', { limit: 'tenant' })).toBe(1)
 })
 
-test('a disconnected client is no request in flight', async () => {
+test('does not count a disconnected client as a request in flight', async () => {
   await client.app.listen({ host: '127.0.0.1', port: 0 })
   const address = client.app.server.address()
   if (address === null || typeof address === 'string') throw new Error('it does not listen')
   const socket = connect(address.port, '127.0.0.1')
   await once(socket, 'connect')
   socket.write('POST /managed/v1/databases HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n')
-  // Without a token it is answered at once; the connection ends with the rest of its body missing.
+  // Without a token, the request is answered immediately. The connection ends before the rest of its body arrives.
   await once(socket, 'data')
   socket.destroy()
   await expect.poll(() => value('espalier_api_requests_in_flight')).toBe(0)
   expect(await requests({ method: 'POST' })).toBe(1)
 })
 
-test('it reports the running version', async () => {
+test('reports the running version', async () => {
   expect(await value('espalier_build_info', { version: 'test', node: process.versions.node })).toBe(1)
 })
 

@@ -1,6 +1,6 @@
 /**
  * The API's Prometheus metrics: requests by route and status class, requests in flight, refused credentials, rate
- * limits, and cache lag. Served on their own listener, never with the routes.
+ * limits, and cache lag. They have their own listener, and are never served with the routes.
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { type InformerState, informerGauges } from '../cluster/informer/index.ts'
@@ -13,7 +13,7 @@ export type ApiMetrics = {
   registry: Registry
   /** Reads the caches' states at every scrape. */
   watchCaches(read: () => InformerState[]): void
-  /** Of the SQL endpoint. */
+  /** Metrics of the SQL endpoint. */
   sql: SqlFigures
   /** Reads the number of event streams at every scrape. */
   watchEventStreams(read: () => number): void
@@ -28,7 +28,7 @@ export type SqlFigures = {
 }
 
 const latencies = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
-/** Requests for unknown paths or methods share one label value, so that clients cannot create labels. */
+/** Requests for unknown paths or methods share one label value, so that clients cannot create label values. */
 const otherRoute = 'none'
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 
@@ -87,7 +87,7 @@ export function createApiMetrics(version: string): ApiMetrics {
           if (status === '4xx' && statusCode === 429)
             limited.inc({ limit: request.principal === undefined ? 'failures' : 'tenant' })
         }
-        // If the client disconnects, the second event is emitted without the first.
+        // If the client disconnects, `close` is emitted without `finish`.
         reply.raw.once('finish', () => end(true))
         onceClosed(reply, () => end(false))
         done()

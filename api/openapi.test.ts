@@ -1,4 +1,4 @@
-/** The API's description: complete, consistent, and suitable for client generators. */
+/** The API description: complete, consistent, and suitable for client generators. */
 import { createConfig, lintFromString } from '@redocly/openapi-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -184,7 +184,7 @@ describe('is consistent', () => {
     }
   })
 
-  test('everything that can be described is described, in complete sentences', () => {
+  test('describes everything that can be described, in complete sentences', () => {
     const undescribed: string[] = []
     const look = (node: unknown, place: string, needs: boolean): void => {
       if (typeof node !== 'object' || node === null) return
@@ -206,7 +206,7 @@ describe('is consistent', () => {
     expect([...new Set(undescribed)]).toEqual([])
   })
 
-  test('every shape is named, every object has an example, and its example is valid', () => {
+  test('every shape has a name, and every object has a valid example', () => {
     const definitions = definitionsOf(description)
     for (const [name, schema] of Object.entries(description.components.schemas)) {
       const readable = z.fromJSONSchema({ ...definitions[name], $defs: definitions })
@@ -321,7 +321,7 @@ test('publishes each shape with the fields that clients rely on', () => {
   expect(required('UpdateManagedDatabaseInput')).toEqual([])
   expect(required('Error')).toEqual(['code', 'message'])
   expect(required('RAGServiceConfig')).toEqual(expect.arrayContaining(['completion_llm', 'embedding_llm', 'pipelines']))
-  // One level down: generated clients would have to send a member that has a default.
+  // The default is one level down, because generated clients would have to send a member that has a default.
   const omitted = (value: unknown) => ({
     allOf: [{ default: value }],
     description: expect.stringContaining('Omitted: '),

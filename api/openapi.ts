@@ -1,6 +1,6 @@
 /**
- * The API description (OpenAPI 3.1), generated from the routes and their schemas: every shape a named component, every
- * operation with its id, its responses and its errors, so that clients can be generated from it.
+ * The API description (OpenAPI 3.1), generated from the routes and their schemas. Every shape is a named component.
+ * Every operation has its id, its responses and its errors, so that clients can be generated from the description.
  */
 import swagger, { type SwaggerTransform } from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
@@ -40,8 +40,7 @@ If-Match is applied only if the object is unchanged. RateLimit contains the rema
 type Described = { documentation: Documentation; parameters: object[]; bodyIsOptional: boolean }
 
 /**
- * Parts of the description that the framework cannot express: parameters and responses that refer to components, and
- * optional bodies.
+ * Adds parts that the framework cannot express: parameters and responses that refer to components, and optional bodies.
  */
 function complete(operation: unknown, method: string, described: ReadonlyMap<string, Described>): void {
   if (!isRecord(operation)) return
@@ -53,9 +52,9 @@ function complete(operation: unknown, method: string, described: ReadonlyMap<str
   if (isRecord(operation.requestBody)) operation.requestBody.required = !bodyIsOptional
 }
 
-/** Collects the routes added after it. */
+/** Collects the routes that are added after this call. */
 export async function describeRoutes(app: App): Promise<void> {
-  // Naming it here keeps the shape in the description even if nothing else refers to it.
+  // Names the error shape, so that it stays in the description even if nothing else refers to it.
   outputComponents.add(errorShape, { id: 'Error' })
   const described = new Map<string, Described>()
   app.addHook('onRoute', ({ schema }) => {
@@ -103,7 +102,7 @@ export async function describeRoutes(app: App): Promise<void> {
   })
 }
 
-/** The description as a documentation page at /docs; everything it loads is served here. */
+/** The description as a documentation page at /docs. The API itself serves everything that the page loads. */
 export async function addDocumentationPage(app: App): Promise<void> {
   await app.register(swaggerUi, {
     routePrefix: '/docs',
@@ -112,7 +111,7 @@ export async function addDocumentationPage(app: App): Promise<void> {
       validatorUrl: null,
       deepLinking: true,
       tryItOutEnabled: true,
-      // Without the bar at the top, which opens the descriptions of other services.
+      // Without the top bar, with which users could open the descriptions of other services.
       layout: 'BaseLayout',
     },
     theme: { title: 'Espalier API' },

@@ -1,6 +1,7 @@
 /**
- * How a route declares its input and output: zod schemas for input, which Fastify checks, and documentation from which
- * `openapi.ts` generates the API description. Output is typed where it is rendered and not checked again at run time.
+ * Declares a route's input and output: zod schemas for the input, which Fastify checks, and documentation, from which
+ * `openapi.ts` generates the API description. Output has types where it is rendered, and is not checked again at run
+ * time.
  */
 import type { z } from 'zod'
 
@@ -18,11 +19,11 @@ export const tags = {
 type Success = {
   status: 200 | 201 | 202 | 204
   description: string
-  /** If absent, no body. */
+  /** If absent, the response has no body. */
   shape?: z.ZodType
   /** The content type of the body; if absent, JSON. */
   mediaType?: string
-  /** Header of this response, in addition to X-Request-Id. */
+  /** Headers of this response, in addition to X-Request-Id. */
   headers?: readonly HeaderName[]
 }
 
@@ -35,15 +36,15 @@ export type Documentation = {
   description?: string
   success: Success
   /**
-   * In addition to 401, 403, 429 and 503, possible for any request with a token, and 413 and 415, possible for any with
-   * a body.
+   * Errors in addition to 401, 403, 429 and 503, which any request with a token can cause, and to 413 and 415, which
+   * any request with a body can cause.
    */
   errors?: readonly (400 | 404 | 409 | 412 | 503)[]
   /** Request headers that this operation uses. */
   takes?: readonly RequestHeaderName[]
-  /** It answers 304 if the client has the present version. */
+  /** Whether the operation answers 304 if the client has the current version. */
   conditional?: true
-  /** No token is needed. */
+  /** Whether the operation needs no token. */
   open?: boolean
 }
 
@@ -121,7 +122,7 @@ declare module 'fastify' {
   }
 }
 
-/** The schema of a route without query parameters: any parameter is refused by name. */
+/** Creates a route's schema. A route without query parameters refuses any parameter by name. */
 export function operation<const I extends Inputs>(
   documentation: Documentation,
   inputs: I,

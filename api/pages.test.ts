@@ -17,7 +17,7 @@ const object = (second: number, id: string) => ({
 describe('pages of a list', () => {
   const lists = fc.array(fc.integer(), { maxLength: 50 })
 
-  test('together are the list, in either order and with any page length', () => {
+  test('together equal the list, in either order and with any page length', () => {
     fc.assert(
       fc.property(lists, fc.integer({ min: 1, max: 20 }), fc.boolean(), (list, limit, descending) => {
         const together: number[] = []
@@ -40,7 +40,7 @@ describe('pages of a list', () => {
     )
   })
 
-  test('Link is present exactly while there are more pages, and leads through all of them', () => {
+  test('Link is present exactly while there are more pages, and leads through all pages', () => {
     fc.assert(
       fc.property(fc.nat(40), fc.integer({ min: 1, max: 9 }), (total, limit) => {
         let offset = 0
@@ -79,7 +79,7 @@ describe('pages of a list', () => {
   const idsOf = (list: ReturnType<typeof made>[]) => list.map(({ metadata }) => metadata.labels[labels.id])
   const noon = Date.parse('2026-01-31T12:00:00.000Z')
 
-  test('within a second uses the millisecond, and the order of creation within that', () => {
+  test('orders objects of one second by millisecond, and then by order of creation', () => {
     let clock = noon
     const next = createIds(() => clock)
     const ids = Array.from({ length: 300 }, (_, index) => {
@@ -116,7 +116,7 @@ describe('pages of a list', () => {
     expect(since('2026-01-31T12:00:01.500Z')).toEqual([clockAhead, later])
   })
 
-  test('a range excludes its ends', () => {
+  test('a time range excludes its ends', () => {
     const list = [1, 2, 3, 4].map(second => object(second, String(second)))
     const ids = (range: { created_after?: string; created_before?: string }) =>
       filtered(list, [createdWithin(range)]).map(({ metadata }) => metadata.labels[labels.id])
@@ -142,7 +142,8 @@ test('databases page by creation, by region and by time, with the next page in L
         spec: { ...model.spec, region: n % 3 === 0 ? 'elsewhere' : 'local' },
       })
     }
-    // An object applied by hand without an id from the operator yet: it cannot be requested, so it is not listed.
+    // A user applied this object, and the operator has not set its id yet. Clients cannot request it, so the list omits
+    // it.
     const unlabelled = { name: 'unlabelled', namespace }
     await client.cluster.create('ManagedDatabase', {
       apiVersion,
@@ -170,7 +171,7 @@ test('databases page by creation, by region and by time, with the next page in L
     expect(elsewhere.body).toHaveLength(2)
     expect(elsewhere.headers).not.toHaveProperty('link')
     expect((await client.call('GET', '/databases?created_before=2020-01-01T00:00:00Z')).body).toEqual([])
-    // Unencoded: a `+` in a query is a space.
+    // Without encoding, a `+` in a query is a space.
     for (const offset of ['+01:00', '%2B01:00'])
       expect((await client.call('GET', `/databases?created_after=2020-01-01T00:00:00${offset}`)).status).toBe(200)
     expect((await client.call('GET', '/databases?created_after=2020-01-01+00:00:00Z')).status).toBe(400)
@@ -184,7 +185,7 @@ test('databases page by creation, by region and by time, with the next page in L
   }
 })
 
-test('databases and tasks of one second are listed newest first, with milliseconds', async () => {
+test('lists databases and tasks of one second newest first, with milliseconds', async () => {
   const client = await startClient()
   try {
     const names = Array.from({ length: 12 }, (_, index) => `quick${index}`)

@@ -1,7 +1,7 @@
 /**
- * Pages of a tenant's objects, by creation: sorted once per change, not once per request. Objects created in the same
- * millisecond are ordered by id, so that the order is total and pages neither repeat nor skip objects while nothing
- * changes.
+ * Pages of a tenant's objects, ordered by creation. The objects are sorted once per change, not once per request.
+ * Objects of the same millisecond are ordered by id. So the order is total, and pages neither repeat nor skip objects
+ * while nothing changes.
  */
 
 import type { Kinds } from '../cluster/index.ts'
@@ -9,12 +9,12 @@ import type { Informer } from '../cluster/informer/index.ts'
 import { idOf, type OwnedKind } from './caches.ts'
 import { type Created, createdAt } from './render/created-at.ts'
 
-/** The tenant's objects that have an id, oldest first. Shared: never changed in place. */
+/** The tenant's objects that have an id, oldest first. Callers share the array and must not change it. */
 type SortedView<T> = (namespace: string) => readonly T[]
 
-/** Whether it sorts before the other: older, or created at the same time with a lower id. */
+/** Compares by age: an older object is first. Objects of the same time are ordered by id. */
 export function compareByCreation(left: Created, right: Created): number {
-  // One format, in UTC: text order is time order, and most objects have different seconds.
+  // All times have one format in UTC, so text order is time order. Most objects have different seconds.
   return (
     compareText(left.metadata.creationTimestamp ?? '', right.metadata.creationTimestamp ?? '') ||
     createdAt(left) - createdAt(right) ||
@@ -24,7 +24,7 @@ export function compareByCreation(left: Created, right: Created): number {
 
 const compareText = (left: string, right: string): number => (left < right ? -1 : left > right ? 1 : 0)
 
-/** Subscribes to a cache; a namespace is sorted again on the first request after a change. */
+/** Subscribes to a cache. The first request after a change sorts the namespace again. */
 export function createSortedView<K extends OwnedKind>(cache: Informer<K>): SortedView<Kinds[K]> {
   const sorted = new Map<string, readonly Kinds[K][]>()
   cache.onChange(change => {
@@ -44,7 +44,7 @@ export function createSortedView<K extends OwnedKind>(cache: Informer<K>): Sorte
 type PageQuery = { limit: number; offset: number; descending: boolean }
 type Page<T> = { items: T[]; total: number }
 
-/** One page of objects that are sorted oldest first. */
+/** Returns one page of objects that are sorted oldest first. */
 export function pageOf<T>(objects: readonly T[], { limit, offset, descending }: PageQuery): Page<T> {
   const total = objects.length
   if (!descending) return { items: objects.slice(offset, offset + limit), total }
@@ -54,7 +54,10 @@ export function pageOf<T>(objects: readonly T[], { limit, offset, descending }: 
 
 type CreatedRange = { created_after?: string | undefined; created_before?: string | undefined }
 
-/** Whether an object was created within the range, excluding its ends; undefined if the range has no ends. */
+/**
+ * Returns a check whether an object was created within the range, excluding its ends; undefined if the range has no
+ * ends.
+ */
 export function createdWithin({
   created_after,
   created_before,
@@ -65,13 +68,13 @@ export function createdWithin({
   return object => createdAt(object) > after && createdAt(object) < before
 }
 
-/** The objects that meet every given condition; the same list if there is none. */
+/** Returns the objects that meet all conditions. Without conditions, returns the same list. */
 export function filtered<T>(objects: readonly T[], conditions: (((object: T) => boolean) | undefined)[]): readonly T[] {
   const given = conditions.filter(condition => condition !== undefined)
   return given.length === 0 ? objects : objects.filter(object => given.every(condition => condition(object)))
 }
 
-/** The headers of a page: X-Total-Count, X-Applied-Limit, and Link to the next one (RFC 8288) if there is one. */
+/** Returns the headers of a page: X-Total-Count, X-Applied-Limit, and Link (RFC 8288) if there is a next page. */
 export function pageHeaders(url: string, { limit, offset }: PageQuery, total: number): Record<string, string> {
   const headers: Record<string, string> = { 'X-Total-Count': String(total), 'X-Applied-Limit': String(limit) }
   if (offset + limit < total) {

@@ -40,7 +40,7 @@ describe('a read of one object', () => {
     `/sizes/${sizeId}`,
     `/sizes/${sizeId}?include=pricing`,
   ]
-  test('has the ETag of its body, and is 304 for a client that has it', async () => {
+  test('has the ETag of its body, and causes a 304 for a client that has this body', async () => {
     const { body: tasks } = await get(`/tasks?subject_id=${id}`)
     for (const path of [...paths(), `/tasks/${tasks[0].id}`]) {
       const read = await get(path)
@@ -57,14 +57,14 @@ describe('a read of one object', () => {
         expect(again.headers['cache-control']).toBe(read.headers['cache-control'])
         expect(again.headers['x-request-id']).toBeDefined()
       }
-      // An unreadable condition is ignored, and a tag of another object does not match.
+      // The API ignores an unreadable condition, and a tag of another object does not match.
       for (const other of [stale, 'nonsense', '"'])
         expect((await get(path, { 'if-none-match': other })).status).toBe(200)
       const head = await client.call('HEAD', path)
       expect(head.headers.etag).toBe(tag)
       const unchanged = await client.call('HEAD', path, { headers: { 'if-none-match': tag } })
       expect(unchanged).toMatchObject({ status: 304, body: '' })
-      // A client that keeps its cached response updates the headers from this one.
+      // A client that keeps its cached response updates its headers from this response.
       for (const name of ['content-length', 'content-type', 'cache-control'])
         expect(unchanged.headers[name]).toBe(head.headers[name])
     }
@@ -80,7 +80,7 @@ describe('a read of one object', () => {
     expect((await get(`/databases/${id}`)).headers['cache-control']).toBe('no-store')
   })
 
-  test('its tag changes exactly when its body does', async () => {
+  test('the tag changes exactly when the body changes', async () => {
     const body = async () => {
       const { headers, body: read } = await get(`/databases/${id}`)
       return { tag: headers.etag, text: JSON.stringify(read) }
@@ -99,7 +99,7 @@ describe('a read of one object', () => {
 })
 
 describe('a change', () => {
-  test('is applied if nothing has changed since, for the tag of any role', async () => {
+  test('is applied if nothing has changed since, with the tag of any role', async () => {
     for (const type of ['application', 'admin', 'application_read_only']) {
       const { headers } = await get(`/databases/${id}?user_type=${type}`)
       const tag = String(headers.etag)
@@ -146,7 +146,7 @@ describe('a change', () => {
     )
   })
 
-  test('that is already being applied gets its response again, whatever the present tag', async () => {
+  test('that is already being applied returns its response again, whatever the current tag is', async () => {
     const other = await createStable(client, 'again')
     const tag = String((await get(`/databases/${other}`)).headers.etag)
     const body = { ip_allowlist: { rules: [{ cidr: '10.0.0.0/8' }] } }
@@ -195,7 +195,7 @@ describe('a deletion', () => {
     }
   })
 
-  test("that met its precondition is not stopped by its own annotation, nor by the operator's answer to it", async () => {
+  test("that met its precondition is not stopped by its own annotation, or by the operator's answer to it", async () => {
     const other = await createStable(client, 'marked')
     const tag = String((await get(`/databases/${other}`)).headers.etag)
     let deletions = 0

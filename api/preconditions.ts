@@ -1,24 +1,24 @@
 /**
- * Entity tags and conditional requests (RFC 9110, sections 8.8.3 and 13): the tag of a response is a hash of its body,
- * so that one changes when, and only when, the other does.
+ * Entity tags and conditional requests (RFC 9110, sections 8.8.3 and 13). The tag of a response is a hash of its body,
+ * so the tag changes if and only if the body changes.
  */
 import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { type EntityTags, namesStrongly, namesWeakly, readEntityTags } from '../values/entity-tags.ts'
 import { badRequest, preconditionFailed } from './errors.ts'
 
-/** Strong: equal tags mean equal bytes. */
+/** The tag is strong: equal tags mean equal bytes. */
 export const entityTag = (body: string): string => `"${hash('sha256', body, 'base64url').slice(0, 27)}"`
 
-/** Whether a read is 304. An unreadable list matches nothing. */
+/** Whether the response to a read is 304. An unreadable list matches nothing. */
 export function isNotModified({ 'if-none-match': value }: IncomingHttpHeaders, tag: string): boolean {
   const tags = value === undefined ? undefined : readEntityTags(value)
   return tags !== undefined && namesWeakly(tags, tag)
 }
 
 /**
- * The precondition of a write: it is checked on the object as it is written, against the bodies that reads of it return
- * now. @throws ApiError 412
+ * The precondition of a write. It is checked on the object as it is written, against the bodies that reads of the
+ * object return now. @throws ApiError 412
  */
 type Precondition = (bodies: () => Promise<readonly string[]>) => Promise<void>
 
@@ -29,7 +29,7 @@ function listOf(name: string, value: string | undefined): EntityTags | undefined
   return list
 }
 
-/** Undefined if the write has no precondition. @throws ApiError 400 */
+/** Returns undefined if the write has no precondition. @throws ApiError 400 */
 export function preconditionOf(headers: IncomingHttpHeaders): Precondition | undefined {
   const wanted = listOf('If-Match', headers['if-match'])
   const unwanted = listOf('If-None-Match', headers['if-none-match'])

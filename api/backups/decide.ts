@@ -1,20 +1,20 @@
-/** Decides whether a backup of a database can be requested now: a pure function. It refuses by throwing ApiError. */
+/** Decides whether a backup of a database can be requested now. Refuses by throwing ApiError. */
 import type { Kinds } from '../../cluster/index.ts'
 import { type Backup, type DatabasePhase, snapshotRefusal, verificationOf, visiblePhase } from '../../crds/index.ts'
 import { badRequest, conflict, retryAfter } from '../errors.ts'
 
-/** The most backups of one database that users request: each uses storage until it is deleted. */
+/** The maximum number of a database's backups that users requested. Each backup uses storage until it is deleted. */
 export const highestUserBackups = 100
 
 type BackupRequest = {
   kind: Backup['spec']['kind']
   database: Kinds['ManagedDatabase']
   region: Kinds['Region'] | undefined
-  /** This database's backups that users requested. */
+  /** The number of this database's backups that users requested. */
   existing: number
 }
 
-/** Allowed during another operation as well, as long as Postgres serves. */
+/** Whether Postgres serves. Then backups are allowed even during another operation. */
 export function serves(database: Kinds['ManagedDatabase']): boolean {
   const phase = visiblePhase(database)
   if (phase === 'available') return true
@@ -22,10 +22,10 @@ export function serves(database: Kinds['ManagedDatabase']): boolean {
   return (phase === 'modifying' || phase === 'degraded') && ready?.status === 'True'
 }
 
-/** Whether a database that does not serve now will serve after a while without user action. */
+/** Whether a database that does not serve now will serve later without user action. */
 export const comesToServe = (phase: DatabasePhase): boolean => phase !== 'failed' && phase !== 'deleting'
 
-/** @throws ApiError 409 if the backup cannot be verified, or not yet */
+/** @throws ApiError 409 if the backup cannot be verified now */
 export function decideVerification(backup: Backup): void {
   const { phase = 'pending' } = backup.status ?? {}
   if (backup.metadata.deletionTimestamp !== undefined) throw conflict('the backup is being deleted')
@@ -35,7 +35,7 @@ export function decideVerification(backup: Backup): void {
   if (verificationOf(backup) === 'pending') throw conflict('the backup is already being verified', retryAfter.busy)
 }
 
-/** @throws ApiError 400 without the durable tier, 409 before the restart that starts archiving */
+/** @throws ApiError 400 without the durable tier; 409 before the restart that starts archiving */
 function requireDurableTier({ spec, status }: Kinds['ManagedDatabase']): void {
   if (!spec.backup.durable) throw badRequest('kind: the durable tier is not enabled for this database')
   const reason = status?.conditions?.find(({ type }) => type === 'Archiving')?.reason
@@ -44,7 +44,7 @@ function requireDurableTier({ spec, status }: Kinds['ManagedDatabase']): void {
     throw conflict('the database starts archiving at its next restart: restart it, then take a durable backup')
 }
 
-/** @throws ApiError 400 if such a backup is not possible, 409 if it is not possible now */
+/** @throws ApiError 400 if such a backup is not possible; 409 if it is not possible now */
 export function decideBackup({ kind, database, region, existing }: BackupRequest): void {
   if (kind === 'durable') requireDurableTier(database)
   const refusal = kind === 'hot' ? snapshotRefusal(database.spec.region, region) : undefined

@@ -56,7 +56,7 @@ const complete = async (id: string) => {
 }
 
 describe('requesting a backup', () => {
-  test('is 202 with a pending backup, listed at once, and its task', async () => {
+  test('returns 202 with a pending backup, which is listed immediately, and its task', async () => {
     const id = await createStable(client, 'kept')
     const requested = await createBackup(id)
     expect(requested).toMatchObject({
@@ -94,7 +94,7 @@ describe('requesting a backup', () => {
     })
   })
 
-  test('waits for its end if the request prefers to', async () => {
+  test('waits for the end of the backup if the request prefers to wait', async () => {
     const id = await createStable(client, 'patient')
     const pending = createBackup(id, { prefer: 'wait=10' })
     await until(async () => (await client.call('GET', `/backups?database_id=${id}`)).body.length === 1)
@@ -138,7 +138,7 @@ describe('is refused', () => {
     await until(async () => (await client.call('GET', `/databases/${id}`)).body.status === phase)
     const answer = await createBackup(id)
     expectError(answer, 409, message)
-    // Only if waiting helps.
+    // Retry-After is present only if waiting helps.
     const waits = phase === 'creating' || phase === 'degraded'
     expect(answer.headers['retry-after']).toBe(waits ? '2' : undefined)
   })
@@ -215,7 +215,7 @@ describe('is refused', () => {
 })
 
 describe('deleting a backup', () => {
-  test('is 204, is visible until its snapshot is deleted, and is refused for other tenants', async () => {
+  test('returns 204, lists the backup until its snapshot is deleted, and is refused for other tenants', async () => {
     const id = await createStable(client, 'cleared')
     const { body } = await createBackup(id)
     expectError(await client.call('DELETE', `/backups/${body.id}`, { claims: { tenant: 'other' } }), 404)
@@ -238,7 +238,7 @@ describe('verifying a backup', () => {
     client.call('POST', `/backups/${id}/verify`, { headers })
   const metadataOf = async (id: string) => (await client.call('GET', `/backups/${id}`)).body.metadata
 
-  test('is requested by an annotation and pending from then on; its result is reported', async () => {
+  test('sets an annotation, is pending from then on, and reports its result', async () => {
     const { body } = await createBackup(await createStable(client, 'verified'))
     expectError(await verify(body.id), 409, /the backup is pending: only a completed backup can be verified/)
     await complete(body.id)
@@ -259,7 +259,7 @@ describe('verifying a backup', () => {
     expect(await verify(body.id)).toMatchObject({ status: 202, body: { metadata: { verification: 'pending' } } })
   })
 
-  test('waits for its end if the request prefers to', async () => {
+  test('waits for the end of the verification if the request prefers to wait', async () => {
     const { body } = await createBackup(await createStable(client, 'awaited'))
     await complete(body.id)
     const answer = verify(body.id, { prefer: 'wait=10' })

@@ -1,4 +1,4 @@
-/** Writes backups: each is one object that the operator reconciles. */
+/** Writes backups. Each backup is one object that the operator reconciles. */
 import { isClusterError, type Kinds } from '../../cluster/index.ts'
 import {
   annotations,
@@ -26,8 +26,8 @@ type Backup = Kinds['Backup']
 type CreateBackup = { kind: Backup['spec']['kind'] }
 
 /**
- * The database, the time and a suffix for backups within one second. It is the same for the same id, so that a retry
- * creates no second backup.
+ * The name has the database, the time, and a suffix for backups within one second. The same id results in the same
+ * name, so that a retry creates no second backup.
  */
 function nameOf(database: string, id: string): string {
   const time = new Date(timeOfId(id) ?? 0).toISOString().replaceAll(/[-:]/g, '').slice(0, 15).replace('T', '-')
@@ -53,7 +53,8 @@ export async function createBackup(
   const earlier = ids.isRepeated ? await readOwned(cluster, 'Backup', namespace, ids.objectId) : undefined
   if (earlier !== undefined) return finished(earlier)
   await refuseSecondCreation(writer, ids)
-  // Not from the cache: a database suspended a moment ago would accept the backup and then fail it.
+  // Reads the cluster, not the cache: the API would accept a backup of a newly suspended database, and the backup would
+  // then fail.
   const database = await readDatabase({ cluster }, namespace, databaseId)
   requireBackupsInPlan(account)
   const key = { namespace, name: nameOf(database.metadata.name, ids.objectId) }
@@ -89,9 +90,9 @@ export async function createBackup(
 }
 
 /**
- * The operator stops Postgres only if no backup is waiting. So a suspension requested after the backup was written
- * waits for it, and an earlier one is detected here.
- * @throws ApiError 409, with the backup deleted
+ * The operator stops Postgres only if no backup is waiting. So a suspension that was requested after the backup waits
+ * for the backup. This function detects an earlier suspension, and deletes the backup.
+ * @throws ApiError 409 after it has deleted the backup
  */
 async function takeBackIfSuspended({ context, account }: Writer, { metadata, spec }: Backup): Promise<void> {
   const { cluster } = context
@@ -130,7 +131,7 @@ export async function verifyBackup({ context, account }: Writer, id: string, att
   return backup
 }
 
-/** The branch that is being created from a backup. */
+/** Returns the branch that is being created from a backup. */
 function madeFrom({ caches }: ApiContext, backup: Backup): Kinds['Branch'] | undefined {
   if (backup.spec.purpose !== 'prebranch') return undefined
   return caches.Branch.byIndex(byDatabase, backup.spec.databaseId).find(
@@ -142,8 +143,8 @@ function madeFrom({ caches }: ApiContext, backup: Backup): Kinds['Branch'] | und
 type Deletion = { attempt: Attempt; requireCurrent: ((current: Backup) => Promise<void>) | undefined }
 
 /**
- * Requests deletion; repeating the request changes nothing. @throws ApiError 404, 409 while a branch is being created
- * from it, 412
+ * Requests deletion. Repeating the request changes nothing. @throws ApiError 404; 409 while a branch is being created
+ * from the backup; 412
  */
 export async function deleteBackup(
   { context, account }: Writer,
@@ -165,7 +166,7 @@ export async function deleteBackup(
       )
     const { namespace, name, uid, resourceVersion } = backup.metadata
     await attempt.begin({ name })
-    // Without a version precondition, a concurrent write of the operator is no reason to retry.
+    // Without a version precondition, a concurrent write of the operator must not cause a retry.
     await cluster.delete(
       'Backup',
       { namespace, name },

@@ -1,6 +1,5 @@
 /**
- * Decides whether a branch can be created or deleted now, and its spec: pure functions, which refuse by throwing
- * ApiError.
+ * Decides whether a branch can be created, moved or deleted now, and what spec it gets. Refuses by throwing ApiError.
  */
 import type { Kinds } from '../../cluster/index.ts'
 import { type Branch, branchPhase, type ServiceConfig, snapshotRefusal, visiblePhase } from '../../crds/index.ts'
@@ -21,7 +20,7 @@ type BranchRequest = {
   /** The target time or durable backup of the data; undefined: the current data. */
   target: Branch['spec']['target']
   region: Kinds['Region'] | undefined
-  /** How many branches the database has, including branches being created, and how many it may have. */
+  /** How many branches the database has, including branches that are being created, and how many it may have. */
   count: number
   limit: number | undefined
   highestDepth: number
@@ -29,7 +28,7 @@ type BranchRequest = {
   services: readonly ServiceConfig[]
 }
 
-/** The spec of a new branch. @throws ApiError 400 if it is not possible, 409 if it is not possible now */
+/** Returns the spec of a new branch. @throws ApiError 400 if it is not possible; 409 if it is not possible now */
 export function decideBranch(requested: BranchRequest): Branch['spec'] {
   const { input, database, sourceBranch, target, region, count, limit, highestDepth, now } = requested
   if (input.source_branch_id !== undefined && sourceBranch === undefined)
@@ -62,7 +61,7 @@ function requireServing(database: ManagedDatabase): void {
     )
 }
 
-/** A branch from the archive needs no running Postgres. */
+/** A branch from the archive needs no running Postgres, so only the deletion of the database prevents it. */
 function requireNotEnding({ metadata }: ManagedDatabase): void {
   if (metadata.deletionTimestamp !== undefined) throw conflict('the database is being deleted')
 }
@@ -100,10 +99,13 @@ function specOf({ input, database, sourceBranch, target, services }: BranchReque
   }
 }
 
-/** Whether it is being deleted or has been deleted. */
+/** Whether the branch is being deleted or has been deleted. */
 export const isEnding = (branch: Branch): boolean => ['deleting', 'deleted'].includes(branchPhase(branch))
 
-/** @throws ApiError 400 for a branch without a target, 409 unless it is available or failed after that */
+/**
+ * @throws ApiError 400 for a branch without a target; 409 unless the branch is available, or failed after it was
+ *   available
+ */
 export function decideMove(branch: Branch, branches: readonly Branch[]): void {
   if (branch.spec.target === undefined)
     throw badRequest(
@@ -120,8 +122,8 @@ export function decideMove(branch: Branch, branches: readonly Branch[]): void {
 }
 
 /**
- * For a branch that is not being deleted. `branches`: the live branches of its database.
- * @throws ApiError 409 while it is being created, or another branch is being created from it
+ * The branch must not be deleting already. `branches`: the live branches of its database.
+ * @throws ApiError 409 while the branch is being created, or while another branch is being created from it
  */
 export function decideDeletion(branch: Branch, branches: readonly Branch[]): void {
   if (branchPhase(branch) === 'creating' && branch.status?.connectableAt === undefined)

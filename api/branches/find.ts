@@ -4,7 +4,7 @@ import { findOwned } from '../caches.ts'
 import type { ApiContext } from '../context.ts'
 import { notFound } from '../errors.ts'
 
-/** `id`: that of its database. @throws ApiError 404 if the database has no such branch */
+/** `id`: the id of the database. @throws ApiError 404 if the database has no such branch */
 export async function findBranch(
   { cluster, caches }: Pick<ApiContext, 'cluster' | 'caches'>,
   namespace: string,

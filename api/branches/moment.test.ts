@@ -15,7 +15,7 @@ beforeAll(async () => {
     spec: { ...stored.spec, backup: { ...stored.spec.backup, durable: true } },
   })
   const archive = { incarnation: 1, archived: '0/9000000', archivedAt: '2026-01-31T13:00:00Z' }
-  // The database does not serve: the archive does not need it.
+  // The database does not serve, because a branch from the archive does not need that.
   const status = { ...archiving.status, phase: 'failed' as const, archive }
   await client.cluster.replaceStatus('ManagedDatabase', { ...archiving, status })
   durableId = await backup('shop-1', id)
@@ -84,7 +84,7 @@ describe('a branch at a target time', () => {
 })
 
 describe('a move to another target', () => {
-  /** A branch that is available at 12:30, as the operator records it. */
+  /** Creates a branch that is available at 12:30, with the status that the operator records. */
   async function made(status: Branch['status'] = {}): Promise<Branch> {
     const { body } = await createBranch(id, { target_time: '2026-01-31T12:30:00Z' })
     const branch = await stored(body.id)
@@ -106,7 +106,7 @@ describe('a move to another target', () => {
     client.call('PATCH', `/databases/${id}/branches/${branchId}`, { body, headers })
   const later = { target_time: '2026-01-31T12:40:00Z' }
 
-  test('keeps the branch, which is moving from the response on', async () => {
+  test('keeps the branch, which is moving as soon as the response arrives', async () => {
     const branchId = idOf(await made())
     const headers = { 'idempotency-key': 'move-1' }
     const requested = await move(branchId, later, headers)
@@ -127,7 +127,7 @@ describe('a move to another target', () => {
     expectError(await move(branchId, later), 409, /^the branch is deleting/)
   })
 
-  test('to the present target changes nothing, and after a failure it is tried again', async () => {
+  test('to the current target changes nothing, but is tried again after a failure', async () => {
     const branch = await made()
     const branchId = idOf(branch)
     const same = await move(branchId, { target_time: '2026-01-31T12:30:00Z' })
@@ -147,7 +147,7 @@ describe('a move to another target', () => {
     expect(again.headers['x-task-id']).not.toBe(failed.taskId)
   })
 
-  test('is refused without one reachable target, for a copy, and before the branch is made', async () => {
+  test('is refused without exactly one reachable target, for a copy, and before the branch is created', async () => {
     const branchId = idOf(await made())
     expectError(await move(branchId, {}), 400, /^backup_id: is required, or one of target_time/)
     expectError(await move(branchId, { ...later, target_lsn: '0/1' }), 400, /^target_lsn: cannot be combined/)
@@ -166,7 +166,7 @@ describe('a move to another target', () => {
     expectError(await move(metadata.labels[labels.id] ?? '', later), 400, /^the branch is a copy of the data/)
   })
 
-  test('by kubectl is one from a target to another, never from or to current data', async () => {
+  test('by kubectl is possible from one target to another, but never from or to current data', async () => {
     const branch = await made()
     const { target: _, ...bare } = branch.spec
     await expect(client.cluster.replace('Branch', { ...branch, spec: bare })).rejects.toThrow(/target is immutable/)

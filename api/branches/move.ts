@@ -1,6 +1,6 @@
 /**
- * `PATCH /databases/{id}/branches/{branch}`: moves a branch to another target. The target is a field of the Branch; the
- * operator recovers a new volume, and keeps the present one until that serves.
+ * `PATCH /databases/{id}/branches/{branch}`: moves a branch to another target. The target is a field of the Branch. The
+ * operator recovers a new volume, and keeps the current volume until the new volume serves.
  */
 import { z } from 'zod'
 import type { Kinds } from '../../cluster/index.ts'
@@ -71,7 +71,7 @@ async function moveBranch(writer: Writer, move: Move, attempt: Attempt): Promise
       [annotations.updatedAt]: timeNow(context),
       ...(await keyedWriteAnnotation(context, current, attempt, 'move-branch')),
     }
-    // The same target again changes nothing, as in every PATCH.
+    // As in every PATCH, the same target changes nothing.
     if (present !== undefined && isSameTarget(present, target) && isSameTarget(present, spec.target ?? {}))
       return current
     return cluster.replace('Branch', {

@@ -12,14 +12,16 @@ type Branch = Kinds['Branch']
 export const rendered = ({ caches }: ApiContext, branch: Branch): string =>
   JSON.stringify(renderBranch(branch, caches.Region.get({ name: branch.spec.region })))
 
-/** With the secrets of its services, while it is available. */
+/** Renders the branch. While the branch is available, adds the secrets of its services. */
 async function plainOf(context: ApiContext, branch: Branch) {
   const text = rendered(context, branch)
   const isShown = branch.spec.services.length > 0 && ['creating', 'available'].includes(branchPhase(branch))
   return isShown ? context.serviceSecrets.shown(branch, text) : { text, containsSecret: false }
 }
 
-/** The response to a read of the branch, with `connection` if it has one. @throws ApiError 503 */
+/**
+ * The response to a read of the branch, with `connection` if the branch has connection details. @throws ApiError 503
+ */
 export async function readBy(context: ApiContext, branch: Branch, userType: UserType) {
   const { text, containsSecret } = await plainOf(context, branch)
   const endpoint = branchPhase(branch) === 'available' ? branch.status?.endpoint : undefined

@@ -1,4 +1,4 @@
-/** A Branch as the API returns it. */
+/** Renders a Branch as the API returns it. */
 import type { Kinds } from '../../cluster/index.ts'
 import { branchHostLabel, branchPhase, presentTarget } from '../../crds/index.ts'
 import { idOf } from '../caches.ts'
@@ -15,7 +15,7 @@ type Branch = Kinds['Branch']
 
 export function renderBranch(branch: Branch, region: Kinds['Region'] | undefined): BranchShape {
   const { metadata, spec, status } = branch
-  // A branch deleted by kubectl has only a deletionTimestamp.
+  // If kubectl deleted the branch, it has only a deletionTimestamp.
   const requestedAt = spec.deletionRequestedAt ?? metadata.deletionTimestamp
   const attention = renderAttention(branchPhase(branch), status?.conditions)
   const label = branchHostLabel(metadata.name, idOf(branch) ?? '')
@@ -47,7 +47,7 @@ export function renderBranch(branch: Branch, region: Kinds['Region'] | undefined
   }
 }
 
-/** The target that the data are of. */
+/** The target of the branch's data. */
 function renderTarget(branch: Branch): Pick<BranchShape, 'target_time' | 'target_lsn' | 'target_name'> {
   const { time, lsn, pointName } = presentTarget(branch) ?? {}
   return {

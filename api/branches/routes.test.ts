@@ -63,7 +63,7 @@ const made = async (database: string, body?: object): Promise<string> => {
 }
 
 describe('requesting a branch', () => {
-  test('is 201 with a branch in status creating, named after its database, and its task; no body is needed', async () => {
+  test('returns 201 with a branch in status creating, named after its database, and its task; needs no body', async () => {
     const rules = [{ cidr: '203.0.113.0/24', label: 'office' }]
     const id = await createStable(client, 'shop', { ip_allowlist: { rules }, options: ['blue'] })
     const requested = await createBranch(id)
@@ -101,7 +101,7 @@ describe('requesting a branch', () => {
     expect(await list(id)).toEqual([requested.body])
   })
 
-  test('replaces the rules, or closes the endpoint with an empty list, and masks addresses', async () => {
+  test('can replace the rules, closes the endpoint for an empty list, and masks addresses', async () => {
     const id = await createStable(client, 'rules', { ip_allowlist: { rules: [{ cidr: '203.0.113.7' }] } })
     const other = await createBranch(id, {
       display_name: 'Preview',
@@ -142,7 +142,7 @@ describe('requesting a branch', () => {
     expectError(await createBranch(other, { source_branch_id: 'x' }), 400, /^source_branch_id: must be a UUID/)
   })
 
-  test('with a time at which it is deleted', async () => {
+  test('can set the time at which the branch is deleted', async () => {
     const id = await createStable(client, 'timed')
     const expires = new Date(Date.now() + 3600_000).toISOString()
     for (const spelt of [expires, expires.toLowerCase()])
@@ -182,7 +182,7 @@ describe('requesting a branch', () => {
   })
 })
 
-describe('no more live branches than the tenant may have', () => {
+describe("live branches up to the tenant's limit", () => {
   const limited = async (branchesPerDatabase: number) => {
     const name = tenantName('acme')
     const tenant = await client.cluster.get('Tenant', { name })
@@ -194,7 +194,7 @@ describe('no more live branches than the tenant may have', () => {
     await until(async () => (await client.call('GET', `/databases/${any}`)).body.branch_limit === branchesPerDatabase)
   }
 
-  test('are created, however many are requested at once; the slot is free once deletion is requested', async () => {
+  test('are created, however many requests are concurrent; a slot is free after deletion is requested', async () => {
     const id = await createStable(client, 'limited')
     await limited(2)
     const answers = await Promise.all(Array.from({ length: 5 }, () => createBranch(id)))
@@ -275,7 +275,7 @@ describe('a branch', () => {
     expectError(await read(id, crypto.randomUUID()), 404, 'branch not found')
   })
 
-  test('is deleted with 204: it counts no more at once, and is listed as deleted only on request', async () => {
+  test('is deleted with 204: it no longer counts, and is listed as deleted only on request', async () => {
     const id = await createStable(client, 'deleting')
     const branch = await made(id)
     const removed = await remove(id, branch)
@@ -295,7 +295,7 @@ describe('a branch', () => {
     expect((await remove(id, branch)).status).toBe(204)
   })
 
-  test('is not deleted while it is created, nor while another branch is copied from it', async () => {
+  test('is not deleted while it is being created, or while another branch is copied from it', async () => {
     const id = await createStable(client, 'busy')
     const branch = (await createBranch(id)).body.id
     expectError(await remove(id, branch), 409, /^the branch is being created/)
@@ -328,7 +328,7 @@ test('pages contain the branches of one database, oldest first', async () => {
   expect(headers.link).toMatch(/offset=2/)
 })
 
-test('a waiting request gets the branch as it was created', async () => {
+test('a waiting request receives the branch as it was created', async () => {
   const id = await createStable(client, 'waiting')
   const requested = createBranch(id, undefined, { prefer: 'wait=10' })
   await until(async () => (await list(id)).length === 1)

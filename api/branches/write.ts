@@ -1,4 +1,4 @@
-/** Writes branches: each is one object that the operator reconciles. */
+/** Writes branches. Each branch is one object that the operator reconciles. */
 import { isClusterError, type Kinds } from '../../cluster/index.ts'
 import {
   annotatedOperation,
@@ -59,7 +59,7 @@ async function takeSlot(writer: Writer, databaseId: string, input: CreateBranchI
   })
 }
 
-/** The archive source of a branch. @throws ApiError 400, 404 */
+/** Returns the archive source of a branch. @throws ApiError 400, 404 */
 export async function targetOf(
   { context, account: { namespace } }: Writer,
   database: Kinds['ManagedDatabase'],
@@ -82,7 +82,7 @@ export async function targetOf(
   return { backupName: backup.metadata.name }
 }
 
-/** The branch of this database to copy. */
+/** Returns the branch of this database that the new branch copies. */
 async function sourceOf(
   { context, account }: Writer,
   databaseId: string,
@@ -94,8 +94,8 @@ async function sourceOf(
 }
 
 /**
- * Creates the branch with these ids, or finds it created by an earlier attempt with the same ids. @throws ApiError 400,
- * 404, 409
+ * Creates the branch with these ids. If an earlier attempt with the same ids has created it, returns that branch.
+ * @throws ApiError 400, 404, 409
  */
 export async function createBranch(
   writer: Writer,
@@ -149,7 +149,8 @@ type Deletion = {
 }
 
 /**
- * The result of a deletion. `branch`: as stored, if it still exists. `isOwn`: this attempt requested the deletion.
+ * The result of a deletion. `branch`: as stored, if it still exists. `isOwn`: whether this attempt requested the
+ * deletion.
  */
 type Deleted = { branch: Branch | undefined; name: string; taskId: string | undefined; isOwn: boolean }
 
@@ -160,8 +161,8 @@ function alreadyEnding(branch: Branch, { taskId: ownTaskId }: Attempt): Deleted 
 }
 
 /**
- * The slot is free with the write that requests the deletion. Repeating the request changes nothing. Returns the task,
- * if one follows.
+ * The write that requests the deletion frees the slot. Repeating the request changes nothing. Returns the task, if the
+ * deletion has one.
  * @throws ApiError 404, 409, 412
  */
 export async function deleteBranch(writer: Writer, id: string, deletion: Deletion): Promise<string | undefined> {

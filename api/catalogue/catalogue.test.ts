@@ -1,4 +1,4 @@
-/** The catalogue, as a list and one by one. */
+/** The catalogue: lists and single entries. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Client, expectError, startClient } from '../testing/client.ts'
 import { retiredSizeId, sizeId } from '../testing/harness.ts'
@@ -9,7 +9,7 @@ beforeAll(async () => {
 })
 afterAll(() => client.close())
 
-test('sizes: the newest active version of each, smallest first; the price only on request and if known', async () => {
+test('lists the newest active version of each size, smallest first; has the price only on request and if it is known', async () => {
   const { body: plain } = await client.call('GET', '/sizes')
   expect(plain.map(({ name, version }: { name: string; version: number }) => `${name} ${version}`)).toEqual([
     'small 2',
@@ -27,7 +27,7 @@ test('sizes: the newest active version of each, smallest first; the price only o
   })
 })
 
-test('one size, whatever its status', async () => {
+test('reads one size in any status', async () => {
   expect((await client.call('GET', `/sizes/${sizeId}`)).body).toMatchObject({
     name: 'small',
     version: 1,
@@ -42,7 +42,7 @@ test('one size, whatever its status', async () => {
   expectError(await client.call('GET', `/sizes/${crypto.randomUUID()}`), 404, 'size not found')
 })
 
-test('regions and Postgres versions, newest first, one of them the default', async () => {
+test('lists regions, and Postgres versions, newest first, with one default', async () => {
   expect((await client.call('GET', '/regions')).body).toEqual([{ region: 'local' }])
   expect((await client.call('GET', '/pg-versions')).body).toEqual([
     { version: '18', default: true, pgvector: true },

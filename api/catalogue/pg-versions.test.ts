@@ -1,4 +1,4 @@
-/** An installation that has images of some Postgres versions only. */
+/** An installation that has images of only some Postgres versions. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Client, expectError, startClient } from '../testing/client.ts'
 import { configurationOf } from '../testing/harness.ts'
@@ -9,7 +9,7 @@ beforeAll(async () => {
 })
 afterAll(() => client.close())
 
-test('lists the available versions, newest first, the newest as default, and which have pgvector', async () => {
+test('lists the available versions, newest first; the newest is the default; shows which versions have pgvector', async () => {
   expect((await client.call('GET', '/pg-versions')).body).toEqual([
     { version: '17', default: true, pgvector: false },
     { version: '16', default: false, pgvector: true },

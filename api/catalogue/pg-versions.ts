@@ -5,7 +5,7 @@ import type { ApiContext, App } from '../context.ts'
 import { operation } from '../operation.ts'
 import { pgVersionShape } from './schema.ts'
 
-/** A database without a version gets the first. */
+/** A database without a version gets the first version of the list. */
 export function addPgVersions(app: App, { pgVersions, hasPgvector }: ApiContext): void {
   const schema = operation(
     {

@@ -1,11 +1,11 @@
-/** The sizes available to a new database: pure functions of the recorded sizes. */
+/** Computes which sizes are available to a new database. */
 import type { Kinds } from '../../cluster/index.ts'
 import type { PinnedSize } from '../../crds/index.ts'
 import { badRequest } from '../errors.ts'
 
 type Size = Kinds['Size']
 
-/** The newest active version of each name, smallest first. */
+/** Returns the newest active version of each name, smallest first. */
 export function offeredSizes(sizes: readonly Size[]): Size[] {
   const newest = new Map<string, Size>()
   for (const size of sizes) {

@@ -1,13 +1,14 @@
 /**
- * The files of a built console. Only listed names are served: regular files of the directory, so that no path of a request
- * and no symlink leads out of it. The list is read again while the console is in use, since `make console` replaces files.
+ * The files of a built console. The API serves only listed names: regular files of the directory. So no path of a
+ * request and no symlink leads out of the directory. The list is read again while the console is in use, because `make
+ * console` replaces files.
  */
 import { hash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** What `console/` builds; images have it at the same path. */
+/** The build directory of `console/`. Images have it at the same path. */
 const builtConsole = fileURLToPath(new URL('../../console/dist', import.meta.url))
 
 /** The directory of the console's files, which may not exist. */
@@ -15,13 +16,13 @@ export const consoleDirectory = ({ ESPALIER_CONSOLE_DIR: directory }: NodeJS.Pro
   directory === undefined || directory === '' ? builtConsole : directory
 
 export type ConsoleFiles = {
-  /** Every regular file, compressed copies included. */
+  /** All regular files, including compressed copies. */
   names: ReadonlySet<string>
-  /** The entity tags of files whose content may change under the same name. */
+  /** The entity tags of files whose content may change without a new name. */
   tags: ReadonlyMap<string, string>
 }
 
-/** The names of files below it contain a hash of their content. */
+/** The names of files below this path contain a hash of their content. */
 export const hashedNames = 'assets/'
 export const indexFile = 'index.html'
 
@@ -29,7 +30,10 @@ const freshMs = 2_000
 
 export const isCompressedCopy = (name: string): boolean => /\.(br|gz)$/.test(name)
 
-/** Of the content, since files of an image have equal times. Weak: compressed copies have the same tag. */
+/**
+ * The tag is a hash of the content, because files of an image have equal times. It is weak, because compressed copies
+ * have the same tag.
+ */
 async function tagOf(path: string): Promise<string> {
   return `W/"${hash('sha256', await readFile(path), 'base64url').slice(0, 27)}"`
 }
@@ -45,7 +49,7 @@ async function readFiles(directory: string): Promise<ConsoleFiles | undefined> {
   return { names, tags }
 }
 
-/** Reads the list at most every two seconds. Undefined: no console was built. */
+/** Reads the list at most every two seconds. The list is undefined if no console was built. */
 export function createConsoleFiles(
   directory: string | undefined,
   now: () => number,
@@ -54,7 +58,7 @@ export function createConsoleFiles(
   return async () => {
     if (directory === undefined) return undefined
     if (last === undefined || now() - last.at >= freshMs)
-      // A build that runs at the same time may delete a file between list and read.
+      // A concurrent build may delete a file between listing and reading.
       last = { at: now(), files: readFiles(directory).catch(() => undefined) }
     return last.files
   }

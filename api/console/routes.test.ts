@@ -1,4 +1,4 @@
-/** The console's files, over a real socket: `inject` would normalize paths. */
+/** The console's files, over a real socket, because `inject` would normalize paths. */
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { type IncomingHttpHeaders, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -73,7 +73,7 @@ const asset = '/console/assets/main-abc123.js'
 
 describe('pages', () => {
   test.each(['/console', '/console/', '/console?code=1', '/console/databases/1/branches/2', '/console/index.html'])(
-    '%s is the console, without a token, and is revalidated',
+    '%s returns the console without a token, and must be revalidated',
     async path => {
       const { status, headers, text } = await get(path)
       expect({ status, text }).toEqual({ status: 200, text: page })
@@ -81,7 +81,7 @@ describe('pages', () => {
     },
   )
 
-  test('a path of several hundred characters is a page, too', async () => {
+  test('a path of several hundred characters returns the page, too', async () => {
     expect(await get(`/console/${'a/'.repeat(200)}${'b'.repeat(400)}`)).toMatchObject({ status: 200, text: page })
   })
 
@@ -99,7 +99,7 @@ describe('pages', () => {
     })
   })
 
-  test('an unchanged page is 304, and a new build of the same length and time is not', async () => {
+  test('an unchanged page causes a 304; a new build of the same length and time does not', async () => {
     const { etag = '' } = (await get('/console/')).headers
     expect(etag).toMatch(/^W\/"[\w-]{27}"$/)
     const again = await get('/console/databases', { 'if-none-match': etag })
@@ -117,7 +117,7 @@ describe('pages', () => {
     expect(await get('/')).toMatchObject({ status: 302, headers: { location: '/console/' } })
   })
 
-  test('a file at the top is served, and revalidated', async () => {
+  test('serves a file at the top, which must be revalidated', async () => {
     const { status, headers, text } = await get('/console/favicon.svg')
     expect({ status, text }).toEqual({ status: 200, text: '<svg/>' })
     expect(headers).toMatchObject({ 'content-type': 'image/svg+xml', 'cache-control': 'no-cache' })
@@ -157,7 +157,7 @@ describe('assets', () => {
     expect(headers['content-length']).toBe(String(body.length))
   })
 
-  test('another encoding is sent if the preferred one was not built', async () => {
+  test('sends another encoding if the preferred encoding was not built', async () => {
     const { headers, body } = await get('/console/assets/only-abc123.css', { 'accept-encoding': 'br, gzip' })
     expect(headers).toMatchObject({ 'content-encoding': 'gzip', 'content-type': 'text/css; charset=utf-8' })
     expect(gunzipSync(body).toString()).toBe('a {}')
@@ -173,11 +173,11 @@ describe('assets', () => {
     })
   })
 
-  test('a range is answered with the whole file', async () => {
+  test('answers a range with the whole file', async () => {
     expect(await get(asset, { range: 'bytes=0-3' })).toMatchObject({ status: 200, text: program })
   })
 
-  test('a missing asset is 404 in JSON, not the page', async () => {
+  test('a missing asset causes a 404 in JSON, not the page', async () => {
     const { status, headers, text } = await get('/console/assets/main-old.js')
     expect({ status, body: JSON.parse(text) }).toEqual({ status: 404, body: { code: 404, message: 'file not found' } })
     expect(headers['content-security-policy']).toBeDefined()
@@ -216,19 +216,19 @@ describe('nothing outside the directory is served', () => {
     if (status === 200) expect(text).toBe(page)
   })
 
-  test('a compressed copy that is a symlink is not sent', async () => {
+  test('does not send a compressed copy that is a symlink', async () => {
     const answer = await get('/console/assets/plain.js', { 'accept-encoding': 'br' })
     expect(answer).toMatchObject({ status: 404, headers: { 'cache-control': 'no-store' } })
     expect(answer.text).not.toContain(outside)
     expect(await get('/console/assets/plain.js')).toMatchObject({ status: 200, text: program })
   })
 
-  test('a compressed copy has no address of its own', async () => {
+  test('a compressed copy has no own address', async () => {
     expect((await get(`${asset}.br`)).status).toBe(404)
   })
 })
 
-test('other methods are 405, and a body is not read', async () => {
+test('other methods cause a 405, and no body is read', async () => {
   const answer = await get('/console/', { 'content-length': '10485760' }, 'POST')
   expect(answer).toMatchObject({ status: 405, headers: { allow: expect.stringMatching(/^(GET, HEAD|HEAD, GET)$/) } })
 })
@@ -238,7 +238,7 @@ test('the routes of the API still need a token', async () => {
   expect((await get('/console/../managed/v1/databases')).text).not.toContain('[')
 })
 
-test('without a built console the path says so, and `/` leads to the documentation', async () => {
+test('without a built console, the path explains this, and `/` leads to the documentation', async () => {
   const empty = await startHarness({ consoleDirectory: join(root, 'none') })
   try {
     for (const url of ['/console', '/console/', '/console/assets/x.js']) {
@@ -254,7 +254,7 @@ test('without a built console the path says so, and `/` leads to the documentati
   }
 })
 
-test('a console built after the start is served', async () => {
+test('serves a console that was built after the start', async () => {
   let time = Date.now()
   const later = join(root, 'later')
   const started = await startHarness({ consoleDirectory: later, now: () => time })

@@ -1,6 +1,6 @@
 /**
- * `/console`: the files of the console. They contain no data, so they need no token. A path that is no file is a page of
- * the console, which routes in the browser.
+ * `/console`: the files of the console. They contain no data, so clients need no token. A path without a file returns
+ * the page of the console, which routes in the browser.
  */
 import { relative } from 'node:path'
 import fastifyStatic from '@fastify/static'
@@ -14,13 +14,13 @@ import { isNotModified } from '../preconditions.ts'
 import { type ConsoleFiles, createConsoleFiles, hashedNames, indexFile, isCompressedCopy } from './files.ts'
 
 type ConsoleOptions = {
-  /** If absent or without files, there is no console. */
+  /** If absent or without files, the API has no console. */
   directory: string | undefined
   configuration: ApiConfiguration
   now: () => number
 }
 
-/** Where the browser sends a login's requests: the issuer, and other origins that it needs. */
+/** Origins to which the browser sends a login's requests: the issuer, and other origins that the login needs. */
 function loginOrigins({ login, authentication }: ApiConfiguration): string[] {
   return login === undefined ? [] : [...new Set([new URL(authentication.issuer).origin, ...login.origins])]
 }
@@ -42,18 +42,18 @@ const headersOf = (configuration: ApiConfiguration): Record<string, string> => (
   'cross-origin-opener-policy': 'same-origin',
   'cross-origin-resource-policy': 'same-origin',
   'permissions-policy': 'camera=(), geolocation=(), microphone=(), payment=(), usb=()',
-  // Of errors: while replicas of two versions run, one may lack a file that the other has.
+  // Errors must not be cached: while replicas of two versions run, one may lack a file that the other has.
   'cache-control': 'no-store',
 })
 
 const immutable = 'public, max-age=31536000, immutable'
 const revalidated = 'no-cache'
 
-/** The file that answers a path; undefined: none. */
+/** The file that answers a path; undefined: no file. */
 function fileOf(path: string, { names, tags }: ConsoleFiles): string | undefined {
   if (path.startsWith(hashedNames)) return names.has(path) && !isCompressedCopy(path) ? path : undefined
   if (tags.has(path)) return path
-  // No page of the console has such a name: a client is looking for files elsewhere.
+  // The console has no page with such a name. The client is searching for files outside the directory.
   return path.split(/[/\\]/).includes('..') ? undefined : indexFile
 }
 
@@ -81,7 +81,7 @@ export async function addConsole(
       if (isNotModified(request.headers, tag))
         return reply.headers({ 'cache-control': revalidated, vary: 'accept-encoding' }).code(304).send()
     }
-    // The library chooses a compressed copy itself, which may be a symlink.
+    // The library would choose a compressed copy itself, which may be a symlink.
     const onFile = (found: string) => {
       if (!files.names.has(relative(directory, found))) throw notFound('file')
     }
@@ -102,7 +102,7 @@ export async function addConsole(
         dotfiles: 'allow',
         acceptRanges: false,
         cacheControl: false,
-        // Both would come from the file's time, which is the same in every version of an image.
+        // The library would derive both from the file's time, which is the same in every version of an image.
         etag: false,
         lastModified: false,
         setHeaders: (reply, path) => {

@@ -1,4 +1,4 @@
-/** `/databases/{id}/restart`, `/suspend`, `/resume`: operations requested by a POST without a body. */
+/** `/databases/{id}/restart`, `/suspend`, `/resume`: operations that clients request by a POST without a body. */
 import { z } from 'zod'
 import { taskHeaders } from '../answers.ts'
 import type { ApiContext, App } from '../context.ts'

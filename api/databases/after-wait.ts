@@ -1,4 +1,4 @@
-/** The response to a write of a database whose request has waited as it prefers. */
+/** The response to a write of a database after the request has waited as it prefers. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Kinds } from '../../cluster/index.ts'
 import { waitUntilStable } from '../answers.ts'
@@ -13,7 +13,7 @@ type Waiting = {
   account: Pick<Account, 'namespace' | 'tenant'>
 }
 
-/** Undefined: it is deleted. */
+/** undefined: the database is deleted. */
 export async function databaseAfterWait(
   { context, request, reply, account }: Waiting,
   id: string,
@@ -23,7 +23,7 @@ export async function databaseAfterWait(
   return found && waitUntilStable(context, request, reply, found)
 }
 
-/** Without `connection`: the response of a write is stored for repeated requests. */
+/** Omits `connection`, because the response of a write is stored for repeated requests. */
 export async function databaseTextAfterWait(waiting: Waiting, id: string): Promise<string | undefined> {
   const database = await databaseAfterWait(waiting, id)
   return database && waiting.context.databaseText(database, waiting.account.tenant)

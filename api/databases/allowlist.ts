@@ -1,6 +1,6 @@
 /**
- * Allowlists. A bare address is stored as /32 and a block masked to its network address. The number and order of the
- * rules are unchanged: two rules for the same block accept the same addresses, and each keeps its label.
+ * Allowlists. A bare address is stored as /32, and a block is masked to its network address. The number and order of
+ * the rules stay unchanged. If two rules have the same block, each keeps its label.
  */
 import { z } from 'zod'
 import { allowlistRule, type IpAllowlist } from '../../crds/index.ts'
@@ -42,7 +42,7 @@ const { taken, given } = both(
 export const allowlistInput = taken
 export const allowlistShape = given
 
-/** The stored form of the rules: masked, without the state. */
+/** The rules in stored form: masked, without the state. */
 export function storedAllowlist(given: z.output<typeof allowlistInput>): IpAllowlist {
   return { rules: given.rules.map(rule => ({ ...rule, cidr: maskCidr(rule.cidr) ?? rule.cidr })) }
 }

@@ -1,4 +1,4 @@
-/** Whether a database has the durable tier: in requests, in responses, and as stored. */
+/** The durable tier of a database: in requests, in responses, and as stored. */
 import { z } from 'zod'
 import type { ManagedDatabaseSpec } from '../../crds/index.ts'
 import { both } from '../schemas/components.ts'
@@ -14,12 +14,12 @@ export const backupPolicyInput = taken
 export const backupPolicyShape = given
 type BackupPolicyInput = z.output<typeof shape> | undefined
 
-/** The policy after a PATCH. Schedule and retention are unchanged. */
+/** Returns the policy after a PATCH. Schedule and retention stay unchanged. */
 export const storedBackupPolicy = (
   current: ManagedDatabaseSpec['backup'],
   input: BackupPolicyInput,
 ): ManagedDatabaseSpec['backup'] => (input === undefined ? current : { ...current, durable: input.durable })
 
-/** Returned only with the durable tier. */
+/** The API returns the policy only with the durable tier. */
 export const renderBackupPolicy = ({ backup }: Pick<ManagedDatabaseSpec, 'backup'>) =>
   backup.durable ? { durable: true } : undefined

@@ -1,6 +1,6 @@
 /**
- * `branch_id` of a restore: the target from which a branch was recovered. What clients wrote on the branch is not
- * restored. It refuses by throwing ApiError.
+ * `branch_id` of a restore: the target from which a branch was recovered. The restore does not include what clients
+ * wrote on the branch. Refuses by throwing ApiError.
  */
 import type { Kinds } from '../../cluster/index.ts'
 import {
@@ -20,7 +20,10 @@ import { backupsOf } from './moment.ts'
 type Database = Kinds['ManagedDatabase']
 type Branch = Kinds['Branch']
 
-/** The target of the Restore. `database`: the caller has checked that it is not busy. @throws ApiError 400, 404, 409 */
+/**
+ * Returns the target of the Restore. `database`: the caller has checked that no operation runs. @throws ApiError 400,
+ * 404, 409
+ */
 export async function branchMoment(
   writer: Writer,
   { database, databaseId, branchId }: { database: Database; databaseId: string; branchId: string },
@@ -35,7 +38,7 @@ export async function branchMoment(
   return target
 }
 
-/** @throws ApiError 400 for a branch without a target, 409 while or since it has no data of its target */
+/** @throws ApiError 400 for a branch without a target; 409 if the branch does not have its target's data now */
 function recoveredFrom(branch: Branch): { target: RestoreTarget; recovery: RecoveryRecord } {
   const { metadata, spec, status } = branch
   if (spec.target === undefined)
@@ -54,7 +57,7 @@ function recoveredFrom(branch: Branch): { target: RestoreTarget; recovery: Recov
   return { target, recovery }
 }
 
-/** The part of the archive that the target means now. @throws ApiError 400, 409 */
+/** Returns the part of the archive that the target means now. @throws ApiError 400, 409 */
 async function present(
   { context, account: { namespace } }: Writer,
   { database, databaseId, target }: { database: Database; databaseId: string; target: RestoreTarget },
@@ -72,7 +75,8 @@ async function present(
 }
 
 /**
- * Positions and names have another meaning on another volume, and a name can have one on another base backup.
+ * Positions and names have another meaning on another volume. A name can also have another meaning on another base
+ * backup.
  * @throws ApiError 409
  */
 function refuseOther(recorded: RecoveryRecord, now: RecoveryRecord, { time, lsn }: RestoreTarget): void {

@@ -18,7 +18,7 @@ const stored = (name: string) => storedDatabase(client, name)
 describe('restart', () => {
   const restart = (id: string) => client.call('POST', `/databases/${id}/restart`)
 
-  test('is requested by the same annotation as with kubectl, with a task; meanwhile 409', async () => {
+  test('sets the same annotation as kubectl, with a task; other operations cause a 409 meanwhile', async () => {
     const id = await createStable(client, 'again')
     const requested = await restart(id)
     expect(requested).toMatchObject({ status: 202, body: { id, status: 'modifying' } })
@@ -48,7 +48,7 @@ describe('restart', () => {
     expectError(await restart(id), 409, message)
   })
 
-  test('of a missing database is 404, and a query is refused', async () => {
+  test('of a missing database causes a 404, and a query is refused', async () => {
     expectError(await restart('00000000-0000-4000-8000-000000000000'), 404, /database/)
     const id = await createStable(client, 'queried')
     expectError(await client.call('POST', `/databases/${id}/restart?now=1`), 400, /now/)
@@ -72,7 +72,7 @@ describe('change', () => {
     expect(client.cluster.writes).toBe(before)
   })
 
-  test('an allowlist is modifying until the operator has applied it; meanwhile 409', async () => {
+  test('of an allowlist is modifying until the operator has applied it; other changes cause a 409 meanwhile', async () => {
     const id = await createStable(client, 'listed')
     const change = (body: object) => client.call('PATCH', `/databases/${id}`, { body })
     const changed = await change({ ip_allowlist: { rules: [{ cidr: '10.1.2.3/8' }] } })
@@ -95,19 +95,16 @@ describe('change', () => {
     expect(relabelled.headers).not.toHaveProperty('x-task-id')
   })
 
-  test.each(['failed', 'suspended'] as const)(
-    '%s accepts changes that need no operator, and no others',
-    async phase => {
-      const id = await createStable(client, phase)
-      await reconcile(client.cluster, 'acme', phase, { phase })
-      await until(async () => (await client.call('GET', `/databases/${id}`)).body.status === phase)
-      const change = (body: object) => client.call('PATCH', `/databases/${id}`, { body })
-      expect((await change({ deletion_protection: false, display_name: 'x' })).status).toBe(200)
-      expectError(await change({ ip_allowlist: { rules: [{ cidr: '1.1.1.1' }] } }), 409, new RegExp(`is ${phase}`))
-    },
-  )
+  test.each(['failed', 'suspended'] as const)('%s accepts only changes that need no operator', async phase => {
+    const id = await createStable(client, phase)
+    await reconcile(client.cluster, 'acme', phase, { phase })
+    await until(async () => (await client.call('GET', `/databases/${id}`)).body.status === phase)
+    const change = (body: object) => client.call('PATCH', `/databases/${id}`, { body })
+    expect((await change({ deletion_protection: false, display_name: 'x' })).status).toBe(200)
+    expectError(await change({ ip_allowlist: { rules: [{ cidr: '1.1.1.1' }] } }), 409, new RegExp(`is ${phase}`))
+  })
 
-  test('degraded accepts every change', async () => {
+  test('is accepted in every field if the database is degraded', async () => {
     const id = await createStable(client, 'degraded')
     await reconcile(client.cluster, 'acme', 'degraded', { phase: 'degraded' })
     const body = { ip_allowlist: { rules: [{ cidr: '1.1.1.1' }] } }
@@ -131,7 +128,7 @@ describe('change', () => {
     expect(answer).toMatchObject({ status: 200, body: { display_name: 'ours', options: ['theirs'] } })
   })
 
-  test('one’s own running change, requested again, returns its response again', async () => {
+  test('repeated by the same client while it runs returns its response again', async () => {
     const id = await createStable(client, 'mine')
     const change = (body: object) => client.call('PATCH', `/databases/${id}`, { body })
     const changed = { display_name: 'Mine', ip_allowlist: { rules: [{ cidr: '10.1.2.3/8', label: 'all' }] } }
@@ -142,7 +139,7 @@ describe('change', () => {
     expect(again).toMatchObject({ status: 200, body: first.body })
     expect(again.headers).toMatchObject({ 'x-task-id': first.headers['x-task-id'], location: first.headers.location })
     expect(client.cluster.writes).toBe(writes)
-    // The requests differ in one field.
+    // Each request differs in one field.
     for (const body of [
       { ...changed, display_name: 'Yours' },
       { ip_allowlist: { rules: [{ cidr: '10.0.0.0/8' }] } },
@@ -152,7 +149,7 @@ describe('change', () => {
     expectError(await change({ ...changed, services: [{ service_type: 'mcp' }] }), 409, /the database is modifying/)
   })
 
-  test('is 409 while another operation runs, even if it changes nothing', async () => {
+  test('causes a 409 while another operation runs, even if it changes nothing', async () => {
     const id = await createStable(client, 'theirs')
     expect((await client.call('POST', `/databases/${id}/restart`)).status).toBe(202)
     const refused = await client.call('PATCH', `/databases/${id}`, { body: { options: [] } })
@@ -174,7 +171,7 @@ describe('change', () => {
         await new Promise(resolve => setTimeout(resolve, 100))
       }
     })()
-    // The latency of a remote cluster.
+    // Simulates the latency of a remote cluster.
     client.cluster.before = () => new Promise(resolve => setTimeout(resolve, 5))
     const before = client.cluster.writes
     const answers = await Promise.all(
@@ -191,7 +188,7 @@ describe('change', () => {
     expect(tries).toBeLessThanOrEqual(40 + others)
   })
 
-  test('and is 409 if other writers always win', async () => {
+  test('causes a 409 if other writers always win', async () => {
     const id = await createStable(client, 'storm')
     client.cluster.before = async (operation, kind) => {
       if (operation !== 'replace' || kind !== 'ManagedDatabase') return
@@ -220,7 +217,7 @@ describe('delete', () => {
     })
   }
 
-  test('is 204, status deleting, and a repeated request changes nothing', async () => {
+  test('returns 204 and sets the status deleting; a repeated request changes nothing', async () => {
     const id = await createStable(client, 'doomed')
     await finalize('doomed')
     const first = await client.call('DELETE', `/databases/${id}`)
@@ -240,7 +237,7 @@ describe('delete', () => {
     })
   })
 
-  test('a database that the operator never reconciled is deleted at once', async () => {
+  test('immediately deletes a database that the operator never reconciled', async () => {
     const { body } = await client.create('fleeting')
     expect((await client.call('DELETE', `/databases/${body.id}`, { headers: { prefer: 'wait=5' } })).status).toBe(204)
     expectError(await client.call('GET', `/databases/${body.id}`), 404, /^database not found$/)
@@ -270,7 +267,7 @@ describe('delete', () => {
     expect((await stored('answered')).metadata.deletionTimestamp).toBeDefined()
   })
 
-  test('is shown as deleting, and waited for, if the cache has only its annotation', async () => {
+  test('shows the status deleting, and can be waited for, if the cache has only its annotation', async () => {
     const id = await createStable(client, 'unheard')
     await finalize('unheard')
     const delivered = Promise.withResolvers<void>()
@@ -296,7 +293,7 @@ describe('delete', () => {
     expect(tookMs).toBeGreaterThan(900)
   })
 
-  test('is 404 once it is deleted, if the cache has it only as being deleted', async () => {
+  test('causes a 404 after the deletion, even if the cache still has the database as being deleted', async () => {
     const id = await createStable(client, 'vanished')
     await finalize('vanished')
     expect((await client.call('DELETE', `/databases/${id}`)).status).toBe(204)
@@ -411,7 +408,7 @@ describe('delete', () => {
 })
 
 describe('two replicas', () => {
-  test('each finds objects created by the other at once', async () => {
+  test('each immediately find objects that the other has created', async () => {
     const other = await startClient({ beside: client })
     try {
       for (let n = 0; n < 10; n++) {

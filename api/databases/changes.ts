@@ -67,7 +67,7 @@ function addUpdate(app: App, context: ApiContext, singles: Singles): void {
     const { id } = request.params
     const requireCurrent = requirementOf(request, singles)
     requireCurrentPlan(account, context.now())
-    /** With the current ETag, so that the next change can have it as a precondition. */
+    /** Adds the current ETag, so that the next change can use it as a precondition. */
     const rendered = async (database: Kinds['ManagedDatabase']): Promise<string> => {
       const tag = await tagOf(singles, database, account)
       if (tag !== undefined) reply.header('ETag', tag)

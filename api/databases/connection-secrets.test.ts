@@ -1,4 +1,4 @@
-/** Secrets for clients inside the cluster through the API, on the in-process store. */
+/** Secrets with connection details for clients inside the cluster, through the API on the in-process store. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { desiredHash } from '../../crds/index.ts'
 import { type Client, createStable, expectError, startClient, storedDatabase } from '../testing/client.ts'
@@ -9,7 +9,7 @@ beforeAll(async () => {
 })
 afterAll(() => client.close())
 
-test('they are enabled when a database is created, or later: at once, and without a task', async () => {
+test('Secrets can be enabled at creation or later: immediately, and without a task', async () => {
   const created = await client.create('made', { credentials: { secrets: true } })
   expect(created.body.credentials).toEqual({ secrets: true })
   expect((await storedDatabase(client, 'made')).spec.credentials).toEqual({ secrets: true })

@@ -15,12 +15,12 @@ export const credentialsShape = given
 
 type Stored = ManagedDatabaseSpec['credentials']
 
-/** The field of the spec after this input; undefined if there are no Secrets. */
+/** Returns the spec's field after this input; undefined if no Secrets exist. */
 export function storedCredentials(current: Stored, input: z.output<typeof shape> | undefined): Stored {
   if (input === undefined) return current
   return input.secrets ? { secrets: true } : undefined
 }
 
-/** Returned only if the Secrets are enabled. */
+/** The API returns this field only if the Secrets are enabled. */
 export const renderCredentials = ({ credentials }: Pick<ManagedDatabaseSpec, 'credentials'>) =>
   credentials?.secrets === true ? { secrets: true } : undefined

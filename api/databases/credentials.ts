@@ -1,6 +1,7 @@
 /**
- * Passwords for `connection`: read from a database's credentials Secret and decrypted with the installation's key. A
- * decrypted password is cached only as long as its Secret object, and appears only in the response.
+ * Passwords for `connection`. The API reads them from a database's credentials Secret, and decrypts them with the
+ * installation's key. A decrypted password is cached only as long as its Secret object, and appears only in the
+ * response.
  */
 import type { FastifyBaseLogger } from 'fastify'
 import { type Cluster, isClusterError, type Kinds, type Secret } from '../../cluster/index.ts'
@@ -30,18 +31,18 @@ export const nameOfRole = (userType: UserType): DatabaseRole => roleOf[userType]
 /** A database or a branch, with the fields that locate its credentials. */
 export type CredentialsOwner = Kinds['ManagedDatabase'] | Kinds['Branch']
 
-/** The credentials Secret of a database or branch, if it exists; synchronously if it was read a moment ago. */
+/** The credentials Secret of a database or branch, if it exists. Returns synchronously if the Secret is cached. */
 export type ReadCredentials = (owner: CredentialsOwner) => Secret | Promise<Secret | undefined>
 
 /**
- * How long a cached Secret is used. When the operator changes a Secret, it also changes the owner, so that the Secret
- * is read again; this bounds the delay of other changes.
+ * How long a cached Secret is used. When the operator changes a Secret, it also changes the owner, so the API reads the
+ * Secret again. This time limits the delay of other changes.
  */
 const lifetimeMs = 5_000
 
 /**
- * Reads each Secret by its name: the API may neither list nor watch Secrets. One is cached while its owner is unchanged
- * (each change is a new object), and for at most `lifetimeMs`.
+ * Reads each Secret by its name, because the API may neither list nor watch Secrets. A Secret is cached while its owner
+ * is the same object (each change creates a new object), and for at most `lifetimeMs`.
  */
 export function createCredentialsReader(cluster: Cluster, now: () => number): ReadCredentials {
   const cached = new WeakMap<CredentialsOwner, { secret: Secret; until: number }>()
@@ -54,7 +55,7 @@ export function createCredentialsReader(cluster: Cluster, now: () => number): Re
       if (secret !== undefined) cached.set(owner, { secret, until: now() + lifetimeMs })
       return secret
     } catch (error) {
-      // The operator has not created the API's RoleBinding in this namespace yet, or it was deleted.
+      // The operator has not created the API's RoleBinding in this namespace yet, or the RoleBinding was deleted.
       if (isClusterError(error, 'Forbidden')) throw unreadable(error)
       throw error
     } finally {
@@ -64,7 +65,7 @@ export function createCredentialsReader(cluster: Cluster, now: () => number): Re
 
   return owner => {
     const known = cached.get(owner)
-    // In a rotation, its Secret changes before the database.
+    // During a rotation, the Secret changes before the database.
     if (known !== undefined && now() < known.until && !isRotating(owner)) return known.secret
     const underway = reading.get(owner) ?? read(owner)
     reading.set(owner, underway)
@@ -78,11 +79,14 @@ const isRotating = (owner: CredentialsOwner): boolean =>
 export const unreadable = (cause: unknown) =>
   unavailable('the credentials of this database cannot be read now: retry', cause)
 
-/** Only a Secret of the credentials type is read. */
+/** Ignores a Secret of another type. */
 const asCredentials = (secret: Secret | undefined): Secret | undefined =>
   secret?.metadata.labels?.[labels.component] === credentialsComponent ? secret : undefined
 
-/** The password of a role; undefined if the Secret has none for it. @throws ApiError 503 if it cannot be decrypted */
+/**
+ * Returns the password of a role; undefined if the Secret has none for the role. @throws ApiError 503 if it cannot be
+ * decrypted
+ */
 export type OpenPassword = (secret: Secret, userType: UserType) => Promise<string | undefined>
 
 export function createPasswordOpener(sealingKey: SealingKey, logger: FastifyBaseLogger): OpenPassword {
@@ -110,8 +114,8 @@ export function createPasswordOpener(sealingKey: SealingKey, logger: FastifyBase
 }
 
 /**
- * Whether the password in the Secret is about to be replaced: while a database is `modifying` for a rotation, the new
- * password is returned, and none before it exists.
+ * Whether the password in the Secret is about to be replaced. While a database is `modifying` for a rotation, the API
+ * returns only the new password, and no password before the new one exists.
  */
 export function awaitsPassword(database: Kinds['ManagedDatabase'], secret: Secret, userType: UserType): boolean {
   const role = roleOf[userType]

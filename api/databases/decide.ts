@@ -1,6 +1,5 @@
 /**
- * Decides the result of a write to a database: pure functions of the present object and the request. They refuse by
- * throwing ApiError.
+ * Decides the result of a write to a database, from the current object and the request. Refuses by throwing ApiError.
  */
 import type { Kinds } from '../../cluster/index.ts'
 import {
@@ -28,27 +27,30 @@ import { refuseVainGrowth, storedStorage } from './storage.ts'
 
 type ManagedDatabase = Kinds['ManagedDatabase']
 
-/** No operation is running: the condition that ends a long poll. */
+/** Statuses in which no operation runs. They end a long poll. */
 export const atRest: readonly DatabasePhase[] = ['available', 'degraded', 'failed', 'suspended']
 /**
- * States that accept a change that the operator has to apply: a database that serves, or is degraded, since a change is
- * how its user repairs it. The other stable states accept only changes that need no operator, for example to disable
+ * Statuses that accept a change that the operator must apply: the database serves, or it is degraded, because its user
+ * may repair it with a change. Other stable statuses accept only changes that need no operator, for example to disable
  * deletion protection of a failed database.
  */
 const takesChanges: readonly DatabasePhase[] = ['available', 'degraded']
 
 /**
- * A suspended database stays suspended while a change such as a new size is applied: its status does not show the
+ * A suspended database stays suspended while a change such as a new size is applied, so its status does not show the
  * change.
  */
 const isChangedSuspended = (database: ManagedDatabase): boolean =>
   visiblePhase(database) === 'suspended' && !isInForce(database)
 
-/** Whether no operation is running for the object; a deleted object is stable too. */
+/** Whether no operation runs for the database. A deleted database is stable too. */
 export const isStable = (database: ManagedDatabase | undefined): boolean =>
   database === undefined || (atRest.includes(visiblePhase(database)) && !isChangedSuspended(database))
 
-/** @throws ApiError 409: an operation that no status shows would be reported as failed, whatever its result */
+/**
+ * @throws ApiError 409, because the status would not show a second operation, which would be reported as failed
+ *   whatever its result
+ */
 export function refuseWhileChangedSuspended(database: ManagedDatabase): void {
   if (isChangedSuspended(database))
     throw conflict(
@@ -83,7 +85,7 @@ type OfNew = {
   services: readonly ServiceConfig[]
 }
 
-/** The complete spec of a new database, defaults included, so that its hash equals the stored object's. */
+/** Returns the complete spec of a new database with its defaults, so that its hash equals the stored object's hash. */
 export function specOfNew(
   input: CreateDatabaseInput,
   { size, pgVersion, backupName, importSecret, services }: OfNew,
@@ -104,19 +106,22 @@ export function specOfNew(
   })
 }
 
-/** The spec after a PATCH; `operation` if the operator has to apply it. */
+/** The spec after a PATCH. `operation`: present if the operator must apply the change. */
 export type Update = { spec: ManagedDatabaseSpec; operation: OperationName | undefined }
 
-/** The operation that the operator applies for a PATCH, which distinguishes it from others. */
+/** Operations that the operator applies for a PATCH. */
 const updates: readonly OperationName[] = ['update-managed', 'update-managed-ip-allowlists']
 
 const changesNothing = (database: ManagedDatabase, spec: ManagedDatabaseSpec): boolean =>
   canonicalJson(spec) === canonicalJson(database.spec)
 
-/** The services after a PATCH; undefined if it has none. */
+/** The services after a PATCH; undefined if the database has none. */
 type ServicesAfter = readonly ServiceConfig[] | undefined
 
-/** The task of the same PATCH, if it is being applied: a client that lost the response repeats the request. */
+/**
+ * Returns the task of the same PATCH if that PATCH is being applied: a client that lost the response repeats the
+ * request.
+ */
 export function updateUnderway(
   database: ManagedDatabase,
   input: UpdateDatabaseInput,
@@ -128,7 +133,7 @@ export function updateUnderway(
   return operation !== undefined && updates.includes(operation.name) ? operation.taskId : undefined
 }
 
-/** Undefined if nothing would change. @throws ApiError 400, 409 while the database is busy */
+/** Returns undefined if nothing would change. @throws ApiError 400; 409 while the database is busy */
 export function decideUpdate(
   database: ManagedDatabase,
   sizes: readonly Kinds['Size'][],
@@ -167,7 +172,7 @@ function updatedSpec(
   }
 }
 
-/** @throws ApiError 409 while the database is busy, or is not running */
+/** @throws ApiError 409 while the database is busy or not running */
 export function decideRestart(database: ManagedDatabase): void {
   const phase = visiblePhase(database)
   if (phase === 'suspended')
@@ -175,7 +180,10 @@ export function decideRestart(database: ManagedDatabase): void {
   if (!takesChanges.includes(phase)) throw busy(phase)
 }
 
-/** @throws ApiError 409 unless it is available: only then does Postgres certainly accept the new password */
+/**
+ * @throws ApiError 409 unless the database is available, because only then does Postgres certainly accept the new
+ *   password
+ */
 export function decideRotation(database: ManagedDatabase): void {
   const phase = visiblePhase(database)
   if (phase !== 'available') throw busy(phase)
@@ -184,7 +192,7 @@ export function decideRotation(database: ManagedDatabase): void {
 /** Resuming also repairs a database that failed, or became degraded, during its suspension. */
 const takesResumption: readonly DatabasePhase[] = ['suspended', 'degraded', 'failed']
 
-/** @throws ApiError 409 if it is already in that state, and while the database is busy */
+/** @throws ApiError 409 if the database is already in that state, or is busy */
 export function decideSuspension(database: ManagedDatabase, suspended: boolean): Update {
   const phase = visiblePhase(database)
   if (database.spec.suspended === suspended && atRest.includes(phase))
@@ -194,13 +202,15 @@ export function decideSuspension(database: ManagedDatabase, suspended: boolean):
   return { spec: { ...database.spec, suspended }, operation: suspended ? 'suspend-managed' : 'resume-managed' }
 }
 
-/** @throws ApiError 409 while a restore runs: until it ends, the previous volume may be the only copy of the data */
+/**
+ * @throws ApiError 409 while a restore runs, because until its end the previous volume may be the only copy of the data
+ */
 export function decidePreviousDeletion(database: ManagedDatabase): void {
   const phase = visiblePhase(database)
   if (phase === 'restoring' || phase === 'deleting') throw busy(phase)
 }
 
-/** @throws ApiError 409 under deletion protection, or if it has branches, without force */
+/** @throws ApiError 409 if the database has deletion protection, or has branches and `force` is not set */
 export function decideDeletion(database: ManagedDatabase, branches: number, force: boolean): void {
   if (database.spec.deletionProtection) {
     throw conflict('the database is protected from deletion: set deletion_protection to false first')

@@ -1,7 +1,7 @@
 /**
- * Requests the deletion of a database: first the annotation of the operation is written, then the object is deleted
- * with that version as precondition. `force` is written once the object is being deleted, so that it applies to this
- * deletion and to no later one.
+ * Requests the deletion of a database. First writes the annotation of the operation, then deletes the object with that
+ * version as precondition. Writes `force` only after the object is being deleted, so that it applies to this deletion
+ * and to no later deletion.
  */
 import { type Cluster, isClusterError, type Kinds } from '../../cluster/index.ts'
 import { annotations, desiredHash, desiredStateOf, readOperation, renderOperation } from '../../crds/index.ts'
@@ -15,13 +15,16 @@ import { annotated, type Terms } from './write.ts'
 
 type ManagedDatabase = Kinds['ManagedDatabase']
 
-/** The task of a running deletion, if the object shows one. */
+/** Returns the task of a running deletion, if the object shows one. */
 function deletionTask(database: ManagedDatabase): string | undefined {
   const operation = readOperation(database)
   return operation?.name === 'delete-managed' ? operation.taskId : undefined
 }
 
-/** The database with all annotations of a deletion; itself if it has them already. `at`: the time of the request. */
+/**
+ * Returns the database with all annotations of a deletion, or the same object if it has them already. `at`: the time of
+ * the request.
+ */
 function annotatedForDeletion(
   database: ManagedDatabase,
   taskId: string,
@@ -36,10 +39,10 @@ function annotatedForDeletion(
       hash: desiredHash(desiredStateOf(database)),
     }),
   }
-  // A request made by kubectl is kept.
+  // Keeps a request that a user made with kubectl.
   const keepBackups = spec.deletion.keepBackups || keep_backups
   const isAnnotated = Object.entries(added).every(([name, value]) => metadata.annotations?.[name] === value)
-  // An older force annotation is not for this deletion.
+  // An older force annotation does not apply to this deletion.
   const { [annotations.force]: forced, ...remaining } = metadata.annotations ?? {}
   const isPurged = spec.deletion.purge === true || purge
   const isRequested = keepBackups === spec.deletion.keepBackups && isPurged === (spec.deletion.purge === true)
@@ -58,7 +61,7 @@ async function forceDeletion(cluster: Cluster, database: ManagedDatabase): Promi
   try {
     return await cluster.replace('ManagedDatabase', annotated(database, { [annotations.force]: 'true' }))
   } catch (error) {
-    // It had no branches, and is deleted.
+    // The database had no branches, and is deleted already.
     if (isClusterError(error, 'NotFound')) return database
     throw error
   }
@@ -74,11 +77,12 @@ async function purgeDeletion(cluster: Cluster, database: ManagedDatabase): Promi
   })
 }
 
-/** The result of a deletion. `database`: as stored. `isOwn`: this attempt requested it. */
+/** The result of a deletion. `database`: as stored. `isOwn`: whether this attempt requested the deletion. */
 type Deleted = { database: ManagedDatabase | undefined; name: string; taskId: string | undefined; isOwn: boolean }
 
 /**
- * Requests deletion; repeating the request while it is running changes nothing. Returns the task, if one follows.
+ * Requests deletion. Repeating the request while the deletion runs changes nothing. Returns the task, if the deletion
+ * has one.
  * @throws ApiError 400, 404, 409, 412
  */
 export async function deleteDatabase(
@@ -92,7 +96,7 @@ export async function deleteDatabase(
   const { cluster, caches } = context
   const { begun } = attempt
   const at = begun?.at ?? timeNow(context)
-  /** Only our own annotation was added since its version was checked. */
+  /** Whether only the API's own annotation was added since the version was checked. */
   const isUnchanged = (database: ManagedDatabase): boolean =>
     deletionTask(database) === attempt.taskId && database.metadata.annotations?.[annotations.updatedAt] === at
   const object = { namespace: account.namespace, id, what: 'database' as const }
@@ -110,11 +114,11 @@ export async function deleteDatabase(
     }
     if (!isUnchanged(current)) await requireCurrent?.(current)
     decideDeletion(current, await countBlocking(writer, current), query.force)
-    // A deletion that was annotated before but never requested keeps its task.
+    // If an earlier request annotated the deletion but did not delete the object, its task is kept.
     const taskId = deletionTask(current) ?? attempt.taskId
     await attempt.begin({ name, taskId, at })
-    // The operator answers an annotation with a write. An existing annotation is not written again, or the two would
-    // loop for ever.
+    // The operator answers an annotation with a write. If the API wrote an existing annotation again, both would loop
+    // forever.
     const requested = annotatedForDeletion(current, taskId, query, at)
     const annotatedDatabase = requested === current ? current : await cluster.replace('ManagedDatabase', requested)
     await cluster.delete(
@@ -122,7 +126,7 @@ export async function deleteDatabase(
       { name, namespace },
       { uid, resourceVersion: annotatedDatabase.metadata.resourceVersion },
     )
-    // The cache may already have the annotated object, and accepts only newer versions.
+    // The cache may already have the annotated object, and it accepts only newer versions.
     const found = await cluster.get('ManagedDatabase', { name, namespace })
     const deleting = {
       ...annotatedDatabase,

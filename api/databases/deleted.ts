@@ -37,7 +37,7 @@ export type Deleted = { deleted: DeletedDatabase & { keptUntil: string }; spec: 
 
 const readMap = (cluster: Cluster, id: string) => cluster.get('ConfigMap', deletedDatabaseKey(id))
 
-/** The tenant's own; undefined if it belongs to another tenant, or is permanently deleted. */
+/** Returns the tenant's own database; undefined if it belongs to another tenant, or is permanently deleted. */
 function deletedOf(map: ConfigMap, namespace: string): Deleted | undefined {
   const deleted = readDeletedDatabase(map)
   const spec = specOfDeleted(map)
@@ -161,7 +161,7 @@ function addPurge(app: App, context: ApiContext): void {
   })
 }
 
-/** Annotates the record; the operator deletes the remaining objects. @throws ApiError 404, 409 */
+/** Annotates the record, so that the operator deletes the remaining objects. @throws ApiError 404, 409 */
 async function purge({ context: { cluster }, account: { namespace } }: Writer, id: string): Promise<void> {
   await guarded({ namespace, id, what: 'database' }, async () => {
     const map = await readMap(cluster, id)

@@ -1,4 +1,4 @@
-/** Finds the database that the path of a request names. */
+/** Finds the database that a request's path names. */
 import type { Kinds } from '../../cluster/index.ts'
 import { findOwned, readOwned } from '../caches.ts'
 import type { ApiContext } from '../context.ts'
@@ -6,7 +6,7 @@ import { notFound } from '../errors.ts'
 
 type Database = Kinds['ManagedDatabase']
 
-/** For a read: from the cache, unless that may mislead. @throws ApiError 404 */
+/** For a read: uses the cache, unless the cache may mislead. @throws ApiError 404 */
 export async function findDatabase(
   { cluster, caches }: Pick<ApiContext, 'cluster' | 'caches'>,
   namespace: string,
@@ -17,7 +17,7 @@ export async function findDatabase(
   return found
 }
 
-/** For a write: from the cluster, as it is now. @throws ApiError 404 */
+/** For a write: reads the current state from the cluster. @throws ApiError 404 */
 export async function readDatabase(
   { cluster }: Pick<ApiContext, 'cluster'>,
   namespace: string,

@@ -60,7 +60,7 @@ export const renderImport = (status: ImportStatus): z.output<typeof importShape>
   return { status: phase, attempt, started_at: startedAt, ...present }
 }
 
-/** The times of its changes, for `updated_at`. */
+/** Returns the times of the import's changes, for `updated_at`. */
 export const timesOfImport = (status: ImportStatus | undefined): (string | undefined)[] => [
   status?.startedAt,
   status?.progressedAt,
@@ -71,7 +71,7 @@ type CreateInput = { source?: { uri: string } | undefined; source_backup_id?: st
 
 export type NewImport = { secretName: string; uri: string }
 
-/** @throws ApiError 400 with the field and the rule, and no part of the URI */
+/** @throws ApiError 400 with the field and the rule, but no part of the URI */
 export function importOfNew({ source, source_backup_id: backup }: CreateInput, id: string): NewImport | undefined {
   if (source === undefined) return undefined
   if (backup !== undefined) throw badRequest('source: cannot be combined with source_backup_id')

@@ -1,5 +1,5 @@
 /**
- * The target of a restore or branch in a request: a backup, or a point in the archive. It refuses by throwing ApiError.
+ * The target of a restore or branch in a request: a backup, or a point in the archive. Refuses by throwing ApiError.
  */
 import type { Kinds } from '../../cluster/index.ts'
 import { momentFields, type RestoreTarget, recoveryTo, recoveryWindow } from '../../crds/index.ts'
@@ -7,7 +7,7 @@ import type { ApiContext } from '../context.ts'
 import { badRequest } from '../errors.ts'
 import { id } from '../schemas/common.ts'
 
-/** All cached backups. */
+/** Returns all cached backups of the database. */
 export const backupsOf = ({ caches }: ApiContext, namespace: string, databaseId: string): Kinds['Backup'][] =>
   caches.Backup.list({ namespace }).filter(({ spec }) => spec.databaseId === databaseId)
 
@@ -24,7 +24,10 @@ const targetNames = ['backup_id', 'target_time', 'target_lsn', 'target_name'] as
 type Named<Name extends string> = { [name in Name]?: string | undefined }
 type TargetInput = Named<(typeof targetNames)[number]>
 
-/** `more`: other fields that name a target. @returns the field that is set, if any. @throws ApiError 400 if several are */
+/**
+ * `more`: other fields that name a target. @returns the only field that is set, if any. @throws ApiError 400 if several
+ * fields are set
+ */
 export function onlyTarget<More extends string = never>(
   input: TargetInput & Named<More>,
   more: readonly More[] = [],
@@ -36,7 +39,7 @@ export function onlyTarget<More extends string = never>(
   return first
 }
 
-/** @throws ApiError 400 unless exactly one is set */
+/** @throws ApiError 400 unless exactly one field is set */
 export function refuseOtherThanOne<More extends string>(input: TargetInput & Named<More>, more: readonly More[]): void {
   if (onlyTarget(input, more) === undefined)
     throw badRequest(`backup_id: is required, or one of ${[...targetNames, ...more].slice(1).join(', ')}`)

@@ -1,6 +1,6 @@
 /**
- * The response to a list of databases. Recently requested small pages are cached while their inputs are unchanged: a
- * polled page costs one lookup.
+ * The response to a list of databases. Caches small pages that clients requested recently, while their inputs are
+ * unchanged. So a polled page costs one lookup.
  */
 import { LRUCache } from 'lru-cache'
 import type { Kinds } from '../../cluster/index.ts'
@@ -15,7 +15,7 @@ type PageAnswer = { text: string; headers: Record<string, string> }
 type AnswerPage = (account: Account, query: ListDatabasesQuery, url: string) => PageAnswer
 
 const maximumPages = 64
-/** The most objects on a cached page: with the number of pages it limits memory to a few MB. */
+/** The maximum number of objects on a cached page. Together with the number of pages, it limits memory to a few MB. */
 const maximumLimit = 100
 
 type CachedPage = {
@@ -43,7 +43,7 @@ export function createPageAnswers({ caches, databaseText, relatedObjectsEpoch }:
     const epoch = relatedObjectsEpoch()
     const key = `${namespace} ${url}`
     const before = cached.get(key)
-    // The view is another array after any change to the tenant's databases.
+    // Any change to the tenant's databases creates a new array.
     if (before?.databases === databases && before.tenant === tenant && before.epoch === epoch) return before.answer
     const answer = make(databases, account, query, url)
     if (query.limit <= maximumLimit) cached.set(key, { answer, databases, tenant, epoch })

@@ -1,4 +1,4 @@
-/** Previous volumes, retained after restores, through the API, on the in-process store. */
+/** Previous volumes, which are kept after restores, through the API on the in-process store. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
   annotations,
@@ -34,7 +34,7 @@ const previous: PreviousVolume[] = [
   },
 ]
 
-/** As the operator leaves it after restores. */
+/** Sets the state that the operator leaves after restores. */
 async function restored(name: string, more = {}): Promise<string> {
   const id = await createStable(client, name)
   await reconcile(client.cluster, 'acme', name, { incarnation: 4, previous, ...more })
@@ -45,7 +45,7 @@ async function restored(name: string, more = {}): Promise<string> {
 const agreed = async (name: string) =>
   (await storedDatabase(client, name)).metadata.annotations?.[annotations.discardPrevious]
 
-test('they are listed, each with its backup, and counted in storage_used', async () => {
+test('lists previous volumes, each with its backup, and counts them in storage_used', async () => {
   const id = await restored('listed')
   const backupId = crypto.randomUUID()
   await client.cluster.create('Backup', {
@@ -73,7 +73,7 @@ test('a database that was never restored has none', async () => {
   expectError(await client.call('GET', `/databases/${crypto.randomUUID()}/previous`), 404, 'database not found')
 })
 
-test('a deletion is approved by the uid of the PVC, once for each, and approvals of deleted PVCs are removed', async () => {
+test('approves a deletion by the uid of the PVC, once for each PVC, and removes approvals of deleted PVCs', async () => {
   const id = await restored('freed')
   expect(await client.call('DELETE', `/databases/${id}/previous/3`)).toMatchObject({ status: 204 })
   expect(await agreed('freed')).toBe('third')

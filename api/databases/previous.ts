@@ -1,6 +1,6 @@
 /**
- * `/databases/{id}/previous`: the volumes that served before restores. They are listed, counted in `storage_used`, and
- * deleted on request.
+ * `/databases/{id}/previous`: the volumes that served before restores. The API lists them, counts them in
+ * `storage_used`, and deletes them on request.
  */
 import { z } from 'zod'
 import type { Kinds } from '../../cluster/index.ts'
@@ -136,7 +136,7 @@ function addDelete(app: App, context: ApiContext): void {
   })
 }
 
-/** Annotates the database: this volume may be deleted. The operator deletes it. @throws ApiError 404, 409 */
+/** Annotates the database, so that the operator deletes this volume. @throws ApiError 404, 409 */
 async function agree(writer: Writer, id: string, incarnation: number, attempt: Attempt): Promise<void> {
   const { context, account } = writer
   const { namespace } = account
@@ -160,7 +160,10 @@ async function agree(writer: Writer, id: string, incarnation: number, attempt: A
   context.caches.ManagedDatabase.writeThrough(stored)
 }
 
-/** The annotation with this volume, and without deleted ones; undefined if it contains the volume already. */
+/**
+ * Returns the annotation with this volume and without deleted volumes; undefined if the annotation contains the volume
+ * already.
+ */
 function agreedWith({ metadata, status }: ManagedDatabase, { uid }: PreviousVolume): string | undefined {
   const present = new Set(status?.previous?.map(previous => previous.uid))
   const named = metadata.annotations?.[annotations.discardPrevious]?.split(',').map(text => text.trim()) ?? []

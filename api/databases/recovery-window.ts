@@ -32,7 +32,7 @@ function renderWindow({ spans }: RecoveryWindow): z.output<typeof recoveryWindow
   if (first === undefined || last === undefined)
     return { earliest_time: null, latest_time: null, latest_lsn: null, gaps: [] }
   const between = spans.slice(1).map((span, index) => ({ from: spans[index]?.to ?? span.from, to: span.from }))
-  // Spans may overlap if clocks differed.
+  // Spans may overlap if the servers' clocks differed.
   const gaps = between.filter(({ from, to }) => from < to).map(({ from, to }) => ({ from: iso(from), to: iso(to) }))
   return { earliest_time: iso(first.from), latest_time: iso(last.to), latest_lsn: last.through, gaps }
 }

@@ -1,6 +1,7 @@
 /**
- * Every change that a client can see changes `updated_at`, which never decreases: changes of the object, its status,
- * its branches, its account and its region, by the API, the operator or kubectl, once the operator has observed them.
+ * Every change that a client can see changes `updated_at`, which never decreases. Changes concern the object, its
+ * status, its branches, its account and its region. They come from the API, the operator or kubectl, and count once the
+ * operator has observed them.
  */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
@@ -74,7 +75,7 @@ const first: State = {
   },
 }
 
-/** The operator's writes in a pass, with or without new observations. */
+/** The operator's writes in one pass, with or without new observations. */
 function passed(state: State, found: Partial<ManagedDatabaseStatus> = {}): State {
   const { database, branches, region, tenant, now } = state
   const branchCount = branches.filter(isLiveBranch).length
@@ -123,7 +124,7 @@ const word = fc.stringMatching(/^[a-z]{1,3}$/)
 const small = fc.integer({ min: 1, max: 4 })
 const rule = fc.record({ cidr: fc.constantFrom('10.0.0.0/8', '11.0.0.0/8'), label: word })
 
-/** Every kind of change, by its name. */
+/** All kinds of changes by name. */
 const changes: Record<string, fc.Arbitrary<Change>> = {
   name: fc.option(word).map(
     (displayName): Change =>
@@ -152,8 +153,8 @@ const changes: Record<string, fc.Arbitrary<Change>> = {
     return { database: { ...database, metadata: { ...metadata, deletionTimestamp: timestamp(now) } } }
   }),
   'new branch': fc.constant<Change>(({ branches, now }) => ({ branches: [...branches, branchAt(now)] })),
-  // Both times are set once: a cluster does not allow changes.
-  'branch asked to go': fc.constant<Change>(({ branches: [one, ...others], now }) =>
+  // Both times are set once, because a cluster does not allow changes.
+  'branch deletion requested': fc.constant<Change>(({ branches: [one, ...others], now }) =>
     one === undefined
       ? {}
       : { branches: [...others, { ...one, spec: { deletionRequestedAt: preciseTime(now), ...one.spec } }] },
@@ -216,7 +217,7 @@ test('every change increases updated_at', () => {
   )
 })
 
-test('a host name is returned if clients can resolve it, and omitted if the region says that they cannot', () => {
+test('returns a host name if clients can resolve it, and omits it if the region says that they cannot', () => {
   const { region, ...state } = first
   const shown = (domainResolves?: boolean) => {
     const spec = { ...region.spec, ...(domainResolves === undefined ? {} : { domainResolves }) }

@@ -1,4 +1,4 @@
-/** A ManagedDatabase as the API returns it, and its JSON text, rendered once per version of its inputs. */
+/** Renders a ManagedDatabase as the API returns it. Its JSON text is rendered once for each version of its inputs. */
 import type { Kinds } from '../../cluster/index.ts'
 import { hostLabel, isInForce, isLiveBranch, visiblePhase } from '../../crds/index.ts'
 import { byDatabase, type Caches, idOf } from '../caches.ts'
@@ -26,27 +26,29 @@ type RelatedObjects = {
   branches: readonly Kinds['Branch'][]
 }
 
-/** As recorded by the operator, with the time of its last change; without an operator, only the spec is known. */
+/**
+ * The limit that the operator recorded, with the time of its last change. Without an operator, only the spec is known.
+ */
 const shownLimit = (tenant: Kinds['Tenant'] | undefined): number | null =>
   (tenant?.status?.branches ?? { limit: tenant?.spec.limits.branchesPerDatabase }).limit ?? null
 
-/** When a branch stopped counting as live: the first deletion request, through the API or by kubectl. */
+/** When a branch stopped counting as live: the first deletion request, by the API or by kubectl. */
 const endedTime = ({ spec, metadata }: Kinds['Branch']): string | undefined =>
   [spec.deletionRequestedAt, metadata.deletionTimestamp]
     .filter(time => time !== undefined)
     .toSorted((left, right) => Date.parse(left) - Date.parse(right))[0]
 
-/** When this branch changed the number of live branches. */
+/** The times at which this branch changed the number of live branches. */
 const countedTimes = (branch: Kinds['Branch']): (string | undefined)[] => [createdTime(branch), endedTime(branch)]
 
-/** The serving data, and previous volumes that are retained. */
+/** The size of the current data, and of the previous volumes that are kept. */
 function storageUsedBy({ status }: ManagedDatabase): number | undefined {
   const previous = status?.previous?.map(({ bytes = 0 }) => bytes) ?? []
   const all = status?.storageUsedBytes === undefined ? previous : [status.storageUsedBytes, ...previous]
   return all.length === 0 ? undefined : all.reduce((sum, bytes) => sum + bytes, 0)
 }
 
-/** Everything except `connection`, which only single reads return. The object must have an id. */
+/** Renders everything except `connection`, which only single reads return. The object must have an id. */
 export function renderDatabase(database: ManagedDatabase, { region, tenant, branches }: RelatedObjects): DatabaseShape {
   const { metadata, spec, status } = database
   const id = idOf(database) ?? ''
@@ -93,8 +95,8 @@ export function renderDatabase(database: ManagedDatabase, { region, tenant, bran
 }
 
 /**
- * A number that changes whenever the context of databases may have changed: a region, a branch. These rarely change,
- * and looking each up for each database would cost more than rendering it.
+ * A number that changes whenever the related objects of databases may have changed: a region or a branch. They rarely
+ * change. Reading each of them for each database would cost more than rendering.
  */
 export function createRelatedObjectsEpoch(caches: Caches): () => number {
   let epoch = 0
@@ -109,7 +111,7 @@ export function createRelatedObjectsEpoch(caches: Caches): () => number {
 /** The JSON of a database without `connection`. */
 export type DatabaseText = (database: ManagedDatabase, tenant: Kinds['Tenant'] | undefined) => string
 
-/** Caches the text with each object, and renders it again when the tenant or the context has changed. */
+/** Caches the text with each object. Renders the text again when the tenant or the related objects have changed. */
 export function createDatabaseText(caches: Caches, epoch: () => number): DatabaseText {
   const known = new WeakMap<ManagedDatabase, { epoch: number; tenant: Kinds['Tenant'] | undefined; text: string }>()
 

@@ -1,4 +1,4 @@
-/** Decides the result of a resize: a pure function of the current database, the recorded sizes and the request. */
+/** Decides the result of a resize, from the current database, the recorded sizes and the request. */
 import type { Kinds } from '../../cluster/index.ts'
 import {
   type DatabasePhase,
@@ -16,39 +16,40 @@ import { busy, type Update } from './decide.ts'
 type ManagedDatabase = Kinds['ManagedDatabase']
 type Size = Kinds['Size']
 
-/** A suspended database can be resized too: some volumes grow only while unmounted. */
+/** A suspended database can be resized too, because some volumes grow only while they are not mounted. */
 const takesSizes: readonly DatabasePhase[] = ['available', 'degraded', 'suspended']
 
-/** Allowed too while it waits for its first volume: its PVC is replaced by one of another size. */
+/** Also allowed while the database waits for its first volume: a PVC of another size then replaces its PVC. */
 const takesFirstSizes: readonly DatabasePhase[] = ['creating', 'modifying', 'degraded', 'failed']
 
 const same = (left: PinnedSize, right: PinnedSize): boolean =>
   left.name === right.name && left.version === right.version
 
-/** The size applied now, regardless of the desired size. */
+/** The size that applies now, whatever the desired size is. */
 export const sizeInForce = ({ spec, status }: ManagedDatabase): PinnedSize => status?.size ?? spec.size
 
-/** Why the desired size is not applied yet; undefined if it is, or a restart with it is running. */
+/** Why the desired size does not apply yet. undefined if it applies, or if a restart with this size is running. */
 const blockerOf = ({ status }: ManagedDatabase): string | undefined => {
   const condition = status?.conditions?.find(({ type }) => type === 'SizeApplied')
   return condition === undefined || condition.reason === 'Restarting' ? undefined : condition.message
 }
 
-/** Whether only a resize is running that has changed nothing yet, so that another can replace it. */
+/** Whether only a resize runs that has changed nothing yet. Then another resize can replace it. */
 function onlyWaitsForSize(database: ManagedDatabase): boolean {
   const operation = database.status?.operation
   const isOfThis = operation?.name === 'update-managed-size' && operation.hash === desiredHash(desiredStateOf(database))
   return isOfThis && blockerOf(database) !== undefined
 }
 
-/** Whether the operator reports that no volume exists yet, and no pod uses one. */
+/** Whether the operator reports that no volume exists yet, and that no pod uses one. */
 const awaitsVolume = ({ status }: ManagedDatabase): boolean =>
   status?.volume === undefined &&
   status?.conditions?.some(({ type, reason }) => type === 'VolumeReady' && reason === 'Pending') === true
 
 /**
- * The newest version of a size is used, except that a database can always return to its present version.
- * @throws ApiError 400 if the size is unavailable, the present one, or smaller on disk; 409 while it is busy
+ * Uses the newest version of a size. But a database can always return to its current version.
+ * @throws ApiError 400 if the size is unavailable, is the current size, or has a smaller volume; 409 while the database
+ *   is busy
  */
 export function decideResize(database: ManagedDatabase, sizes: readonly Size[], name: string): Update {
   const phase = visiblePhase(database)

@@ -23,7 +23,7 @@ const namespace = tenantNamespace('acme')
 const restore = (id: string, backupId: string, headers: Record<string, string> = {}) =>
   client.call('POST', `/databases/${id}/restore`, { body: { backup_id: backupId }, headers })
 
-/** A backup as written by the operator. */
+/** Creates a backup with the status that the operator writes. */
 async function backup(
   name: string,
   databaseId: string,
@@ -42,7 +42,7 @@ async function backup(
   return id
 }
 
-test('it is 202 with its task, restoring from then on, and the same response if repeated with its key', async () => {
+test('returns 202 with its task, sets the status restoring, and returns the same response if repeated with its key', async () => {
   const id = await createStable(client, 'wrong')
   const backupId = await backup('wrong-1', id)
   const headers = { 'idempotency-key': 'back-1' }
@@ -95,7 +95,7 @@ describe('is accepted for a database that is', () => {
 })
 
 describe('is refused', () => {
-  test('with 409 while a resize of one that is suspended is under way', async () => {
+  test('with 409 while a suspended database is being resized', async () => {
     const id = await createStable(client, 'resting')
     const backupId = await backup('resting-1', id)
     const stored = await storedDatabase(client, 'resting')
@@ -108,7 +108,7 @@ describe('is refused', () => {
     await until(async () => (await restore(id, backupId)).status === 202)
   })
 
-  test('with 404 for a missing backup, or one of another tenant', async () => {
+  test('with 404 for a missing backup, or a backup of another tenant', async () => {
     const id = await createStable(client, 'strange')
     const backupId = await backup('strange-1', id)
     expectError(await restore(crypto.randomUUID(), backupId), 404, 'database not found')
@@ -120,7 +120,7 @@ describe('is refused', () => {
     expectError(otherTenant, 404)
   })
 
-  test('with 400 of a backup of another database, of a branch, or not completed', async () => {
+  test('with 400 for a backup of another database, for a backup of a branch, and for an incomplete backup', async () => {
     const id = await createStable(client, 'picky')
     const other = await createStable(client, 'another')
     expectError(
@@ -159,7 +159,7 @@ describe('is refused', () => {
 })
 
 describe('with the durable tier', () => {
-  /** A database that archives, with a base backup. */
+  /** Creates a database that archives, with a base backup. */
   async function archiving(name: string): Promise<string> {
     const id = await createStable(client, name)
     const stored = await storedDatabase(client, name)
@@ -181,7 +181,7 @@ describe('with the durable tier', () => {
   const windowOf = (id: string) => client.call('GET', `/databases/${id}/recovery-window`)
   const restoreTo = (id: string, body: unknown) => client.call('POST', `/databases/${id}/restore`, { body })
 
-  test('the recovery window is what a restore accepts, by time and by position', async () => {
+  test('a restore accepts exactly the recovery window, by time and by position', async () => {
     const id = await archiving('moments')
     expect((await windowOf(id)).body).toEqual({
       ...{ earliest_time: '2026-01-31T12:00:00.000Z', latest_time: '2026-01-31T13:00:00.000Z' },
@@ -196,7 +196,7 @@ describe('with the durable tier', () => {
     expect(task.body.request).toEqual({ target_time: '2026-01-31T12:30:00Z' })
   })
 
-  /** A branch at the target, which has become connectable, as the operator records it. */
+  /** Creates a branch at the target. The branch has become connectable, as the operator records it. */
   async function branchAt(id: string, name: string, body: object, more: Branch['status'] = {}): Promise<string> {
     const requested = await client.call('POST', `/databases/${id}/branches`, { body })
     expect(requested.status).toBe(201)
@@ -291,7 +291,7 @@ describe('with the durable tier', () => {
     expectError(await restoreTo(id, { branch_id: good }), 409, /^the branch refusing-[0-9a-f]+ is deleting$/)
   })
 
-  test('a database without it has an empty window', async () => {
+  test('a database without the durable tier has an empty window', async () => {
     const id = await createStable(client, 'nomoments')
     const { body } = await windowOf(id)
     expect(body).toEqual({ earliest_time: null, latest_time: null, latest_lsn: null, gaps: [] })

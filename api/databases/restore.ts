@@ -1,6 +1,6 @@
 /**
- * `POST /databases/{id}/restore`: replaces the current data with those of a backup. The request is stored in the
- * database itself, in the same write as its operation; the operator creates the object that records it.
+ * `POST /databases/{id}/restore`: replaces the current data with the data of a backup. The API stores the request in
+ * the database object, in the same write as its operation. The operator creates the object that records the restore.
  */
 import { z } from 'zod'
 import type { Kinds } from '../../cluster/index.ts'
@@ -65,7 +65,7 @@ function refuseBusy(database: Kinds['ManagedDatabase']): void {
   refuseWhileChangedSuspended(database)
 }
 
-/** @throws ApiError 400 if the backup cannot be restored, 409 while the database is busy */
+/** @throws ApiError 400 if the backup cannot be restored; 409 while the database is busy */
 function decideRestore(database: Kinds['ManagedDatabase'], backup: Kinds['Backup'], databaseId: string): void {
   if (backup.spec.databaseId !== databaseId) throw badRequest('backup_id: the backup belongs to another database')
   if (backup.spec.sourceBranch !== undefined)
@@ -78,7 +78,7 @@ function decideRestore(database: Kinds['ManagedDatabase'], backup: Kinds['Backup
     throw badRequest('backup_id: the backup is durable, and the durable tier of the database is off')
 }
 
-/** The target of the Restore. @throws ApiError 400, 404, 409 */
+/** Returns the target of the Restore. @throws ApiError 400, 404, 409 */
 async function targetOf(
   writer: Writer,
   database: Kinds['ManagedDatabase'],

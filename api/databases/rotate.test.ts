@@ -1,4 +1,4 @@
-/** Rotating passwords through the API, on the in-process store: request, refusal, and reads meanwhile. */
+/** Rotating passwords through the API, on the in-process store: requests, refusals, and reads during a rotation. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   awaitedRotations,
@@ -25,7 +25,7 @@ const rotate = (id: string, role: string, headers: Record<string, string> = {}) 
 const shown = async (id: string, userType = 'application') =>
   (await client.call('GET', `/databases/${id}?user_type=${userType}`)).body
 
-/** The operator's status of a stable database: the desired state is applied. */
+/** Sets the operator's status of a stable database, whose desired state is applied. */
 async function reconciled(name: string): Promise<void> {
   const database = await storedDatabase(client, name)
   const desired = desiredStateOf(database)
@@ -39,7 +39,7 @@ async function made(name: string): Promise<string> {
   return id
 }
 
-/** The operator generates a new password for `app`. */
+/** Simulates that the operator generates a new password for `app`. */
 async function mint(name: string, id: string, password: string): Promise<void> {
   const namespace = tenantNamespace('acme')
   const secret = await client.cluster.get('Secret', { namespace, name: childNames.credentials(id) })
@@ -53,7 +53,7 @@ async function mint(name: string, id: string, password: string): Promise<void> {
   })
 }
 
-test('is 204 with its task; reads then return the new password and never the previous one', async () => {
+test('returns 204 with its task; reads then return the new password and never the previous password', async () => {
   const id = await made('turned')
   expect((await shown(id)).connection.password).toBe('password-of-app')
   const rotated = await rotate(id, 'app')
@@ -72,7 +72,7 @@ test('is 204 with its task; reads then return the new password and never the pre
   const before = await shown(id)
   expect(before.status).toBe('modifying')
   expect(before).not.toHaveProperty('connection')
-  // No other role's password is changed.
+  // The passwords of other roles do not change.
   expect((await shown(id, 'admin')).connection).toMatchObject({ username: 'admin', password: 'password-of-admin' })
 
   await mint('turned', id, 'another')
@@ -92,7 +92,7 @@ test('a failed rotation returns the previous password again', async () => {
   expect((await shown(id)).connection.password).toBe('password-of-app')
 })
 
-test('each role has a rotation, and no other name has', async () => {
+test('each role can be rotated, and no other name', async () => {
   const id = await made('roles')
   for (const role of ['admin', 'app_read_only', 'app']) {
     expect((await rotate(id, role)).status).toBe(204)
@@ -103,7 +103,7 @@ test('each role has a rotation, and no other name has', async () => {
     expectError(await rotate(id, role), 400, /^role/)
 })
 
-describe('409, with the reason', () => {
+describe('causes a 409 with the reason', () => {
   test.each<DatabasePhase>(['creating', 'modifying', 'restoring', 'suspending', 'suspended', 'degraded', 'failed'])(
     'for a database that is %s',
     async phase => {
@@ -115,14 +115,14 @@ describe('409, with the reason', () => {
     },
   )
 
-  test('while one is running, for another role as well', async () => {
+  test('while a rotation runs, for another role as well', async () => {
     const id = await made('underway')
     await rotate(id, 'app')
     for (const role of ['app', 'admin']) expectError(await rotate(id, role), 409, /the database is modifying/)
   })
 })
 
-test('404 for a missing database, 400 for a body, a query or an invalid UUID', async () => {
+test('causes a 404 for a missing database, and a 400 for a body, a query or an invalid UUID', async () => {
   expectError(await rotate('00000000-0000-4000-8000-000000000000', 'app'), 404, /database/)
   expectError(await rotate('nothing', 'app'), 400, /^id/)
   const id = await made('asked')

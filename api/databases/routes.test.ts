@@ -1,6 +1,4 @@
-/**
- * Creating and reading databases through the API on the in-process store; the operator's writes are made by the test.
- */
+/** Creating and reading databases through the API on the in-process store. The test makes the operator's writes. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   apiVersion,
@@ -76,13 +74,13 @@ describe('create', () => {
     })
   })
 
-  test('is closed, without options, with the default version if nothing else is requested', async () => {
+  test('creates a closed database without options and with the default version if nothing else is requested', async () => {
     const { body } = await client.create('plain')
     expect(body).toMatchObject({ pg_version: '18', options: [], display_name: null })
     expect(body.ip_allowlist).toEqual({ rules: [], state: 'closed' })
   })
 
-  test('an allowlist keeps duplicates with their labels, and detects when it is open', async () => {
+  test('an allowlist keeps duplicates with their labels, and reports when it is open', async () => {
     const rules = [{ cidr: '10.0.0.1', label: 'a' }, { cidr: '10.0.0.1/32', label: 'b' }, { cidr: '0.0.0.0/0' }]
     const { body } = await client.create('open', { ip_allowlist: { rules } })
     expect(body.ip_allowlist.rules.map((rule: { cidr: string }) => rule.cidr)).toEqual([
@@ -93,7 +91,7 @@ describe('create', () => {
     expect(body.ip_allowlist.state).toBe('open')
   })
 
-  test('refuses unavailable values, and lists the available ones', async () => {
+  test('refuses unavailable values, and lists the available values', async () => {
     expectError(await client.create('x', { region: 'moon' }), 400, /^region: .*available: local/)
     expectError(await client.create('x', { size: 'huge' }), 400, /^size: unknown size; available: small, large/)
     expectError(await client.create('x', { size: 'old' }), 400, /^size: this size is deprecated/)
@@ -103,7 +101,7 @@ describe('create', () => {
     )
   })
 
-  test('two creates of one name at once: one wins', async () => {
+  test('one of two concurrent creates with the same name succeeds', async () => {
     const answers = await Promise.all(Array.from({ length: 8 }, () => client.create('contested')))
     const won = answers.filter(({ status }) => status === 200)
     expect(won).toHaveLength(1)
@@ -111,7 +109,7 @@ describe('create', () => {
     expect((await stored('contested')).metadata.labels?.[labels.id]).toBe(won[0]?.body.id)
   })
 
-  test('the name of a database that is still being deleted is taken', async () => {
+  test('refuses the name of a database that is still being deleted', async () => {
     await client.create('going')
     const object = await stored('going')
     await client.cluster.replace('ManagedDatabase', {
@@ -122,7 +120,7 @@ describe('create', () => {
     expectError(await client.create('going'), 400, /^name: .*still being deleted/)
   })
 
-  test("the quota of the tenant's limit is reported as that limit, another quota as a quota", async () => {
+  test("reports the quota of the tenant's limit as that limit, and another quota as a quota", async () => {
     const claims = { tenant: 'quotas' }
     const create = (name: string) =>
       client.call('POST', '/databases', { claims, body: { name, region: 'local', size: 'small' } })
@@ -135,7 +133,8 @@ describe('create', () => {
         metadata: { namespace, name },
         spec: { hard: { 'count/manageddatabases.espalier.dev': most } },
       })
-    // As maintained by the operator; this replica does not have the last allowed database of another replica yet.
+    // The quota as the operator maintains it. This replica has not seen the last allowed database yet, which another
+    // replica created.
     await quota('espalier-limits', '1')
     expectError(await create('second'), 403, /^the account has reached its limit of 1 databases$/)
     await quota('espalier-limits', '10')
@@ -152,7 +151,7 @@ describe('create', () => {
       metadata: { name: tenantName(tenantId) },
       spec: { tenantId, limits: { databases: 3 } },
     })
-    // All six are between decision and write at the same time.
+    // All six requests are between decision and write at the same time.
     client.cluster.before = async (operation, kind) => {
       if (operation === 'create' && kind === 'ManagedDatabase') await new Promise(resolve => setTimeout(resolve, 100))
     }
@@ -197,7 +196,7 @@ describe('cached responses', () => {
     await until(async () => (await find('/databases?limit=100', 'prompter')) === undefined)
   })
 
-  test('are rendered again when a branch, a region or the account has changed', async () => {
+  test('are rendered again after a branch, a region or the account has changed', async () => {
     const claims = { tenant: 'surrounded' }
     const body = { name: 'center', region: 'local', size: 'small' }
     const { body: created } = await client.call('POST', '/databases', { body, claims })
@@ -283,7 +282,7 @@ describe('read', () => {
     expect((await client.call('GET', `/databases/${id}`)).body.connection.password).toBe('password-of-app')
   })
 
-  test('a credential that cannot be decrypted is 503, without details', async () => {
+  test('a credential that cannot be decrypted causes a 503, without details', async () => {
     const id = await createStable(client, 'sealed')
     const name = childNames.credentials(id)
     const secret = await client.cluster.get('Secret', { namespace, name })
@@ -333,7 +332,7 @@ describe('read', () => {
     await reconcile(client.cluster, 'acme', 'dated', { conditions })
     const read = async () => (await client.call('GET', `/databases/${created.id}`)).body
     await until(async () => (await read()).updated_at.startsWith('2130'))
-    // One format for all writers: Kubernetes writes whole seconds, people write offsets.
+    // All writers' times become one format: Kubernetes writes whole seconds, people write offsets.
     expect((await read()).updated_at).toBe('2130-01-01T00:00:00.000Z')
     expect(created.created_at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
   })

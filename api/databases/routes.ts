@@ -141,7 +141,7 @@ function addRead(app: App, context: ApiContext, singles: Singles): void {
     if (mayBeOutdated(caches.ManagedDatabase.state, systemClock.now())) return slowly()
     const answer = singles.answer(cached, tenant, userType)
     if (answer instanceof Promise) return answer.then(made => send(request, reply, made))
-    // Synchronous, without a promise: this is the most frequent request.
+    // Synchronous, without a promise, because this is the most frequent request.
     send(request, reply, answer)
 
     async function slowly(): Promise<FastifyReply> {

@@ -1,6 +1,6 @@
 /**
- * The response to a read of one database, with `connection`. The complete text is cached with the Secret that contains
- * its password, and no longer, so that reading the same database again costs one lookup.
+ * The response to a read of one database, with `connection`. The complete text is cached only as long as the Secret
+ * that contains its password. So repeated reads of the same database cost one lookup.
  */
 import type { Kinds, Secret } from '../../cluster/index.ts'
 import type { ApiContext } from '../context.ts'
@@ -31,7 +31,7 @@ const withoutPassword = ({ text, containsSecret }: Plain): SingleAnswer => ({
 
 export type Singles = {
   answer: AnswerSingle
-  /** Every body that a read of the database can return now, for any user. @throws ApiError 503 */
+  /** All bodies that a read of the database can return now, for any user. @throws ApiError 503 */
   bodies: (database: Kinds['ManagedDatabase'], tenant: Tenant) => Promise<string[]>
 }
 
@@ -58,7 +58,7 @@ export function createSingleAnswers(context: ApiContext): Singles {
 
   const answerSingle: AnswerSingle = (database, tenant, userType) => {
     const text = databaseText(database, tenant)
-    // A database without services, the common case, is answered synchronously.
+    // A database without services is the common case, so it is answered synchronously.
     if (database.spec.services.length === 0) return answerWith({ text, containsSecret: false }, database, userType)
     return serviceSecrets.shown(database, text).then(plain => answerWith(plain, database, userType))
   }
@@ -68,7 +68,7 @@ export function createSingleAnswers(context: ApiContext): Singles {
     const found = readCredentials(database)
     if (found instanceof Promise) return found.then(secret => make(plain, database, secret, userType))
     const before = cached.get(found)?.get(userType)
-    // The same text object unless the database or its context, including its endpoint, has changed.
+    // The text is the same object unless the database or its related objects, including its endpoint, have changed.
     return before !== undefined && before.plain === plain.text ? before.answer : make(plain, database, found, userType)
   }
   return {

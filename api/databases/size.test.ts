@@ -40,7 +40,7 @@ const SizeApplied = (reason: string, message: string) => ({
   lastTransitionTime: '2026-01-01T00:00:00Z',
 })
 
-/** The operator's condition for a resize that is not applied yet. */
+/** Sets the operator's condition for a resize that is not applied yet. */
 async function hindered(name: string, status: Partial<ManagedDatabaseStatus> = {}): Promise<void> {
   const conditions = [SizeApplied('GrowthRefused', 'the volume cannot grow: the cluster refused: exceeded quota')]
   await reconcile(client.cluster, 'acme', name, { size: small, conditions, ...status })
@@ -48,7 +48,7 @@ async function hindered(name: string, status: Partial<ManagedDatabaseStatus> = {
   await until(async () => (await shown(id)).status === (status.phase ?? 'available'))
 }
 
-test('is 204 with its task, and returns the applied size until the new one is applied', async () => {
+test('returns 204 with its task; reads return the old size until the new size is applied', async () => {
   const id = await createStable(client, 'grown')
   const answer = await resize(id, 'large')
   expect(answer).toMatchObject({ status: 204, body: '' })
@@ -75,13 +75,13 @@ describe('refused with 400', () => {
     ['a size that does not exist', 'huge', /^size: unknown size/],
     ['a deprecated size', 'old', /^size: this size is deprecated/],
     ['a retired size', 'ancient', /^size: this size is retired/],
-    ['the size that it has', 'small', /^size: the database has this size already/],
+    ['the current size', 'small', /^size: the database has this size already/],
     [
       'a size with less storage',
       'tiny',
       /^size: tiny has 1Mi of storage, less than the .* of small: volumes cannot shrink/,
     ],
-    ['a size that is not a text', 5, /^size: must be a string/],
+    ['a size that is not text', 5, /^size: must be a string/],
     ['none', undefined, /^size: is required/],
   ])('%s', async (what, size, message) => {
     const id = await createStable(client, `no${what.replaceAll(/[^a-z]/g, '')}`)
@@ -110,7 +110,7 @@ describe('of a database that waits for its first volume', () => {
   })
 })
 
-test("404 for another tenant's database", async () => {
+test("causes a 404 for another tenant's database", async () => {
   expectError(await resize(crypto.randomUUID(), 'large'), 404)
 })
 
@@ -133,7 +133,7 @@ describe('a size that cannot be applied', () => {
     expect((await stored(`given${name}`)).spec.size).toEqual(small)
   })
 
-  test('is abandoned also while the volume grows, but not once Postgres is being restarted with it', async () => {
+  test('can be replaced while the volume grows, but not while Postgres restarts with it', async () => {
     const id = await createStable(client, 'waiting')
     await resize(id, 'large')
     const { spec } = await stored('waiting')
@@ -156,7 +156,7 @@ describe('a size that cannot be applied', () => {
     await until(async () => (await resize(id, 'small')).status === 204)
   })
 
-  test('is abandoned for the previous version, although a newer one is available', async () => {
+  test('can be replaced by the previous version, although a newer version is available', async () => {
     const id = await createStable(client, 'versions')
     await resize(id, 'large')
     await hindered('versions', { size: { name: 'small', version: 1 } })

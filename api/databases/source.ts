@@ -1,7 +1,4 @@
-/**
- * Decides on `source_backup_id` of a new database: finds the backup and checks that such a database can be created from
- * it.
- */
+/** Checks `source_backup_id` of a new database: finds the backup, and checks that a database can be created from it. */
 import type { Kinds } from '../../cluster/index.ts'
 import type { PgVersion } from '../../crds/index.ts'
 import { sizeInBytes } from '../../values/quantity.ts'
@@ -10,10 +7,10 @@ import { badRequest, notFound } from '../errors.ts'
 import type { Writer } from '../writer.ts'
 import type { CreateDatabaseInput } from './schema.ts'
 
-/** `pgVersion`: undefined if it is no longer known. */
+/** `pgVersion`: undefined if the backup's version is no longer known. */
 type NewSource = { backupName: string; pgVersion: PgVersion | undefined }
 
-/** @throws ApiError 404 if the backup does not exist, 400 if it cannot be used */
+/** @throws ApiError 404 if the backup does not exist; 400 if it cannot be used */
 export async function sourceOfNew(
   { context, account }: Writer,
   input: CreateDatabaseInput,

@@ -14,13 +14,13 @@ const autogrow = { at_percent: 70, step_percent: 50, max_size: '4Gi' }
 const change = (id: string, storage: unknown) => client.call('PATCH', `/databases/${id}`, { body: { storage } })
 const shown = async (id: string) => (await client.call('GET', `/databases/${id}`)).body
 
-test('it is off by default, and then omitted from responses', async () => {
+test('growth is off by default, and then omitted from responses', async () => {
   const id = await createStable(client, 'plain')
   expect(await shown(id)).not.toHaveProperty('storage')
   expect((await storedDatabase(client, 'plain')).spec).not.toHaveProperty('storage')
 })
 
-test('it is enabled when a database is created, or later: at once, and without a task', async () => {
+test('growth can be enabled at creation or later: immediately, and without a task', async () => {
   const created = await client.create('made', { storage: { autogrow: { max_size: '4Gi' } } })
   expect(created.body.storage).toEqual({ autogrow: { at_percent: 80, step_percent: 20, max_size: '4Gi' } })
   const id = await createStable(client, 'later')
@@ -45,11 +45,15 @@ test('it is enabled when a database is created, or later: at once, and without a
 
 test.each([
   [
-    'less than the size has',
+    'less storage than the size has',
     { ...autogrow, max_size: '500Mi' },
     /^storage.autogrow.max_size: 500Mi must be larger than/,
   ],
-  ['as much as the size has', { ...autogrow, max_size: '1Gi' }, /^storage.autogrow.max_size: 1Gi must be larger than/],
+  [
+    'as much storage as the size has',
+    { ...autogrow, max_size: '1Gi' },
+    /^storage.autogrow.max_size: 1Gi must be larger than/,
+  ],
   ['no maximum', { at_percent: 70 }, /^storage.autogrow.max_size: is required/],
   ['an invalid maximum', { ...autogrow, max_size: 'much' }, /^storage.autogrow.max_size: must be a resource quantity/],
   ['a low threshold', { ...autogrow, at_percent: 10 }, /^storage.autogrow.at_percent: /],

@@ -34,7 +34,7 @@ type StorageShape = z.output<typeof storageShape>
 
 type Storage = ManagedDatabaseSpec['storage']
 
-/** The field of the spec after this input; undefined: only the size decides. */
+/** The spec's field after this input. undefined: the storage depends only on the size. */
 export function storedStorage(current: Storage, input: StorageInput | undefined): Storage {
   if (input?.autogrow === undefined) return current
   if (input.autogrow === null) return undefined

@@ -14,7 +14,7 @@ const sendAction = (id: string, what: 'suspend' | 'resume', headers: Record<stri
   client.call('POST', `/databases/${id}/${what}`, { headers })
 const shown = async (id: string) => (await client.call('GET', `/databases/${id}`)).body
 
-/** The operator's status once it has reached this state. */
+/** Sets the operator's status after the database has reached this state. */
 async function become(name: string, phase: DatabasePhase): Promise<string> {
   await reconcile(client.cluster, 'acme', name, { phase })
   const id = (await storedDatabase(client, name)).metadata.labels?.['espalier.dev/id'] ?? ''
@@ -22,7 +22,7 @@ async function become(name: string, phase: DatabasePhase): Promise<string> {
   return id
 }
 
-test('each is 202 with its task, and keeps allowlist, address and password', async () => {
+test('each returns 202 with its task, and keeps allowlist, address and password', async () => {
   const rules = [{ cidr: '203.0.113.7/32', label: 'office' }]
   const id = await createStable(client, 'paused', { ip_allowlist: { rules } })
   const before = await shown(id)
@@ -54,7 +54,7 @@ test('each is 202 with its task, and keeps allowlist, address and password', asy
   expect(await shown(id)).toMatchObject({ status: 'available', ip_allowlist, port, domain, connection })
 })
 
-describe('409, with the reason', () => {
+describe('causes a 409 with the reason', () => {
   test.each<['suspend' | 'resume', DatabasePhase, boolean, RegExp]>([
     ['suspend', 'suspended', true, /the database is already suspended/],
     ['suspend', 'degraded', true, /the database is already suspended/],
@@ -83,7 +83,7 @@ describe('409, with the reason', () => {
       expectError(await sendAction(id, what), 409, /the database is deleting/)
   })
 
-  test('a change of a suspended database is refused with the required action', async () => {
+  test('refuses a change of a suspended database, and names the required action', async () => {
     const id = await createStable(client, 'still')
     await become('still', 'suspended')
     const change = await client.call('PATCH', `/databases/${id}`, { body: { ip_allowlist: { rules: [] } } })
@@ -111,19 +111,16 @@ test('a resize of a suspended database blocks other operations, including resume
   expect((await sendAction(id, 'resume')).status).toBe(202)
 })
 
-test.each(['degraded', 'failed'] as const)(
-  'a database that is %s, and was to be suspended, is resumed',
-  async phase => {
-    const name = `stuck${phase}`
-    const id = await createStable(client, name)
-    await sendAction(id, 'suspend')
-    await become(name, phase)
-    expect((await sendAction(id, 'resume')).status).toBe(202)
-    expect((await storedDatabase(client, name)).spec.suspended).toBe(false)
-  },
-)
+test.each(['degraded', 'failed'] as const)('resumes a database that became %s during its suspension', async phase => {
+  const name = `stuck${phase}`
+  const id = await createStable(client, name)
+  await sendAction(id, 'suspend')
+  await become(name, phase)
+  expect((await sendAction(id, 'resume')).status).toBe(202)
+  expect((await storedDatabase(client, name)).spec.suspended).toBe(false)
+})
 
-test('404 for a missing database, 400 for a body or a query', async () => {
+test('causes a 404 for a missing database, and a 400 for a body or a query', async () => {
   expectError(await sendAction('00000000-0000-4000-8000-000000000000', 'suspend'), 404, /database/)
   const id = await createStable(client, 'queried')
   expectError(await client.call('POST', `/databases/${id}/suspend?now=1`), 400, /now/)

@@ -36,7 +36,7 @@ async function backup(name: string, databaseId: string): Promise<string> {
   return id
 }
 
-/** A deleted database as written by the operator. */
+/** Creates a deleted database as the operator writes it. */
 async function deleted(name: string, keptForMs = 100 * hour) {
   const id = await createStable(client, name)
   const { spec, metadata } = await storedDatabase(client, name)
@@ -71,7 +71,7 @@ const undelete = (id: string, body?: object, headers: Record<string, string> = {
   client.call('POST', `/databases/${id}/undelete`, { ...(body ? { body } : {}), headers })
 const listed = async () => (await client.call('GET', '/deleted-databases')).body.map(({ id }: { id: string }) => id)
 
-test('it is listed, and is restored once with its id, its name and all archived data', async () => {
+test('a deleted database is listed, and is restored once with its id, its name and all archived data', async () => {
   const { id, record } = await deleted('first')
   const { body, headers } = await client.call('GET', '/deleted-databases')
   expect(headers['x-total-count']).toBe('1')
@@ -106,7 +106,7 @@ test.each([
   expect((await storedDatabase(client, name)).spec.dataSource?.undelete).toMatchObject({ [stored]: value })
 })
 
-test('it is restored as of its own durable backup, and refused for an unreachable target', async () => {
+test('a deleted database can be restored to its own durable backup, but not to an unreachable target', async () => {
   const { id, backupId } = await deleted('ofbackup')
   expectError(await undelete(id, { target_time: iso(Date.now() + hour) }), 400, /target_time: .* not within/)
   expectError(await undelete(id, { target_lsn: '0/4000000', backup_id: backupId }), 400, /cannot be combined with/)
@@ -116,7 +116,7 @@ test('it is restored as of its own durable backup, and refused for an unreachabl
   expect(dataSource).toEqual({ backupName: 'ofbackup', undelete: { incarnation: 4, port: 15_999 } })
 })
 
-test('it is refused after the retention, if its name is taken, for other tenants, and on plans without durable backups', async () => {
+test('a restore is refused after the retention, if the name is taken, for other tenants, and on plans without durable backups', async () => {
   const late = await deleted('late', -hour)
   expectError(await undelete(late.id), 409, /could be restored until/)
   expect(await listed()).not.toContain(late.id)
@@ -133,7 +133,7 @@ test('it is refused after the retention, if its name is taken, for other tenants
   expectError(await undelete(crypto.randomUUID()), 404)
 })
 
-test('after permanent deletion, it is not listed and cannot be restored', async () => {
+test('a permanently deleted database is not listed and cannot be restored', async () => {
   const { id } = await deleted('purged')
   expect(await listed()).toContain(id)
   expect((await client.call('DELETE', `/deleted-databases/${id}`)).status).toBe(204)
@@ -144,7 +144,7 @@ test('after permanent deletion, it is not listed and cannot be restored', async 
   expect((await client.call('DELETE', `/deleted-databases/${id}`)).status).toBe(204)
 })
 
-test('a permanent deletion is in the spec, even if requested while the deletion is running', async () => {
+test('the spec records a permanent deletion, even if it is requested while the deletion is running', async () => {
   const purging = async (name: string, ...queries: string[]) => {
     const id = await createStable(client, name)
     const stored = await storedDatabase(client, name)

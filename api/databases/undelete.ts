@@ -1,6 +1,6 @@
 /**
- * `POST /databases/{id}/undelete`: restores a deleted database from the archive, with its id, name, passwords and, if
- * it is free, port.
+ * `POST /databases/{id}/undelete`: restores a deleted database from the archive, with its id, name and passwords, and
+ * with its port if the port is free.
  */
 import { z } from 'zod'
 import { isClusterError, type Kinds } from '../../cluster/index.ts'
@@ -41,7 +41,7 @@ const undeleteInput = input(
 )
 type UndeleteInput = z.output<typeof undeleteInput>
 
-/** @throws ApiError 400 if the target cannot be reached, 404, 409 if no target can be reached */
+/** @throws ApiError 400 if the target cannot be reached; 404; 409 if no target can be reached */
 async function sourceOf(
   { context, account: { namespace } }: Writer,
   { deleted, spec }: Deleted,

@@ -43,13 +43,13 @@ import { refuseVainGrowth } from './storage.ts'
 
 type ManagedDatabase = Kinds['ManagedDatabase']
 
-/** The result of a write: the object as stored, and its task, if one follows. */
+/** The result of a write: the object as stored, and its task, if the write has one. */
 export type Written = { database: ManagedDatabase; taskId: string | undefined }
 
-/** A valid object name: the cluster is not queried for anything else. */
+/** A valid object name. The API does not send the cluster a read for other names. */
 const regionName = /^[a-z0-9]([-.a-z0-9]{0,61}[a-z0-9])?$/
 
-/** The pinned size of a new database. @throws ApiError 400 if the region or size is unavailable */
+/** Returns the size of a new database. @throws ApiError 400 if the region or size is unavailable */
 export async function requireOffer({ cluster, caches }: ApiContext, input: CreateDatabaseInput): Promise<PinnedSize> {
   const name = input.region
   const found =
@@ -64,7 +64,7 @@ export async function requireOffer({ cluster, caches }: ApiContext, input: Creat
   return pinned
 }
 
-/** The recorded sizes; read from the cluster if the cache has none of this name. */
+/** Returns the recorded sizes. Reads the cluster if the cache has no size with this name. */
 async function knownSizes({ cluster, caches }: Pick<ApiContext, 'cluster' | 'caches'>, name: string) {
   const cached = caches.Size.list()
   return cached.some(({ spec }) => spec.name === name) ? cached : (await cluster.list('Size')).items
@@ -82,12 +82,13 @@ function versionForNew(
   )
 }
 
-/** Running creates of each tenant in this process that the cache does not contain yet. */
+/** The number of running creates of each tenant in this process that the cache does not contain yet. */
 const creating = new WeakMap<ApiContext, Map<string, number>>()
 
 /**
- * Enforces a tenant's limit of databases before anything is written. Exact within one process. If replicas create at
- * the same time, the quota that the operator maintains decides, with the same message. @throws ApiError 403
+ * Enforces a tenant's limit of databases before it writes anything. The limit is exact within one process. If several
+ * replicas create concurrently, the quota that the operator maintains decides, with the same message. @throws ApiError
+ * 403
  */
 async function withinLimit<T>({ context, account }: Writer, limit: number, create: () => Promise<T>): Promise<T> {
   const counts = creating.get(context) ?? new Map<string, number>()
@@ -112,10 +113,12 @@ const nameTaken = (existing: ManagedDatabase | undefined) =>
       : 'name: a database with this name is still being deleted',
   )
 
-/** The writer of a create; the tenant exists by then. */
+/** The writer of a create. The tenant already exists. */
 type Creator = Writer & { account: { tenant: Kinds['Tenant'] } }
 
-/** Creates the database with these ids, or finds it created by an earlier attempt with the same ids. */
+/**
+ * Creates the database with these ids. If an earlier attempt with the same ids has created it, returns that database.
+ */
 export async function createDatabase(writer: Creator, input: CreateDatabaseInput, ids: Attempt): Promise<Written> {
   const { context, account } = writer
   const { cluster, caches } = context
@@ -198,10 +201,10 @@ function draftOf(
   }
 }
 
-/** The content of a request; empty if its path is sufficient. */
+/** The content of a request; empty if the request's path is sufficient. */
 type RequestInput = CreateDatabaseInput | UpdateDatabaseInput | ResizeDatabaseInput | Record<string, never>
 
-/** The request in the form in which it is stored: ignored input fields are ignored here too. */
+/** The request in the form in which it is stored, without ignored input fields. */
 const recordedRequestOf = (
   input: RequestInput,
   { ipAllowlist }: Pick<ManagedDatabase['spec'], 'ipAllowlist'>,
@@ -210,23 +213,23 @@ const recordedRequestOf = (
   ...(!('ip_allowlist' in input) || input.ip_allowlist === undefined ? {} : { ip_allowlist: ipAllowlist }),
 })
 
-/** A change of a spec, decided on the present object; undefined: nothing would change. */
+/** Decides a change of a spec on the current object. Returns undefined if nothing would change. */
 type Decision = (current: ManagedDatabase, services: DecidedServices | undefined) => Update | undefined
-/** Refuses if the object does not meet the precondition. @throws ApiError 412 */
+/** Refuses the write if the object does not meet the precondition. @throws ApiError 412 */
 export type RequireCurrent = (current: ManagedDatabase) => Promise<void>
 /** The attempt of the write, and its preconditions. */
 export type Terms = { attempt: Attempt; requireCurrent: RequireCurrent | undefined }
 type Change = Pick<Terms, 'attempt'> & {
-  /** The services after the change, if it has any. @throws ApiError */
+  /** Returns the services after the change, if the change has any. @throws ApiError */
   servicesAfter?: ((current: ManagedDatabase) => Promise<DecidedServices>) | undefined
-  /** The task of this same change, if it is already running. */
+  /** Returns the task of this same change, if the change is already running. */
   underway?: (current: ManagedDatabase, services: DecidedServices | undefined) => string | undefined
   requireCurrent?: RequireCurrent | undefined
   decide: Decision
   input: RequestInput
 }
 
-/** @throws ApiError 404, and errors of the decision */
+/** @throws ApiError 404; errors of the decision */
 async function changeDatabase(writer: Writer, id: string, change: Change): Promise<Written> {
   const { context, account } = writer
   const { servicesAfter, underway, requireCurrent, decide, input, attempt } = change
@@ -253,8 +256,8 @@ async function changeDatabase(writer: Writer, id: string, change: Change): Promi
         name: operation,
         hash: desiredHash(desiredStateOf({ ...current, spec })),
       })
-    // Objects that the resource refers to are created before it. If the write below fails, the operator deletes
-    // unreferenced ones.
+    // Creates objects that the resource refers to before the resource. If the write below fails, the operator deletes
+    // the unreferenced objects.
     await context.serviceSecrets.write(account, id, services?.secrets ?? [])
     const stored = await context.cluster.replace('ManagedDatabase', annotated({ ...current, spec }, added))
     return { database: stored, operation }
@@ -266,7 +269,7 @@ async function changeDatabase(writer: Writer, id: string, change: Change): Promi
   return { database, taskId }
 }
 
-/** @throws ApiError 403 if the plan has no backups, 404, 409, 412 */
+/** @throws ApiError 403 if the plan has no backups; 404, 409, 412 */
 export const updateDatabase = (
   writer: Writer,
   id: string,
@@ -299,11 +302,11 @@ export async function resizeDatabase(
   })
 }
 
-/** Suspends or resumes it. @throws ApiError 404, 409 */
+/** Suspends or resumes the database. @throws ApiError 404, 409 */
 export const suspendDatabase = (writer: Writer, id: string, suspended: boolean, attempt: Attempt): Promise<Written> =>
   changeDatabase(writer, id, { decide: current => decideSuspension(current, suspended), input: {}, attempt })
 
-/** An action that runs once, and the annotation that requests it, as with kubectl. */
+/** An action that runs once, and the annotation that requests it. kubectl users set the same annotation. */
 type RequestedAction = {
   operation: OperationName
   annotation: string
@@ -312,7 +315,7 @@ type RequestedAction = {
   decide: (current: ManagedDatabase) => void
 }
 
-/** @throws ApiError 404, and errors of the decision */
+/** @throws ApiError 404; errors of the decision */
 async function requestAction(writer: Writer, id: string, attempt: Attempt, action: RequestedAction): Promise<Written> {
   const { context, account } = writer
   const { operation: name, annotation, input, decide } = action

@@ -1,6 +1,7 @@
 /**
- * Zod schemas in the description: JSON Schema 2020-12, every named shape a reference, so that generators create usable
- * clients. Input is closed and has every rule; output may gain fields and values over time.
+ * Converts Zod schemas to JSON Schema 2020-12 for the API description. Every named shape becomes a reference, so that
+ * generators create usable clients. Input schemas are closed and have every rule. Output may gain fields and values
+ * over time.
  */
 import { z } from 'zod'
 import { queryDefault } from '../schemas/common.ts'
@@ -14,7 +15,7 @@ const registries = { input: inputComponents, output: outputComponents }
 const isSafeIntegerBound = (key: string, value: unknown): boolean =>
   (key === 'maximum' || key === 'minimum') && Math.abs(Number(value)) === Number.MAX_SAFE_INTEGER
 
-/** The members of an object, each a schema under its own name, which may be a keyword. */
+/** Changes each member of an object. A member's name may be a keyword of JSON Schema. */
 const eachMember = (members: unknown, change: (member: unknown) => unknown): JsonSchema =>
   Object.fromEntries(Object.entries(members ?? {}).map(([name, member]) => [name, change(member)]))
 
@@ -37,7 +38,7 @@ function tidy(node: unknown, io: Direction): unknown {
   return io === 'output' ? open(oneType(result)) : oneOfShapes(oneType(result))
 }
 
-/** `anyOf` a plain type and null, as the one type that OpenAPI 3.1 writes for it. */
+/** Converts `anyOf` with a plain type and null to the single type of OpenAPI 3.1. */
 function oneType({ anyOf, ...rest }: JsonSchema): JsonSchema {
   const [plain, nothing] = Array.isArray(anyOf) && anyOf.length === 2 ? anyOf : []
   if (typeof plain?.type !== 'string' || nothing?.type !== 'null')
@@ -45,7 +46,7 @@ function oneType({ anyOf, ...rest }: JsonSchema): JsonSchema {
   return { ...plain, ...rest, type: [plain.type, 'null'] }
 }
 
-/** The values known today, without refusing others; output has no defaults. */
+/** Lists the values known today, but does not refuse other values. Output has no defaults. */
 function open({ enum: values, default: _, ...rest }: JsonSchema): JsonSchema {
   return values === undefined ? rest : { ...rest, 'x-extensible-enum': values }
 }
@@ -57,7 +58,7 @@ function oneOfShapes({ oneOf, discriminator, description, ...rest }: JsonSchema)
 }
 
 /**
- * The default of a member is moved one level down: there it means the same, and generators do not treat the member as
+ * Moves the default of a member one level down. There it means the same, but generators do not treat the member as
  * required in requests.
  */
 function optional(node: unknown): unknown {
@@ -74,20 +75,20 @@ function optional(node: unknown): unknown {
   return { ...rest, description, allOf: [{ type: rest.type, default: value }] }
 }
 
-/** Every named shape. If input and output share a name, the input shape is used. */
+/** Returns all named shapes. If input and output share a name, uses the input shape. */
 export function componentSchemas(): Record<string, JsonSchema> {
   const all = (['output', 'input'] as const).flatMap(io => {
     const { schemas } = z.toJSONSchema(registries[io], { io, uri: componentPath, unrepresentable: 'any' })
     return Object.entries(schemas).map(([id, schema]) => {
       const tidied = tidy(schema, io)
-      // An object remains an object in both.
+      // Each function returns an object for an object.
       return [id, (io === 'input' ? optional(tidied) : tidied) as JsonSchema] as const
     })
   })
   return Object.fromEntries(all.sort(([left], [right]) => (left < right ? -1 : 1)))
 }
 
-/** A reference if the shape has a name, and references to named shapes within it. */
+/** Returns a reference if the shape has a name. Named shapes inside it become references too. */
 export function schemaOf(shape: z.ZodType, io: Direction): JsonSchema {
   const registry = registries[io]
   const schema = z.toJSONSchema(shape, {

@@ -1,4 +1,4 @@
-/** The parameters of an operation in the description: path, query and headers, each with all its rules. */
+/** The parameters of an operation in the API description: path, query and headers, with all their rules. */
 import { z } from 'zod'
 import { entityTagsPattern } from '../../values/entity-tags.ts'
 import { isRecord } from '../../values/record.ts'

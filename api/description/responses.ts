@@ -1,4 +1,6 @@
-/** The responses in the description: each error and each header once, by name, and the responses of each operation. */
+/**
+ * The responses in the API description: each error and each header once, by name, and the responses of each operation.
+ */
 import type { Documentation, HeaderName } from '../operation.ts'
 import { limited, responseHeaders } from '../operation.ts'
 import { componentPath } from '../schemas/components.ts'
@@ -28,7 +30,7 @@ const refusals: Record<number, Refusal> = {
     headers: ['Retry-After'],
   },
 }
-// 405 for an unsupported method is one of them.
+// Other errors include 405 for an unsupported method.
 const otherError: Refusal = { name: 'UnexpectedError', description: 'Any other error.', headers: ['Allow'] }
 
 const headersOf = (names: readonly HeaderName[] = []) =>
@@ -46,14 +48,14 @@ export const responseComponents = {
     ...Object.fromEntries(
       [...Object.values(refusals), otherError].map(({ name, description, headers = [] }) => [
         name,
-        // Omitted from responses without a valid token, as they are optional.
+        // These headers are optional, because responses without a valid token omit them.
         { description, headers: headersOf([...limited, ...headers]), content: error },
       ]),
     ),
   },
 }
 
-/** All responses of an operation: success, its own errors, and errors of any request. */
+/** Returns all responses of an operation: success, its own errors, and errors of any request. */
 export function responsesOf({ success, errors = [], open, conditional }: Documentation, method: string): JsonSchema {
   const { status, description, shape, mediaType = 'application/json', headers = [] } = success
   const content = shape && { content: { [mediaType]: { schema: schemaOf(shape, 'output') } } }

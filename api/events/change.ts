@@ -1,4 +1,4 @@
-/** What a stream reports of a changed object: ids and status. */
+/** The content of a change in an event stream: ids and status. */
 import type { Kinds } from '../../cluster/index.ts'
 import { branchPhase, visiblePhase } from '../../crds/index.ts'
 import { type Caches, idOf } from '../caches.ts'
@@ -9,7 +9,7 @@ import type { Change } from './schema.ts'
 
 type ChangeOf<K extends keyof Kinds> = { type: 'set' | 'deleted'; object: Kinds[K] }
 
-/** Undefined for an object without an id: no client can know it. */
+/** Returns undefined for an object without an id, because no client can know the object. */
 function changeOf(
   kind: Change['kind'],
   object: Parameters<typeof idOf>[0],

@@ -1,6 +1,6 @@
 /**
- * The streams of this process, by account, and the changes that each gets. Changes come from the caches, so they include
- * those of other replicas, the operator and kubectl. Streams are limited for each account and in total.
+ * The streams of this process by account, and the changes that each stream receives. Changes come from the caches, so
+ * they include changes by other replicas, the operator and kubectl. Streams are limited per account and in total.
  */
 
 import type { ApiContext } from '../context.ts'
@@ -14,9 +14,9 @@ const mostOfOne = 50
 const beatMs = 15_000
 
 type Subscription = {
-  /** The account's namespace: a stream gets changes of its objects only. */
+  /** The account's namespace. A stream receives only changes of objects in this namespace. */
   namespace: string
-  /** Until when the token is valid without another check, in ms since the epoch. */
+  /** Until when the token is valid without another check, in milliseconds since the epoch. */
   until: number
   /** Whether the caller may still read. */
   isAllowed: () => boolean

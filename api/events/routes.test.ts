@@ -1,4 +1,4 @@
-/** Streams of events over real sockets, of several accounts and two replicas. */
+/** Event streams over real sockets, for several accounts and two replicas. */
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import { tenantName } from '../../crds/index.ts'
 import { type Client, createStable, setSnapshotClass, startClient, until } from '../testing/client.ts'
@@ -7,7 +7,7 @@ import { bearer, type Claims } from '../testing/harness.ts'
 let client: Client
 let other: Client
 let addresses: [string, string]
-/** Calls of `setInterval` with 15 s: the beats of both replicas. */
+/** The callbacks of `setInterval` with 15 s, which are the beats of both replicas. */
 let beats: (() => void)[]
 const opened: AbortController[] = []
 
@@ -72,7 +72,7 @@ async function open(claims: Claims = {}, address = addresses[0]): Promise<Stream
 const create = async (name: string, claims: Claims = {}) =>
   (await client.call('POST', '/databases', { body: { name, region: 'local', size: 'small' }, claims })).body.id
 
-test('has headers that keep proxies from storing or collecting it', async () => {
+test('has headers that prevent proxies from storing or buffering the stream', async () => {
   const { headers } = await open()
   expect(Object.fromEntries(headers)).toMatchObject({
     'content-type': 'text/event-stream',
@@ -107,7 +107,7 @@ test('reports changes of every kind, at each replica, with ids and status only',
   await until(() => here.changes().some(change => change.kind === 'database' && change.status === 'deleted'))
 })
 
-test('an account sees no id of another one', async () => {
+test('an account receives no id of another account', async () => {
   const ownStream = await open({ tenant: 'own' })
   const otherStream = await open({ tenant: 'other' })
   const secret = await create('secret', { tenant: 'other' })
@@ -126,7 +126,7 @@ test('needs a token, refuses parameters, and has no HEAD', async () => {
   expect(await client.call('HEAD', '/events')).toMatchObject({ status: 405, headers: { allow: 'GET' } })
 })
 
-test('beats keep it open, until the token has to be verified again', async () => {
+test('beats keep the stream open until the token must be verified again', async () => {
   const stream = await open()
   beatNow()
   await until(() => stream.text().endsWith(': \n\n'))
@@ -139,7 +139,7 @@ test('beats keep it open, until the token has to be verified again', async () =>
   }
 })
 
-test('ends for a member who is removed from the account', async () => {
+test('ends if the member is removed from the account', async () => {
   const stream = await open({ tenant: 'own', sub: 'eve' })
   const remaining = await open({ tenant: 'own', sub: 'ada' })
   const name = tenantName('own')
@@ -153,7 +153,7 @@ test('ends for a member who is removed from the account', async () => {
   expect(remaining.ended()).toBe(false)
 })
 
-test('an account has fifty at once, and closed ones can be used again', async () => {
+test('an account can have fifty streams; a closed stream makes space for a new one', async () => {
   const many = await Promise.all(Array.from({ length: 50 }, () => open({ tenant: 'greedy' })))
   const refused = await client.call('GET', '/events', { claims: { tenant: 'greedy' } })
   expect(refused).toMatchObject({
@@ -168,7 +168,7 @@ test('an account has fifty at once, and closed ones can be used again', async ()
   await open({ tenant: 'greedy' })
 })
 
-test('ends in order when the server stops', async () => {
+test('ends cleanly when the server stops', async () => {
   const third = await startClient({ beside: client })
   const stream = await open({}, await third.app.listen({ host: '127.0.0.1', port: 0 }))
   const began = performance.now()

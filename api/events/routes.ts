@@ -22,7 +22,7 @@ export function addEvents(app: App, context: ApiContext, metrics: ApiMetrics): v
     },
     { querystring: z.strictObject({}) },
   )
-  // A HEAD of a stream would never end.
+  // Without HEAD, because a HEAD of a stream would never end.
   app.get('/events', { schema, exposeHeadRoute: false }, (request, reply) => {
     const { namespace } = accountOf(request)
     const { principal } = request
@@ -31,7 +31,7 @@ export function addEvents(app: App, context: ApiContext, metrics: ApiMetrics): v
       until: principal?.goodUntil ?? 0,
       isAllowed: () => principal !== undefined && !context.tenants.isRevoked(principal),
     })
-    // A proxy must neither store the stream nor collect its events.
+    // A proxy must neither store the stream nor buffer its events.
     const headers = { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' }
     return reply.headers(headers).send(stream.readable)
   })

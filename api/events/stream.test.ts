@@ -1,4 +1,4 @@
-/** One stream, with a fake clock and a reader that may stop. */
+/** One stream, with a fake clock and a reader that may stop reading. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { Change } from './schema.ts'
 import { createEventStream, type EventStream } from './stream.ts'
@@ -10,11 +10,11 @@ const database = (id: string, status: string): Change => ({ kind: 'database', id
 const textOf = (change: Change) => `event: change\ndata: ${JSON.stringify(change)}\n\n`
 const begin = 'retry: 2000\nevent: refresh\ndata: {}\n\n'
 
-/** What a client that reads everything has received since the last call. */
+/** The text that a client which reads everything has received since the last call. */
 async function received({ readable }: EventStream): Promise<string> {
   let text = ''
   for (let chunk = readable.read(); chunk !== null; chunk = readable.read()) text += chunk
-  // The stream asks for more in the next tick.
+  // The stream requests more data in the next tick.
   await new Promise(resolve => setImmediate(resolve))
   return text
 }
@@ -33,7 +33,7 @@ test('begins with refresh, and sends a change soon', async () => {
   expect(await received(stream)).toBe(textOf(database('a', 'creating')))
 })
 
-test('an object has one event a second, with its last status', async () => {
+test('sends one event a second for an object, with its last status', async () => {
   const stream = await started()
   stream.send(database('a', 'creating'))
   vi.advanceTimersByTime(50)
@@ -48,7 +48,7 @@ test('an object has one event a second, with its last status', async () => {
   expect(await received(stream)).toBe('')
 })
 
-test('a client that does not read holds the last change of each object, and gets it later', async () => {
+test('keeps the last change of each object for a client that does not read, and sends it later', async () => {
   const stream = createEventStream(() => {})
   const status = 'x'.repeat(20_000)
   stream.send(database('a', status))
@@ -63,7 +63,7 @@ test('a client that does not read holds the last change of each object, and gets
   expect(await received(stream)).toBe(textOf(database('a', '999')))
 })
 
-test('more changes than are kept become one refresh', async () => {
+test('replaces too many waiting changes with one refresh', async () => {
   const stream = await started()
   for (let id = 0; id < 501; id++) stream.send(database(`${id}`, 'available'))
   stream.send(database('after', 'available'))
@@ -74,7 +74,7 @@ test('more changes than are kept become one refresh', async () => {
   expect(await received(stream)).toBe(textOf(database('later', 'available')))
 })
 
-test('a client that does not read for two beats is disconnected', async () => {
+test('disconnects a client that does not read for two beats', async () => {
   const closed = vi.fn()
   const stream = await started(closed)
   stream.beat()
@@ -92,7 +92,7 @@ test('a client that does not read for two beats is disconnected', async () => {
   vi.advanceTimersByTime(2_000)
 })
 
-test('sends nothing after its end, and is destroyed by a second end', async () => {
+test('sends nothing after its end, and a second end destroys the stream', async () => {
   const closed = vi.fn()
   const stream = await started(closed)
   stream.send(database('a', 'creating'))

@@ -1,7 +1,7 @@
 /**
  * One stream of events, in the format of Server-Sent Events (https://html.spec.whatwg.org/#server-sent-events). Several
- * changes of one object within a second are one event. A client that reads slowly gets the last change of each object; if
- * too many objects changed, `refresh` instead.
+ * changes of one object within a second become one event. A client that reads slowly receives only the last change of
+ * each object. If too many objects have changed, the client receives `refresh` instead.
  */
 import { Readable } from 'node:stream'
 import type { Change } from './schema.ts'
@@ -9,20 +9,20 @@ import type { Change } from './schema.ts'
 export type EventStream = {
   readable: Readable
   send(change: Change): void
-  /** Sends a comment, so that proxies keep the connection; closes the connection if the client does not read. */
+  /** Sends a comment, so that proxies keep the connection. Closes the connection if the client does not read. */
   beat(): void
-  /** Ends the stream in order; the client connects again. */
+  /** Ends the stream cleanly. The client then connects again. */
   end(): void
 }
 
-/** How long changes are collected, after the first one and then between two events. */
+/** How long changes are collected: before the first event, and between two later events. */
 const firstMs = 50
 const intervalMs = 1_000
-/** Changes that wait; together at most about 100 KiB. */
+/** The maximum number of waiting changes. Together they take at most about 100 KiB. */
 const mostWaiting = 500
-/** Bytes that wait for the connection, beside what the kernel has. */
+/** The maximum bytes that wait for the connection, in addition to the kernel's buffer. */
 const highWaterMark = 16 * 1024
-/** How many beats a client may be late: half a minute at least. */
+/** How many beats a client may miss. This is at least half a minute. */
 const missedBeats = 2
 /** After how long a client connects again. */
 const retryMs = 2_000
@@ -68,7 +68,7 @@ export function createEventStream(closed: () => void): EventStream {
     const text = isIncomplete ? refresh : [...waiting.values()].map(textOf).join('')
     waiting.clear()
     isIncomplete = false
-    // Until then further changes are only collected.
+    // Until the timer ends, further changes are only collected.
     timer = setTimeout(flush, intervalMs)
     push(text)
   }
@@ -93,7 +93,7 @@ export function createEventStream(closed: () => void): EventStream {
       if (missed >= missedBeats) readable.destroy()
     },
     end() {
-      // A client that did not read the end.
+      // The client did not read the end of the stream.
       if (isEnded) return void readable.destroy()
       isEnded = true
       clearTimeout(timer)

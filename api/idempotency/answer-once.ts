@@ -1,6 +1,6 @@
 /**
- * A write that is safe to repeat: with an Idempotency-Key it is executed once, and repeated requests get the first
- * response.
+ * Makes a write safe to repeat. With an Idempotency-Key, a write is executed once, and repeated requests receive the
+ * first response.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { basePath, sendJson } from '../answers.ts'
@@ -16,19 +16,24 @@ type Write = {
   body: unknown
   /** The target object; absent if the request creates a new one. */
   objectId?: string
-  /** Executes it. The response is stored for repeated requests, so it contains no passwords and no tokens. */
+  /**
+   * Executes the write. The response is stored for repeated requests, so it must contain no passwords and no tokens.
+   */
   work: (attempt: Attempt) => Promise<Answer>
-  /** Waits as the request prefers. Returns the body at that time; undefined: no body, or the object is deleted. */
+  /**
+   * Waits as the request prefers. Returns the body after the wait. undefined: there is no body, or the object is
+   * deleted.
+   */
   afterWait: (ids: Ids) => Promise<string | undefined>
 }
 
-/** The path in the clients' documentation, without prefix and suffix. */
+/** The path as in the clients' documentation, without prefix and suffix. */
 const pathOf = ({ url }: FastifyRequest): string => (url.split('?')[0] ?? '').slice(basePath.length)
 
 /**
- * Executes a write once, and answers it. A request that prefers to wait does so and gets the present state, even if the
- * write was done before.
- * @throws ApiError 400 for an invalid key, or a key of another request; and errors of `work`
+ * Executes a write once, and answers it. A request that prefers to wait receives the state after the wait, even if an
+ * earlier request executed the write.
+ * @throws ApiError 400 for an invalid key, or a key of another request; errors of `work`
  */
 export async function answerOnce(
   context: ApiContext,
@@ -38,7 +43,8 @@ export async function answerOnce(
 ): Promise<FastifyReply> {
   const { headers, method } = request
   const { namespace } = accountOf(request)
-  // A write that creates or acts has no version to compare: ignoring the header would make the write unconditional.
+  // A write that creates an object or starts an action has no version to compare. Ignoring the header would make the
+  // write unconditional.
   if (method === 'POST' && headers['if-match'] !== undefined)
     throw badRequest('If-Match: only PATCH and DELETE accept it')
   const key = idempotencyKey(headers['idempotency-key'])

@@ -1,7 +1,7 @@
 /**
- * The API's crash sweep: a process crashes at each of its writes, before and after the cluster has applied it, for
- * every operation that takes an Idempotency-Key. A retry, sent to another process, gets the response of an undisturbed
- * request, and everything is done once.
+ * The API's crash sweep. A process crashes at each of its writes, before and after the cluster has applied the write,
+ * for every operation that accepts an Idempotency-Key. A retry, which another process handles, must receive the
+ * response of an undisturbed request, and everything must happen once.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ClusterError } from '../../cluster/index.ts'
@@ -56,7 +56,7 @@ const operations: readonly Operation[] = [
     request: ({ id }) => ({ method: 'POST', path: `/databases/${id}/backup`, body: { kind: 'hot' } }),
   },
   {
-    name: 'change what the operator does not see',
+    name: 'change a field that needs no operator',
     request: async ({ id }) => ({
       method: 'PATCH',
       path: `/databases/${id}`,
@@ -108,11 +108,11 @@ const operations: readonly Operation[] = [
     },
   },
   {
-    name: 'delete a backup that the operator holds',
+    name: 'delete a backup with a finalizer of the operator',
     request: async subject => ({ method: 'DELETE', path: `/backups/${await backupOf(subject)}` }),
   },
   {
-    name: 'delete a backup that nobody holds',
+    name: 'delete a backup without a finalizer',
     request: async subject => {
       const path = `/backups/${await backupOf(subject)}`
       for (const backup of (await client.cluster.list('Backup', { namespace })).items)
@@ -139,7 +139,7 @@ const shapeOf = (value: unknown, { name }: Subject): string =>
     .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, '<time>')
     .replaceAll(new RegExp(`${name}(?:new)?(?:-[0-9a-f-]+)?`, 'g'), '<name>')
 
-/** Everything in the cluster that a write to a database can change. */
+/** Returns everything in the cluster that a write to a database can change. */
 async function effects({ id, name }: Subject): Promise<unknown> {
   const { cluster } = client
   const [databases, branches, backups, tasks] = await Promise.all([
@@ -164,7 +164,7 @@ async function effects({ id, name }: Subject): Promise<unknown> {
 
 type Moment = { write: number; is: 'before' | 'after' }
 
-/** Sends a request to a process that crashes at a given write. Undefined: the request has fewer writes. */
+/** Sends a request to a process that crashes at a given write. Returns undefined if the request has fewer writes. */
 async function dieAt(moment: Moment, request: Request, key: string): Promise<boolean> {
   let writes = 0
   let isDead = false
@@ -238,14 +238,14 @@ describe('changes by other clients before a request is repeated', () => {
     headers,
   })
 
-  test('are kept: a completed change is not applied again over them', async () => {
+  test('are kept: the API does not apply a completed change again', async () => {
     const { id, name } = await newSubject()
     expect(await dieAt({ write: 2, is: 'after' }, change(id), name)).toBe(true)
     expect((await patch(id, 'Theirs')).body.display_name).toBe('Theirs')
     expect(await send(other, change(id), name)).toMatchObject({ status: 200, body: { display_name: 'Theirs' } })
   })
 
-  test('are found by a change that was not applied, whose precondition is then checked', async () => {
+  test('are detected by the precondition of a change that was not applied', async () => {
     const { id, name } = await newSubject()
     const request = change(id, { 'if-match': await tagOf(`/databases/${id}`) })
     expect(await dieAt({ write: 2, is: 'before' }, request, name)).toBe(true)
@@ -254,7 +254,7 @@ describe('changes by other clients before a request is repeated', () => {
     expect((await other.call('GET', `/databases/${id}`)).body.display_name).toBe('Theirs')
   })
 
-  test('are found by an unfinished deletion as well', async () => {
+  test('are detected by an unfinished deletion as well', async () => {
     const { id, name } = await newSubject()
     const path = `/databases/${id}`
     const request: Request = { method: 'DELETE', path, headers: { 'if-match': await tagOf(path) } }
@@ -264,7 +264,7 @@ describe('changes by other clients before a request is repeated', () => {
     expect((await other.call('GET', path)).status).toBe(200)
   })
 
-  test('do not cause a deleted object to be created again, and the key stays used', async () => {
+  test('do not make the API create a deleted object again, and the key stays used', async () => {
     const { name } = await newSubject()
     const created = `${name}gone`
     const request: Request = {
@@ -279,7 +279,7 @@ describe('changes by other clients before a request is repeated', () => {
     expect(await client.cluster.get('ManagedDatabase', { namespace, name: created })).toBeUndefined()
   })
 
-  test('annotations of answered requests are removed', async () => {
+  test('removes annotations of answered requests', async () => {
     const { id, name } = await newSubject()
     await dieAt({ write: 2, is: 'after' }, change(id), name)
     for (const key of ['a', 'b', 'c']) await send(other, change(id), `${name}${key}`)
@@ -290,7 +290,7 @@ describe('changes by other clients before a request is repeated', () => {
     expect(await countWrites()).toBe(1)
     for (const key of ['d', 'e', 'f'])
       await send(other, { ...change(id), body: { display_name: key } }, `${name}${key}`)
-    // The one that was never requested again, and the last.
+    // The write that was never requested again, and the last write.
     expect(await countWrites()).toBe(2)
     await send(other, change(id), name)
     await send(other, { ...change(id), body: { display_name: 'g' } }, `${name}g`)

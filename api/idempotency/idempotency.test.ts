@@ -1,4 +1,4 @@
-/** Idempotency-Key: executed once, with any retries, replicas and crashes. */
+/** Idempotency-Key: a write is executed once, with any retries, replicas and crashes. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { ClusterError } from '../../cluster/index.ts'
 import { labels, tenantNamespace } from '../../crds/index.ts'
@@ -29,7 +29,7 @@ const records = async () =>
   (await client.cluster.list('ConfigMap', { namespace, labels: { [labels.component]: idempotencyComponent } })).items
 
 describe('the same key', () => {
-  test('and body: the first response again, from either replica', async () => {
+  test('and body return the first response again, from either replica', async () => {
     const first = await post(client, 'k1')
     expect(first.status).toBe(200)
     for (const replica of [client, other, client]) {
@@ -41,20 +41,20 @@ describe('the same key', () => {
     expect((await client.cluster.list('Task', { namespace })).items).toHaveLength(1)
   })
 
-  test('and body in another order of fields is the same request', async () => {
+  test('and the same fields in another order are the same request', async () => {
     const first = await post(client, 'k1')
     const body = { size: 'small', region: 'local', name: 'once' }
     const again = await client.call('POST', '/databases', { body, headers: { 'idempotency-key': 'k1' } })
     expect(again.body.id).toBe(first.body.id)
   })
 
-  test('and another body is refused, and creates nothing', async () => {
+  test('and another body are refused, and create nothing', async () => {
     await post(client, 'k1')
     expectError(await post(other, 'k1', 'another'), 400, /^Idempotency-Key: already used for another request$/)
     expect(await count()).toBe(1)
   })
 
-  test('many at once, at both replicas: one database, one response', async () => {
+  test('in many concurrent requests at both replicas creates one database, with one response', async () => {
     const answers = await Promise.all(Array.from({ length: 12 }, (_, n) => post(n % 2 ? client : other, 'k1')))
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
     expect(new Set(answers.map(({ body }) => body.id)).size).toBe(1)
@@ -62,20 +62,20 @@ describe('the same key', () => {
     expect(await count()).toBe(1)
   })
 
-  test('many at once with different bodies: one succeeds', async () => {
+  test('in many concurrent requests with different bodies makes one request succeed', async () => {
     const answers = await Promise.all(Array.from({ length: 8 }, (_, n) => post(n % 2 ? client : other, 'k1', `n${n}`)))
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
     expect(await count()).toBe(1)
   })
 
-  test('of another tenant is another key', async () => {
+  test('of another tenant counts as another key', async () => {
     await post(client, 'k1')
     const body = { name: 'once', region: 'local', size: 'small' }
     const headers = { 'idempotency-key': 'k1' }
     expect((await client.call('POST', '/databases', { body, headers, claims: { tenant: 'b' } })).status).toBe(200)
   })
 
-  test('after a refusal is free again', async () => {
+  test('is free again after a refusal', async () => {
     await post(client, 'k1', 'taken')
     expectError(await post(client, 'k2', 'taken'), 400, /^name: /)
     expect((await post(client, 'k2', 'free')).status).toBe(200)
@@ -106,7 +106,7 @@ describe('the same key', () => {
 
 describe('a repeated request that prefers to wait', () => {
   const withKey = { 'idempotency-key': 'w1', prefer: 'wait=30' }
-  test('waits, and gets the present state; otherwise it gets the first response', async () => {
+  test('waits, and returns the current state; without a wait it returns the first response', async () => {
     const first = await post(client, 'w1', 'waited')
     expect(first.body.status).toBe('creating')
     const body = { name: 'waited', region: 'local', size: 'small' }
@@ -124,7 +124,7 @@ describe('a repeated request that prefers to wait', () => {
     expect((await records()).length).toBe(1)
   })
 
-  test('gets the first response for an object deleted meanwhile', async () => {
+  test('returns the first response if the object was deleted meanwhile', async () => {
     const first = await post(client, 'w1', 'gone')
     await client.cluster.delete('ManagedDatabase', { namespace, name: 'gone' })
     await until(async () => (await client.call('GET', `/databases/${first.body.id}`)).status === 404)
@@ -156,7 +156,7 @@ describe('PATCH and DELETE', () => {
     expectError(await client.call('DELETE', `/databases/${id}`, { headers }), 400, /^Idempotency-Key: already used/)
   })
 
-  test('an allowlist change in progress: the same task, from either replica', async () => {
+  test('return the same task for an allowlist change in progress, from either replica', async () => {
     const id = await createStable(client, 'listed')
     const body = { ip_allowlist: { rules: [{ cidr: '10.0.0.0/8' }] } }
     const headers = { 'idempotency-key': 'p2' }
@@ -169,7 +169,7 @@ describe('PATCH and DELETE', () => {
     expect(tasks.items.filter(({ spec }) => spec.name === 'update-managed-ip-allowlists')).toHaveLength(1)
   })
 
-  test('a completed deletion gets the first response', async () => {
+  test('return the first response for a completed deletion', async () => {
     const id = await createStable(client, 'deleted')
     const remove = (query = '') =>
       client.call('DELETE', `/databases/${id}${query}`, { headers: { 'idempotency-key': 'd1' } })
@@ -180,7 +180,7 @@ describe('PATCH and DELETE', () => {
     expectError(await client.call('DELETE', `/databases/${id}`), 404)
   })
 
-  test('of an account without objects get 404', async () => {
+  test('of an account without objects cause a 404', async () => {
     const options = { headers: { 'idempotency-key': 'n1' }, claims: { tenant: 'fresh' } }
     const path = '/databases/0198c0de-0000-7000-8000-000000000001'
     expectError(await client.call('DELETE', path, options), 404)
@@ -189,7 +189,7 @@ describe('PATCH and DELETE', () => {
   })
 })
 
-test('no stored response contains a password, a token or connection details', async () => {
+test('store no password, no token and no connection details', async () => {
   await setSnapshotClass(client, { name: 'snapshots', atomic: true })
   const id = await createStable(client, 'secret')
   expect((await client.call('GET', `/databases/${id}`)).body.connection.password).toBe('password-of-app')
@@ -219,7 +219,7 @@ test('no stored response contains a password, a token or connection details', as
 })
 
 describe('a crashed process', () => {
-  // Each write of a create fails in one run, and the request with it; the retry completes the work.
+  // In each run, one of a create's writes fails, and so does the request. The retry completes the work.
   test.each([
     ['create', 'ConfigMap'],
     ['create', 'ManagedDatabase'],

@@ -24,24 +24,25 @@ import { createRecordLimit, removeRecord } from './record-limit.ts'
 
 /** One attempt of a write. */
 export type Attempt = Ids & {
-  /** The name of the record; undefined without a key, so there is no other attempt. */
+  /** The name of the record. undefined: the request has no key, so there is no other attempt. */
   record: string | undefined
-  /** An earlier attempt exists; its progress is unknown. */
+  /** Whether an earlier attempt exists. Its progress is unknown. */
   isRepeated: boolean
   /** The object that an earlier attempt started to delete. */
   begun: BegunDeletion | undefined
-  /** Must be called before an object is deleted, since no object records the request afterwards. */
+  /** Must be called before an object is deleted, because afterwards no object records the request. */
   begin: (deletion: BegunDeletion) => Promise<void>
 }
 
-/** The response, new or stored, and the ids that the work has used. */
+/** The response, new or stored, and the ids that the work used. */
 type Done = { answer: Answer; ids: Ids }
 type Work = (attempt: Attempt) => Promise<Answer>
 
 export type Idempotency = {
   /**
-   * Executes the work once: `work` gets the ids to use, the same in every retry. Without a key it is always executed.
-   * @throws ApiError 400 if the key belongs to another request, 429 if the tenant has used up its keys
+   * Executes the work once. `work` receives the ids to use, which are the same in every retry. Without a key, the work
+   * is always executed.
+   * @throws ApiError 400 if the key belongs to another request; 429 if the tenant has used up its keys
    */
   once: (request: IdempotentRequest, fresh: () => Ids, work: Work) => Promise<Done>
   /** Whether the record of this write has no response yet, so that a retry may have to find the completed work. */
@@ -58,7 +59,10 @@ type IdempotentRequest = {
   body: unknown
 }
 
-/** The object created with a key is deleted: the key stays used, or a repeated request would create it again. */
+/**
+ * The object that was created with a key is deleted. The key stays used, because a repeated request would otherwise
+ * create the object again.
+ */
 export class SpentKeyError extends ApiError {
   constructor() {
     super(409, 'Idempotency-Key: the object created with it is deleted; use a new key to create another one')
@@ -68,7 +72,7 @@ export class SpentKeyError extends ApiError {
 /** A record in the cluster, its content, and whether it existed before. */
 type StoredRecord = { object: ConfigMap; content: Content; isRepeated: boolean }
 
-/** How often a request polls a record that another request is working on. */
+/** How often a request polls a record while another request works on it. */
 const maximumAttempts = 5
 
 const withoutRecord = (ids: Ids): Attempt => ({
@@ -82,7 +86,7 @@ const withoutRecord = (ids: Ids): Attempt => ({
 export function createIdempotency(cluster: Cluster, now: () => number, mostRecords: number): Idempotency {
   const recordLimit = createRecordLimit(cluster, now, mostRecords)
 
-  /** An expired record is deleted. */
+  /** Returns a record, and deletes it if it has expired. */
   async function findRecord(namespace: string, name: string): Promise<StoredRecord | undefined> {
     const object = await cluster.get('ConfigMap', { namespace, name })
     const content = object && contentOf(object, now())
@@ -91,8 +95,8 @@ export function createIdempotency(cluster: Cluster, now: () => number, mostRecor
   }
 
   /**
-   * The record with that name: ours, or an earlier one. Undefined: the tenant has no namespace yet, so no record
-   * either.
+   * Returns the record with that name: the request's own record, or an earlier record. Returns undefined if the tenant
+   * has no namespace yet.
    */
   async function findOrCreate(namespace: string, name: string, content: Content): Promise<StoredRecord | undefined> {
     for (;;) {
@@ -110,7 +114,7 @@ export function createIdempotency(cluster: Cluster, now: () => number, mostRecor
     }
   }
 
-  /** Writes the result to a record; a concurrent duplicate with the same ids may have written first. */
+  /** Writes the result to a record. A concurrent duplicate with the same ids may have written first. */
   async function write(stored: StoredRecord, change: Partial<Content>): Promise<void> {
     const content = { ...stored.content, ...change }
     stored.object = await cluster.replace('ConfigMap', { ...stored.object, data: dataOf(content) })
@@ -160,10 +164,10 @@ export function createIdempotency(cluster: Cluster, now: () => number, mostRecor
           await finish(stored, answer)
           return { answer, ids: content }
         } catch (error) {
-          // A refusal is final; after any other failure a retry continues from here.
+          // A refusal is final. After any other failure, a retry continues from here.
           if (!(error instanceof ApiError) || error.status >= 500 || error instanceof SpentKeyError) throw error
           const isOwn = await removeRecord(cluster, stored.object)
-          // Another request has continued the work: its result is the response.
+          // Another request has continued the work, so its result is the response.
           if (isOwn || attempts === maximumAttempts) throw error
         }
       }

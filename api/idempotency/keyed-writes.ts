@@ -1,7 +1,7 @@
 /**
- * How a write detects that an earlier attempt with the same Idempotency-Key has already applied it, although its
- * response was lost or its process crashed. Each write with a key adds an annotation in the same write, and removes the
- * annotations of requests whose response is stored, so that there is rarely more than one.
+ * Detects that an earlier attempt with the same Idempotency-Key has already applied a write, although its response was
+ * lost or its process crashed. Each write with a key adds an annotation in the same write. It also removes the
+ * annotations of requests whose response is stored, so there is rarely more than one.
  */
 import { annotatedOperation, type ObjectMeta, type OperationName, operationName } from '../../crds/index.ts'
 import type { ApiContext } from '../context.ts'
@@ -9,8 +9,8 @@ import { conflict, retryAfter } from '../errors.ts'
 import type { Attempt } from './idempotency.ts'
 
 /**
- * Separated by spaces, each `<id of the task>/<name of the record>/<operation>`; the last is empty if the operator has
- * nothing to do.
+ * Entries separated by spaces: `<id of the task>/<name of the record>/<operation>`. The operation is empty if the
+ * operator has nothing to do.
  */
 const keyedWritesAnnotation = 'espalier.dev/keyed-writes'
 
@@ -27,7 +27,7 @@ function keyedWritesOf({ metadata }: Annotated): KeyedWrite[] {
   })
 }
 
-/** The annotation that an earlier attempt of this write left on the object; undefined if there is none. */
+/** Returns the annotation that an earlier attempt of this write left on the object; undefined if there is none. */
 export function earlierAttempt(
   object: Annotated,
   { taskId }: Pick<Attempt, 'taskId'>,
@@ -38,10 +38,10 @@ export function earlierAttempt(
   return annotated?.taskId === taskId ? { operation: annotated.name } : undefined
 }
 
-/** More than these exist only after repeated crashes. */
+/** More annotations exist only after repeated crashes. */
 const mostKeyedWrites = 100
 
-/** The annotations that record this attempt on the object. @throws ApiError 409 */
+/** Returns the annotations that record this attempt on the object. @throws ApiError 409 */
 export async function keyedWriteAnnotation(
   { idempotency }: Pick<ApiContext, 'idempotency'>,
   object: Annotated,

@@ -1,4 +1,4 @@
-/** The number of a tenant's keys is limited, and no key within the limit is deleted before it expires. */
+/** The number of a tenant's keys is limited. No key within the limit is deleted before it expires. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { labels, tenantNamespace } from '../../crds/index.ts'
 import { type Client, createStable, expectError, startClient } from '../testing/client.ts'
@@ -11,7 +11,7 @@ const most = 20
 const dayMs = 24 * 3600 * 1000
 let client: Client
 let other: Client
-/** How far both replicas' clocks are ahead. */
+/** How many milliseconds both replicas' clocks are ahead. */
 let aheadMs: number
 beforeEach(async () => {
   aheadMs = 0
@@ -39,7 +39,7 @@ const change = (id: string, key: string, options = [key], { replica = client, te
 test('of many new keys at once, only as many as allowed are accepted; those get their response again, the others a time to retry', async () => {
   const id = await createStable(client, 'bounded')
   const keys = Array.from({ length: most + 15 }, (_, n) => `k${n}`)
-  // None is created before all have requested capacity.
+  // No record is created before all requests have requested capacity.
   const { promise: allCounted, resolve } = Promise.withResolvers<void>()
   client.cluster.before = async (operation, kind) => {
     if (operation === 'create' && kind === 'ConfigMap') await allCounted
@@ -70,7 +70,7 @@ test('of many new keys at once, only as many as allowed are accepted; those get 
   expect((await client.call('POST', '/databases', { body, headers, claims: { tenant: 'b' } })).status).toBe(200)
 })
 
-test('capacity is free again when keys expire, deleted by any replica, and when a refusal releases one', async () => {
+test('capacity is free again after any replica has deleted expired keys, and after a refusal releases a key', async () => {
   const id = await createStable(client, 'renewed')
   const missing = '0198c0de-0000-7000-8000-000000000001'
   for (let n = 0; n < 3 * most; n++) expectError(await change(missing, `m${n}`), 404)
@@ -93,7 +93,7 @@ test('repeated requests without capacity do not make the cluster count repeatedl
   expect(lists).toBeLessThan(3)
 })
 
-test('cleanup reads the records in pages, and deletes only expired ones', async () => {
+test('cleanup reads the records in pages, and deletes only expired records', async () => {
   await createStable(client, 'swept')
   const draft = (name: string, data: Record<string, string>) =>
     client.cluster.create('ConfigMap', {
@@ -130,7 +130,7 @@ test('cleanup reads the records in pages, and deletes only expired ones', async 
   expect(remaining.every(({ metadata }) => Number(metadata.name.split('-')[1]) % 2 === 0)).toBe(true)
 })
 
-test('a response that is too long to be stored is rendered again from the present object', async () => {
+test('renders a response that is too long to be stored again, from the current object', async () => {
   const id = await createStable(client, 'long')
   const rules = Array.from({ length: 50 }, (_, n) => ({ cidr: `10.0.${n}.0/24`, label: '\u{1f40d}'.repeat(64) }))
   const options = Array.from({ length: 32 }, () => '"'.repeat(64))

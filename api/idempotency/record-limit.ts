@@ -1,8 +1,8 @@
 /**
- * Limits a tenant's records of Idempotency-Keys, since each is an object in the cluster for a day. Above the limit a
- * new key is refused: no record is deleted before it expires, or a repeated write would be executed again. The count is
- * refreshed from the cluster from time to time, since other replicas create records too: all together they may exceed
- * the limit by a few.
+ * Limits a tenant's records of Idempotency-Keys, because each record is an object in the cluster for a day. Above the
+ * limit, a new key is refused. No record is deleted before it expires, because a repeated write would then be executed
+ * again. The count is refreshed from the cluster regularly, because other replicas create records too. All replicas
+ * together may exceed the limit by a few records.
  */
 import { LRUCache } from 'lru-cache'
 import { type Cluster, type ConfigMap, isClusterError } from '../../cluster/index.ts'
@@ -10,19 +10,20 @@ import { labels } from '../../crds/index.ts'
 import { ApiError } from '../errors.ts'
 import { contentOf, endOf, idempotencyComponent, validMs } from './record.ts'
 
-/** Records in one list request to the cluster. */
+/** The number of records in one list request to the cluster. */
 const pageSize = 500
-/** Tenants whose count is cached. */
+/** The number of tenants whose count is cached. */
 const maximumTenants = 10_000
 /** The minimum time between two counts of a tenant at its limit. */
 const fullMs = 10_000
 /**
- * The count is refreshed after a twentieth of the limit has been added, since other replicas may have added as many.
+ * The count is refreshed after this share (a twentieth) of the limit has been added, because other replicas may have
+ * added as many.
  */
 const trustedShare = 20
 
 type Count = {
-  /** The cluster's count, plus records created here since. */
+  /** The cluster's count, plus records that this process has created since. */
   listed: number
   since: number
   /** When the first of the counted records expires. */
@@ -32,15 +33,15 @@ type Count = {
 }
 
 type RecordLimit = {
-  /** Creates one more record. @throws ApiError 429 if the limit is reached */
+  /** Creates a record. @throws ApiError 429 if the limit is reached */
   create: (namespace: string, create: () => Promise<ConfigMap>) => Promise<ConfigMap>
-  /** Deletes expired records of every tenant. */
+  /** Deletes expired records of all tenants. */
   sweep: () => Promise<void>
 }
 
 /**
- * Deletes a record if unchanged since it was read. Returns whether it is deleted: another request may have continued
- * with it.
+ * Deletes a record if it is unchanged since it was read. Returns whether it is deleted: another request may have
+ * continued with the record.
  */
 export async function removeRecord(cluster: Cluster, record: ConfigMap): Promise<boolean> {
   const { namespace, name, uid, resourceVersion } = record.metadata
@@ -70,7 +71,7 @@ function tooManyKeys(mostRecords: number, waitMs: number): ApiError {
 
 export function createRecordLimit(cluster: Cluster, now: () => number, mostRecords: number): RecordLimit {
   const counts = new LRUCache<string, Promise<Count>>({ max: maximumTenants })
-  /** Records of each tenant that are being created: no count contains them yet. */
+  /** The number of each tenant's records that are being created. No count contains them yet. */
   const creating = new Map<string, number>()
 
   async function* pages(namespace?: string): AsyncGenerator<ConfigMap[]> {
@@ -83,7 +84,7 @@ export function createRecordLimit(cluster: Cluster, now: () => number, mostRecor
     } while (continueToken !== undefined)
   }
 
-  /** Deletes expired records and counts the others. */
+  /** Deletes expired records, and counts the remaining records. */
   async function cleared(namespace?: string): Promise<Pick<Count, 'listed' | 'firstEnd'>> {
     let listed = 0
     let firstEnd = Number.POSITIVE_INFINITY
@@ -111,7 +112,7 @@ export function createRecordLimit(cluster: Cluster, now: () => number, mostRecor
     const known = counts.get(namespace)
     const count = await known
     if (count !== undefined && !isOutdated(count)) return count
-    // Of several requests that need a new count, one reads it.
+    // If several requests need a new count, only one request reads it.
     const others = counts.get(namespace)
     if (others !== undefined && others !== known) return others
     const counting = counted(namespace)

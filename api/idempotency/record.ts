@@ -1,7 +1,7 @@
 /**
- * The stored record of a write with an Idempotency-Key: a ConfigMap in the tenant's namespace, named by the key, so
- * that the API server itself accepts only one of several concurrent requests, on any replica. It is created before the
- * work, with the ids that the work uses, and stores the response once the work is done.
+ * The stored record of a write with an Idempotency-Key: a ConfigMap in the tenant's namespace, named by the key. So the
+ * API server itself accepts only one of several concurrent requests, on any replica. The record is created before the
+ * work, with the ids that the work uses. It stores the response after the work is done.
  */
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
@@ -13,14 +13,14 @@ export const idempotencyComponent = 'idempotency'
 /** How long a key is valid. */
 export const validMs = 24 * 3600 * 1000
 
-/** The longest body that is stored. A longer one is rendered again from the present object. */
+/** The longest body that is stored. A longer body is rendered again from the current object. */
 const longestBodyBytes = 16 * 1024
 
-/** Field names of an object in a ConfigMap. Earlier versions know only the first. */
+/** Field names in the ConfigMap. Earlier versions know only the first field. */
 const keys = { record: 'record.json', begun: 'begun.json', isWithoutBody: 'without-body' } as const
 
 const record = z.object({
-  /** Hash of method, path and body: the request that the key identifies. */
+  /** The hash of method, path and body. The key identifies this request. */
   request: z.string(),
   claimedAt: z.number(),
   /** The ids that the work uses, also in retries. */
@@ -29,12 +29,12 @@ const record = z.object({
   answer: z.object({ status: z.number(), body: z.string(), headers: z.record(z.string(), z.string()) }).optional(),
 })
 
-/** A deletion that has started: once its object is deleted, only this record shows it. */
+/** A deletion that has started. After its object is deleted, only this record shows the deletion. */
 const begunDeletion = z.object({ name: z.string(), taskId: uuid.optional(), at: timestamp.optional() })
 export type BegunDeletion = z.output<typeof begunDeletion>
 
 export type Answer = NonNullable<z.output<typeof record>['answer']> & {
-  /** Its body was too long to be stored. */
+  /** Whether the body was too long to be stored. */
   isWithoutBody?: true
 }
 export type Ids = { objectId: string; taskId: string }
@@ -48,7 +48,7 @@ const sha256 = (text: string): string => createHash('sha256').update(text).diges
 export const requestDigest = (canonicalText: string): string => sha256(canonicalText)
 export const recordName = (key: string): string => `idempotency-${sha256(key).slice(0, 40)}`
 
-/** JSON that matches a schema; undefined otherwise. */
+/** Parses JSON that matches a schema; undefined otherwise. */
 function parsed<S extends z.ZodType>(schema: S, text: string | undefined): z.output<S> | undefined {
   try {
     return schema.safeParse(JSON.parse(text ?? 'null')).data
@@ -57,7 +57,7 @@ function parsed<S extends z.ZodType>(schema: S, text: string | undefined): z.out
   }
 }
 
-/** A record's content while it is valid; undefined if it has expired or is unreadable. */
+/** Returns a record's content while it is valid; undefined if it has expired or is unreadable. */
 export function contentOf({ data = {} }: ConfigMap, now: number): Content | undefined {
   const content = parsed(record, data[keys.record])
   if (content === undefined || now >= endOf(content)) return undefined
@@ -73,7 +73,7 @@ export function contentOf({ data = {} }: ConfigMap, now: number): Content | unde
 /** When the record expires. */
 export const endOf = ({ claimedAt }: Pick<Content, 'claimedAt'>): number => claimedAt + validMs
 
-/** The stored form. */
+/** Converts the content to its stored form. */
 export function dataOf({ begun, ...content }: Content): Record<string, string> {
   const { answer } = content
   const isTooLong = answer !== undefined && Buffer.byteLength(answer.body) > longestBodyBytes

@@ -1,4 +1,4 @@
-/** `/ca.pem`: public, and at most one request a minute to the cluster. */
+/** `/ca.pem` is public, and sends at most one request a minute to the cluster. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { systemNamespace } from '../../crds/index.ts'
 import { authorityConfigMap } from '../../sealing/credentials.ts'
@@ -20,7 +20,7 @@ const publish = async (certificate: string) =>
     data: { 'ca.crt': certificate },
   })
 
-test('is 404 while there is no certificate, and returns it unchanged from then on', async () => {
+test('causes a 404 while there is no certificate, and then returns the certificate unchanged', async () => {
   expect(await get()).toMatchObject({ statusCode: 404 })
   await publish('-----BEGIN CERTIFICATE-----\none\n')
   const answer = await get()

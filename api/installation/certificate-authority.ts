@@ -1,6 +1,7 @@
 /**
  * `/ca.pem`: the certificate of the authority that signs the databases' certificates, for clients (`sslmode=verify-full
- * sslrootcert=ca.pem`); two certificates while the authority is being replaced. It is public, so it needs no token.
+ * sslrootcert=ca.pem`). While the authority is being replaced, there are two certificates. The path is public, so it
+ * needs no token.
  */
 import { z } from 'zod'
 import type { Cluster } from '../../cluster/index.ts'
@@ -12,7 +13,7 @@ import { operation } from '../operation.ts'
 
 const freshMs = 60_000
 
-/** The path is unauthenticated, so the cluster is read at most once a minute. */
+/** The path is unauthenticated, so the API reads the cluster at most once a minute. */
 export function createAuthorityReader(cluster: Cluster, now: () => number): () => Promise<string | undefined> {
   let last: { at: number; certificate: Promise<string | undefined> } | undefined
   return () => {

@@ -1,4 +1,7 @@
-/** `/client-ip`: the address that a request claims, for filling in an allowlist entry; never for enforcement. */
+/**
+ * `/client-ip`: the address that a request claims. It helps users to fill in an allowlist entry, and must never be used
+ * for enforcement.
+ */
 import { z } from 'zod'
 import { sendJson } from '../answers.ts'
 import { clientAddressShape } from '../catalogue/schema.ts'

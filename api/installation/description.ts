@@ -1,4 +1,4 @@
-/** `/openapi.json`: this API's own description. Needs no token. */
+/** `/openapi.json`: the API's own description. Clients need no token. */
 import { z } from 'zod'
 import { sendJson } from '../answers.ts'
 import type { App } from '../context.ts'
@@ -6,7 +6,7 @@ import { operation } from '../operation.ts'
 
 export function addDescription(app: App): void {
   let text = ''
-  // Created before serving: an undocumented route makes the start fail.
+  // Created before the API serves, so that an undocumented route makes the start fail.
   app.addHook('onReady', done => {
     text = JSON.stringify(app.swagger())
     done()

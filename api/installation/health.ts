@@ -1,6 +1,6 @@
 /**
- * `/healthz` and `/readyz`: liveness and readiness of the process. They are routes of the API, not of server/health.ts:
- * load balancers probe the client's port, over the same TLS, and errors have the usual body.
+ * `/healthz` and `/readyz`: liveness and readiness of the process. They are routes of the API, not of server/health.ts,
+ * because load balancers probe the clients' port over the same TLS. Their errors have the usual body.
  */
 import { z } from 'zod'
 import { sendJson } from '../answers.ts'

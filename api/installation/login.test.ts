@@ -1,4 +1,4 @@
-/** `/login`: what a client without a token learns. */
+/** `/login`: what the API tells a client without a token. */
 import { expect, test } from 'vitest'
 import { apiConfiguration } from '../configuration.ts'
 import { startClient } from '../testing/client.ts'
@@ -15,11 +15,11 @@ async function answerOf(configuration = configurationOf()) {
   }
 }
 
-test('without a provider, a token is the only way', async () => {
+test('without a provider, a pasted token is the only way to log in', async () => {
   expect(await answerOf()).toMatchObject({ status: 200, body: { token: true } })
 })
 
-test('names the provider of the configuration, and no secret', async () => {
+test('names the configured provider, and no secret', async () => {
   const { status, body } = await answerOf(configurationOf({ authentication, login: { clientId: 'console' } }))
   expect({ status, body }).toEqual({
     status: 200,
@@ -33,7 +33,7 @@ test('has the audience, if the issuer needs it', async () => {
   expect(body.oidc).toMatchObject({ scope: 'openid email', audience: 'https://api.example.com' })
 })
 
-test.each(['espalier', 'http://login.example.com', 'ftp://login.example.com'])('the issuer %s is refused', issuer => {
+test.each(['espalier', 'http://login.example.com', 'ftp://login.example.com'])('refuses the issuer %s', issuer => {
   const login = { clientId: 'console' }
   expect(apiConfiguration.safeParse({ authentication: { ...authentication, issuer } }).success).toBe(true)
   const { error } = apiConfiguration.safeParse({ authentication: { ...authentication, issuer }, login })

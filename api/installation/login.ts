@@ -1,4 +1,4 @@
-/** `/login`: how a client gets a token. It is read before there is one, so it needs none. */
+/** `/login`: how a client gets a token. The client has no token yet, so it needs none. */
 import { z } from 'zod'
 import { sendJson } from '../answers.ts'
 import type { ApiConfiguration } from '../configuration.ts'

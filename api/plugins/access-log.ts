@@ -1,4 +1,4 @@
-/** One log line per answered request, at debug level; without the query, which may be private. */
+/** Logs one line per answered request at debug level, without the query, which may be private. */
 import type { App } from '../context.ts'
 
 export function useAccessLog(app: App): void {

@@ -1,6 +1,6 @@
 /**
- * Authentication. Every request of the scope needs a bearer token; failures from one address are limited, and above the
- * limit get 429. A valid token is never refused because of other clients' failures at the same address.
+ * Authentication. Every request of the scope needs a bearer token. Failures from one address are limited; above the
+ * limit, they cause a 429. The API never refuses a valid token because of other clients' failures at the same address.
  */
 import type { Socket } from 'node:net'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -18,7 +18,7 @@ declare module 'fastify' {
 
 export function useAuthentication(app: App, verify: VerifyToken, failures: Limit, now: () => number): void {
   const policy = policyOf(failures.name, failures.rate)
-  /** The last token of each connection, since a client sends the same token with every request. */
+  /** The last token of each connection, because a client sends the same token with every request. */
   const lastOf = new WeakMap<Socket, { header: string; principal: Principal }>()
 
   app.addHook('onRequest', (request, reply, done) => {

@@ -1,7 +1,7 @@
 /**
- * Limits the request bodies that one tenant sends at once; above the limit 429 with Retry-After. A body is buffered
- * until it is complete, for a minute at most: otherwise a tenant with many large and slow bodies could fill the shared
- * memory.
+ * Limits the request bodies that one tenant sends concurrently. Above the limit, requests cause a 429 with Retry-After.
+ * A body is buffered until it is complete, for at most a minute. Without the limit, a tenant with many large and slow
+ * bodies could fill the shared memory.
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyRequest } from 'fastify'
@@ -10,13 +10,14 @@ import { onceClosed } from '../disconnect.ts'
 import { tooManyRequests } from '../errors.ts'
 import { bodyLimit } from './body.ts'
 
-/** For one tenant: eight bodies of the maximum length, or any number of usual ones. */
+/** The limit for one tenant: eight bodies of the maximum length, or more smaller bodies. */
 const highestBytes = 8 * bodyLimit
 const retryAfterSeconds = 1
 const writes = new Set(['POST', 'PUT', 'PATCH', 'DELETE'])
 
 /**
- * Bytes that a body may take according to its headers; a longer body, or one without a length, is refused at the limit.
+ * The bytes that a body may take according to its headers. A longer body, or a body without a length, is refused at the
+ * limit.
  */
 function announcedBytes(headers: IncomingHttpHeaders): number {
   if (headers['transfer-encoding'] !== undefined) return bodyLimit
@@ -27,7 +28,10 @@ export function useBodyBudget(app: App): void {
   const reserved = new Map<string, number>()
   const releases = new WeakMap<FastifyRequest, () => void>()
 
-  /** Reserves bytes for a tenant; returns a function that releases them, once. Undefined: too few are free. */
+  /**
+   * Reserves bytes for a tenant, and returns a function that releases them once. Returns undefined if too few bytes are
+   * free.
+   */
   function take(tenant: string, bytes: number): (() => void) | undefined {
     const before = reserved.get(tenant) ?? 0
     if (before + bytes > highestBytes) return undefined
@@ -42,7 +46,7 @@ export function useBodyBudget(app: App): void {
     }
   }
 
-  // Only on routes with a body, to spare the others the cost.
+  // Only on routes with a body, so that other routes do not pay the cost.
   app.addHook('onRoute', route => {
     if (![route.method].flat().some(method => writes.has(method))) return
     route.preParsing = (request, reply, payload, done) => {
@@ -51,7 +55,8 @@ export function useBodyBudget(app: App): void {
       const release = take(request.principal?.tenantId ?? '', bytes)
       if (release === undefined) return done(tooManyRequests(retryAfterSeconds))
       releases.set(request, release)
-      // Also if the client disconnects, or did while its token was verified, or the body is refused.
+      // Releases the bytes also if the client disconnects, has disconnected while its token was verified, or sends a
+      // refused body.
       onceClosed(reply, release)
       done(null, payload)
     }

@@ -1,6 +1,6 @@
 /**
- * Request bodies: JSON in UTF-8, unencoded, at most 1 MiB, a limited number of fields, no duplicate keys. An empty body
- * counts as none, since clients send `Content-Type` on a DELETE too.
+ * Request bodies: JSON in UTF-8, without encoding, at most 1 MiB, with a limited number of fields and without duplicate
+ * keys. An empty body counts as missing, because clients send `Content-Type` with a DELETE too.
  */
 import { isUtf8 } from 'node:buffer'
 import { hasBackslashKey } from '../backslash-keys.ts'
@@ -13,7 +13,7 @@ import { renderPath } from '../validation.ts'
 
 export const bodyLimit = 1024 * 1024
 
-/** Path steps in an error message; for a deeper path only the key. */
+/** The maximum number of path steps in an error message. For a deeper path, the message has only the key. */
 const longestPath = 16
 
 function refusalOfDuplicates(text: string): ApiError | undefined {
@@ -23,7 +23,7 @@ function refusalOfDuplicates(text: string): ApiError | undefined {
   return badRequest(`${named}: duplicate field in one object`)
 }
 
-/** The parser's errors: it uses one message for both. */
+/** Distinguishes two errors for which the parser uses the same message. */
 function refusalOfUnparsed(text: string): ApiError {
   try {
     JSON.parse(text)

@@ -1,4 +1,4 @@
-/** Bytes on a socket that are not a valid request, and every byte of the response. */
+/** Sends bytes on a socket that are not a valid request, and checks every byte of the response. */
 import { once } from 'node:events'
 import type { Server } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
@@ -9,7 +9,10 @@ import { createServer } from '../../server/node-http.ts'
 import { until } from '../testing/client.ts'
 import { createConnections } from './connections.ts'
 
-/** Responses of `/slow` start at once and end on demand; those of `/later` start on demand. */
+/**
+ * Responses of `/slow` start immediately and end when the test ends them. Responses of `/later` start when the test
+ * starts them.
+ */
 let finish = new Set<() => void>()
 let server: Server
 let port: number
@@ -65,7 +68,7 @@ const answersTo = async (bytes: string | Uint8Array): Promise<string> => {
   return text()
 }
 
-/** The responses in a text, each with its stated length. */
+/** Splits a text into responses, each with its stated length. */
 function parsed(text: string) {
   const answers: { status: number; headers: Record<string, string>; body: string }[] = []
   let rest = text
@@ -111,8 +114,8 @@ describe('an invalid request gets an HTTP response', () => {
     ['a header without a colon', 'GET / HTTP/1.1\r\nHost x\r\n\r\n', 400],
     ['two lengths', get('/', 'Content-Length: 1\r\nContent-Length: 2\r\n'), 400],
     ['a length and chunks', get('/', 'Content-Length: 1\r\nTransfer-Encoding: chunked\r\n'), 400],
-    ['headers without end', get('/', `X: ${'x'.repeat(20_000)}\r\n`), 431],
-    ['a path without end', `GET /${'x'.repeat(20_000)} HTTP/1.1\r\n\r\n`, 431],
+    ['endless headers', get('/', `X: ${'x'.repeat(20_000)}\r\n`), 431],
+    ['an endless path', `GET /${'x'.repeat(20_000)} HTTP/1.1\r\n\r\n`, 431],
     ['a request that never ends', 'GET / HTTP/1.1\r\nHost: x\r\n', 408],
     ['a body that never ends', get('/', 'Content-Length: 5\r\n'), 408],
     ['invalid chunks', `POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n`, 400],
@@ -122,12 +125,12 @@ describe('an invalid request gets an HTTP response', () => {
     expect(parsed(await answersTo(bytes))).toEqual([refusal(status)])
   })
 
-  test('an unknown method on a served path is 405', async () => {
+  test('an unknown method on a served path causes a 405', async () => {
     const [answer] = parsed(await answersTo('FOO /known HTTP/1.1\r\nHost: x\r\n\r\n'))
     expect(answer).toEqual(refusal(405, { allow: 'GET, HEAD' }))
   })
 
-  test('CONNECT is 405 as well', async () => {
+  test('CONNECT causes a 405 as well', async () => {
     expect(parsed(await answersTo('CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n'))).toEqual([refusal(405)])
   })
 })
@@ -144,7 +147,7 @@ describe('in order', () => {
     expect([slow?.body, later?.body, last, others]).toEqual(['slowdone', 'later', refusal(400), []])
   })
 
-  test('in place of the response to the aborted request', async () => {
+  test('instead of the response to the aborted request', async () => {
     const { text, ended, socket } = await send(get('/later', 'Transfer-Encoding: chunked\r\n'))
     await until(() => finish.size === 1)
     socket.write('zz\r\n')
@@ -152,7 +155,7 @@ describe('in order', () => {
     expect(parsed(text())).toEqual([refusal(400)])
   })
 
-  test('never if that has been answered, or is being answered', async () => {
+  test('never if that request was answered, or is being answered', async () => {
     const begun = await send(get('/slow', 'Transfer-Encoding: chunked\r\n'))
     await until(() => begun.text().endsWith('slow'))
     begun.socket.write('zz\r\n')
@@ -166,14 +169,14 @@ describe('in order', () => {
     expect(parsed(answered.text())).toMatchObject([{ status: 401, body: 'no' }])
   })
 
-  test('once, whatever data follow', async () => {
+  test('once, whatever data follows', async () => {
     const { text, ended, socket } = await send('nonsense\r\n\r\n')
     for (let n = 0; n < 20; n++) socket.write('nonsense\r\n\r\n')
     await ended
     expect(parsed(text())).toEqual([refusal(400)])
   })
 
-  test('a client that does not disconnect is disconnected', async () => {
+  test('disconnects a client that does not disconnect', async () => {
     const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
     socket.on('data', () => {})
     socket.write('nonsense\r\n\r\n')
@@ -188,7 +191,7 @@ describe('in order', () => {
   })
 })
 
-test('any input gets complete responses', async () => {
+test('answers any input with complete responses', async () => {
   const piece = fc.constantFrom(
     get('/one'),
     get('/two', 'Content-Length: 3\r\n'),

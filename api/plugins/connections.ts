@@ -1,7 +1,8 @@
 /**
- * Answers requests for which Node would send its own response or disconnect: unreadable, too long, too slow, or with an
- * unsupported Expect. They get the usual error body with an X-Request-Id, in order: never in the middle of a response,
- * nor in place of another request's. Then the connection is closed.
+ * Answers requests for which Node would send its own response or disconnect: unreadable, too long or too slow requests,
+ * and requests with an unsupported Expect. They receive the usual error body with an X-Request-Id. The response is sent
+ * in order: never in the middle of another response, or instead of another request's response. Then the connection is
+ * closed.
  */
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
@@ -16,7 +17,7 @@ import { newRequestId } from './request-id.ts'
 type ClientError = Error & { code?: string; rawPacket?: unknown; bytesParsed?: number }
 
 export type Connections = {
-  /** For the event `clientError`. */
+  /** Handles the event `clientError`. */
   answerClientError(error: ClientError, socket: Socket): void
   /** Tracks the server's requests from now on; `methodsOf` returns the methods of a path. */
   watch(server: Server, methodsOf: MethodsOf): void
@@ -38,7 +39,7 @@ const messages: Readonly<Record<number, string>> = {
   431: 'the path and the headers of a request must be at most 16 KiB long',
 }
 
-/** Undefined: it is not a request error, so no client waits for a response. */
+/** Returns undefined if the error does not belong to a request, so no client waits for a response. */
 function refusalFor({ code = '' }: ClientError): ApiError | undefined {
   if (!code.startsWith('HPE_') && code !== 'ERR_HTTP_REQUEST_TIMEOUT') return undefined
   const status = statuses[code] ?? 400
@@ -47,7 +48,7 @@ function refusalFor({ code = '' }: ClientError): ApiError | undefined {
 
 const requestLine = /^([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) (\S+) HTTP\/1\.[01]\r\n/
 
-/** The target of a request with a method unknown to Node, if its first line is complete. */
+/** Returns the target of a request with a method that Node does not know, if the request's first line is complete. */
 function unknownMethod({
   code,
   rawPacket,
@@ -55,7 +56,7 @@ function unknownMethod({
 }: ClientError): { method: string; path: string } | undefined {
   if (code !== 'HPE_INVALID_METHOD' || !Buffer.isBuffer(rawPacket)) return undefined
   const [, method = '', path = ''] = requestLine.exec(rawPacket.subarray(0, 16 * 1024).toString('latin1')) ?? []
-  // Of several requests in one packet it is the first only if only its method was read.
+  // If a packet has several requests, this request is the first only if the parser has read only its method.
   return path !== '' && bytesParsed <= method.length ? { method, path } : undefined
 }
 
@@ -82,7 +83,7 @@ function endWith(socket: Socket, refusal: ApiError): void {
 type Exchange = { request: IncomingMessage; response: ServerResponse }
 
 export function createConnections(): Connections {
-  /** The unfinished requests of each connection: not fully read or not answered. */
+  /** The unfinished requests of each connection: requests that are not completely read or not answered. */
   const exchanges = new WeakMap<Socket, Set<Exchange>>()
   const refused = new WeakSet<Socket>()
   let methodsOf: MethodsOf = () => undefined
@@ -101,7 +102,7 @@ export function createConnections(): Connections {
     const broken = open.find(({ request }) => !request.complete)
     const before = open.filter(exchange => exchange !== broken && !exchange.response.closed)
     await Promise.all(before.map(({ response }) => once(response, 'close')))
-    // It was answered before its body was read: the client would match a second response to another request.
+    // The request was answered before its body was read. The client would match a second response to another request.
     if (broken?.response.headersSent) socket.destroySoon()
     else endWith(socket, refusal)
   }
@@ -110,7 +111,7 @@ export function createConnections(): Connections {
     answerClientError(error, socket) {
       const refusal = refusalFor(error)
       if (refusal === undefined) return void socket.destroy()
-      // Data after an unreadable request cannot be read either.
+      // After an unreadable request, later data cannot be read either.
       if (refused.has(socket)) return
       refused.add(socket)
       const requested = unknownMethod(error)
@@ -133,7 +134,7 @@ export function createConnections(): Connections {
         response.end(text)
       })
       server.on('connect', (_request, stream) => {
-        // Node's TLS server emits only sockets of its own.
+        // Node's TLS server emits only its own sockets.
         const socket = stream as Socket
         endWith(
           socket,

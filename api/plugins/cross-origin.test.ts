@@ -1,4 +1,4 @@
-/** CORS: which origins may send requests from a browser; by default none. */
+/** CORS: the origins that may send requests from a browser. By default, there are none. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { apiConfiguration } from '../configuration.ts'
 import { type Client, expectError, startClient } from '../testing/client.ts'
@@ -31,7 +31,7 @@ const preflight = (client: Client, origin: string, path = '/databases') =>
     },
   })
 
-test('no origin is allowed, unless configured', async () => {
+test('allows no origin, unless configured', async () => {
   const read = await closed.call('GET', '/regions', { headers: { origin: console } })
   expect({ status: read.status, cors: corsOf(read.headers) }).toEqual({ status: 200, cors: [] })
   const answer = await preflight(closed, console)
@@ -101,7 +101,7 @@ test.each([
   expectError(await preflight(open, origin), 405)
 })
 
-test('an origin is matched exactly', () => {
+test('matches an origin exactly', () => {
   const parse = (origin: string) =>
     apiConfiguration.safeParse({
       authentication: { sharedSecret: 's'.repeat(32), issuer: 'i', audience: 'a' },

@@ -1,6 +1,7 @@
 /**
  * CORS (https://fetch.spec.whatwg.org/#http-cors-protocol): the origins whose pages may send requests from a browser.
- * None, unless configured, each exactly. Browser credentials are never used: a page sends its token itself.
+ * By default, there are none. Configured origins are matched exactly. Browser credentials are never used, because a
+ * page sends its token itself.
  */
 import type { FastifyRequest } from 'fastify'
 import type { ApiConfiguration } from '../configuration.ts'
@@ -27,7 +28,7 @@ export function useCrossOrigin(app: App, { origins, maxAgeSeconds }: ApiConfigur
   const allowed = new Set(origins)
   app.addHook('onRequest', (request, reply, done) => {
     const { origin } = request.headers
-    // Also for another origin: a cache must not return one origin's response to another.
+    // Set also for another origin, because a cache must not return one origin's response to another origin.
     reply.header('vary', 'Origin')
     if (origin === undefined || !allowed.has(origin)) return done()
     reply.header('access-control-allow-origin', origin)

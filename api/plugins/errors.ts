@@ -1,4 +1,4 @@
-/** Every error response is sent from here, in one format; internal errors are logged, and sent without details. */
+/** Sends every error response, in one format. Logs internal errors, and sends them without details. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { App } from '../context.ts'
 import { toApiError } from '../errors.ts'
@@ -6,7 +6,7 @@ import { toApiError } from '../errors.ts'
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   const refusal = toApiError(error)
   if (refusal.status >= 500) request.log.error({ err: refusal.cause ?? refusal }, refusal.message)
-  // A path that cannot be decoded arrives here without passing any hook.
+  // A path that cannot be decoded causes an error before any hook runs.
   reply.header('x-request-id', request.id)
   reply.code(refusal.status).headers(refusal.headers).type('application/json; charset=utf-8')
   reply.send(JSON.stringify(refusal.body))

@@ -1,6 +1,6 @@
 /**
- * Unserved requests: 404 that names the path, or 405 with Allow if the path has other methods. Answered in onRequest,
- * so that no body is read: the client is not authenticated.
+ * Answers requests without a route: 404 that names the path, or 405 with Allow if the path has other methods. Answers
+ * in onRequest, so that the API reads no body of an unauthenticated client.
  */
 import type { FastifyRequest } from 'fastify'
 import { originForm } from '../../server/origin-form.ts'
@@ -8,12 +8,12 @@ import type { App } from '../context.ts'
 import { ApiError } from '../errors.ts'
 import { sendError } from './errors.ts'
 
-/** The longest part of a path that a response repeats. */
+/** The longest part of a path that a response contains. */
 const longestShown = 200
 
 const pathOf = (url: string): string => url.split(/[?#]/, 1)[0] ?? ''
 
-/** As the router decodes it: `%62` is a b, and `%2F` no slash. */
+/** Decodes a path like the router: `%62` becomes a b, but `%2F` does not become a slash. */
 function decoded(path: string): string {
   try {
     return decodeURI(path)
@@ -25,7 +25,7 @@ function decoded(path: string): string {
 /** Finds the methods of a path; undefined for an unknown path. */
 export type MethodsOf = (url: string) => readonly string[] | undefined
 
-/** `:name` matches one segment that is not empty, `*` all the rest. */
+/** `:name` matches one segment that is not empty, and `*` matches all remaining segments. */
 const patternOf = (route: string): RegExp =>
   new RegExp(
     `^${route
@@ -47,18 +47,18 @@ const notAllowed = (methods: readonly string[]): ApiError => {
   return new ApiError(405, `the path accepts only ${allow}`, { headers: { Allow: allow } })
 }
 
-/** The error for a request without a route, or whose route has nothing to serve. */
+/** Returns the error for a request without a route, or whose route has nothing to serve. */
 export function refusalOf(method: string, target: string, methodsOf: MethodsOf): ApiError {
   const url = originForm(target)
   const methods = methodsOf(url)
   return methods === undefined || methods.includes(method) ? nothingAt(url, methodsOf) : notAllowed(methods)
 }
 
-/** An empty segment is not an id, though the router would accept it. */
+/** An empty segment is not an id, although the router would accept it. */
 const hasEmptySegment = ({ url, routeOptions }: FastifyRequest): boolean =>
   routeOptions.url?.includes(':') === true && pathOf(url).slice(1).split('/').includes('')
 
-/** Watches routes being added from now on, and refuses requests for all other paths. */
+/** Observes the routes that are added from now on, and refuses requests for all other paths. */
 export function refuseOthers(app: App): MethodsOf {
   const seen = new Map<string, { pattern: RegExp; methods: Set<string> }>()
   app.addHook('onRoute', ({ url, method }) => {

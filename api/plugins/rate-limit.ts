@@ -1,7 +1,7 @@
 /**
- * Limits the request rate of one tenant; above it 429 with Retry-After. Each replica counts separately. A revoked
- * member with a valid token does not use up the tenant's limit. Every response contains the remaining requests, as in
- * draft-ietf-httpapi-ratelimit-headers.
+ * Limits the request rate of one tenant. Above the limit, requests cause a 429 with Retry-After. Each replica counts
+ * separately. A revoked member with a valid token does not use up the tenant's limit. Every response contains the
+ * remaining requests, as in draft-ietf-httpapi-ratelimit-headers.
  */
 import type { Rate, TokenBucket, TokenBuckets } from '../../server/token-bucket.ts'
 import type { App } from '../context.ts'
@@ -19,8 +19,8 @@ export const policyOf = (name: string, { perSecond, burst }: Rate): string =>
   `"${name}";q=${burst};w=${Math.max(1, secondsOf((burst * 1000) / perSecond))}`
 
 /**
- * `r` requests remain, and the full limit again after `t` seconds. A refused client gets the end of its wait, as in
- * Retry-After, which must not be before that of `t` (section 6.4 of the draft).
+ * `r` requests remain, and the full limit is available again after `t` seconds. For a refused client, `t` is the end of
+ * its wait, as in Retry-After. Retry-After must not be earlier than `t` (section 6.4 of the draft).
  */
 export function remainingOf(name: string, bucket: TokenBucket, isTaken: boolean): string {
   const { tokens, fullInMs } = bucket.remaining

@@ -1,4 +1,4 @@
-/** X-Request-Id: the client's own if it is valid, else a new one; on every response and every log line. */
+/** X-Request-Id: the client's own id if it is valid, otherwise a new id. Every response and every log line has it. */
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { App } from '../context.ts'

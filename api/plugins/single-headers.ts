@@ -1,7 +1,7 @@
 /**
- * Headers that must occur once. HTTP/1.1 requires a Host (RFC 9112, section 3.2), and Node refuses a request without
- * one but gives no reason. Of two it uses the first, while a proxy may have used the second: so two credentials or two
- * content types are refused.
+ * Headers that must occur once. HTTP/1.1 requires a Host (RFC 9112, section 3.2), but Node refuses a request without a
+ * Host and gives no reason. If a header occurs twice, Node uses the first, but a proxy may have used the second. So the
+ * API refuses two credentials and two content types.
  */
 
 import type { App } from '../context.ts'

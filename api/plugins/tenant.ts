@@ -1,4 +1,4 @@
-/** Finds the account of each request; refuses revoked members. */
+/** Finds the account of each request, and refuses revoked members. */
 import type { FastifyRequest } from 'fastify'
 import type { App } from '../context.ts'
 import { unauthorized } from '../errors.ts'

@@ -1,6 +1,6 @@
 /**
- * Reads the statistics of statements from pg_stat_statements in the schema `espalier`, as `admin`, by one statement. Its
- * result is one text, so that a row of many columns need not be taken apart.
+ * Reads the statistics of statements from pg_stat_statements in the schema `espalier`, as `admin`, with one statement.
+ * The result is one text, so that the API need not parse rows of many columns.
  */
 import { z } from 'zod'
 import type { CredentialsOwner } from '../databases/credentials.ts'
@@ -11,7 +11,10 @@ import type { QueriesQuery } from './schema.ts'
 
 const timeoutMs = 5_000
 const longestText = 2_000
-/** Of a text as JSON, in which a control character takes six bytes: 100 texts are shorter than the longest row. */
+/**
+ * The maximum length of a text as JSON, in which a control character takes six bytes. 100 such texts are shorter than
+ * the longest row.
+ */
 const mostBytes = 8_192
 
 const keys: Record<QueriesQuery['order'], string> = {
@@ -21,7 +24,10 @@ const keys: Record<QueriesQuery['order'], string> = {
   rows: 'rows',
 }
 
-/** A name in the statement, by which it excludes itself: a comment is not always counted as part of it. */
+/**
+ * A name in the statement, by which the statement excludes itself. pg_stat_statements does not always count a comment
+ * as part of a statement.
+ */
 const own = 'espalier_queries'
 
 const textOf = ({ order, limit }: QueriesQuery): string => `

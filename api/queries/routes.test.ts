@@ -34,7 +34,7 @@ test('returns the statements with the most time, with parameters in place of con
 })
 
 test('orders and limits them, and excludes statements with the name of its own', async () => {
-  // Postgres counts a statement when its portal is closed, which the end of the connection does not always do.
+  // Postgres counts a statement when its portal is closed. The end of the connection does not always close the portal.
   expect(await database.as('admin', 'SELECT 1 AS espalier_queries')).toEqual([{ espalier_queries: 1 }])
   const { body } = await read('?order=calls&limit=1')
   expect(body.queries).toHaveLength(1)
@@ -42,7 +42,7 @@ test('orders and limits them, and excludes statements with the name of its own',
   const texts = (await read('?limit=1000')).body.queries.map(({ text }: { text: string }) => text)
   expect(texts).toContain('INSERT INTO items VALUES ($1, $2)')
   expect(texts.filter((text: string) => /espalier_queries|json_build_object/.test(text))).toEqual([])
-  // The one with which the API begins each read.
+  // The statement with which the API begins each read.
   expect(texts.filter((text: string) => text.includes('now()'))).toEqual([])
   expectError(await read('?order=name'), 400, /^order: /)
   expectError(await read('?limit=0'), 400, /^limit: /)
@@ -80,7 +80,7 @@ test("runs no operator or function of a user, whatever the database's search pat
   }
 })
 
-test('a suspended or unknown database has none', async () => {
+test('a suspended or unknown database has no statistics', async () => {
   expectError(await database.client.call('GET', `/databases/${crypto.randomUUID()}/queries`), 404)
   const path = `/databases/${database.id}/branches/${crypto.randomUUID()}/queries`
   expectError(await database.client.call('GET', path), 404)
@@ -90,7 +90,7 @@ test('a suspended or unknown database has none', async () => {
   )
 })
 
-test('without the extension the error says so', async () => {
+test('without the extension, the error explains this', async () => {
   const { authority, target } = database.postgres
   const certificate = issueClientCertificate(authority, { commonName: operatorCommonName })
   const { signal } = new AbortController()
@@ -100,7 +100,7 @@ test('without the extension the error says so', async () => {
   expectError(await read(), 409, /pg_stat_statements is missing/)
 })
 
-test('is off with SQL by the API', async () => {
+test('is off if SQL through the API is off', async () => {
   const client = await startClient({ configuration: configurationOf({ sql: { enabled: false } }) })
   try {
     const id = await createStable(client, 'shop')

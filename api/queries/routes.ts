@@ -1,4 +1,4 @@
-/** `/databases/{id}/queries`, and the same for a branch: which statements take the time. */
+/** `/databases/{id}/queries`, and the same for a branch: the statements that take the most time. */
 
 import { sendJson } from '../answers.ts'
 import { findBranch } from '../branches/find.ts'
