@@ -1,6 +1,6 @@
 /**
- * Every error that any request can get, tested at every operation of the description: each response is described there,
- * with the usual error body. Errors of single operations are tested with the operation.
+ * Tests every error that any request can cause, at every operation of the API description. The description must contain
+ * each response, with the usual error body. Errors of single operations are tested with the operation.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ClusterError } from '../cluster/index.ts'
@@ -35,7 +35,7 @@ beforeAll(async () => {
 })
 afterAll(() => client.close())
 
-/** The example of its request body. */
+/** The example of the operation's request body. */
 function bodyOf({ requestBody }: DocumentedOperation): unknown {
   const { $ref = '' } = requestBody?.content['application/json'].schema ?? {}
   return description.components.schemas[String($ref).split('/').at(-1) ?? '']?.example
@@ -80,7 +80,7 @@ describe('at every operation that can return it', () => {
     )
   })
 
-  test('401: no credential, and an invalid one', async () => {
+  test('401: a missing credential, and an invalid credential', async () => {
     await drive(needsToken, 401, () => ({ token: null }))
     await drive(needsToken, 401, () => ({ token: 'a.b.c' }))
   })
@@ -97,12 +97,12 @@ describe('at every operation that can return it', () => {
     await drive(needsToken, 403, () => ({ claims: { sub: 'eve' } }))
   })
 
-  test('404: a missing object, and one of another account', async () => {
+  test('404: a missing object, and an object of another account', async () => {
     await drive(hasObject, 404, () => ({}))
     await drive(hasObject, 404, () => ({ claims: { tenant: 'nobody' } }))
   })
 
-  test('413 and 415: a body that is too long, and one of another type', async () => {
+  test('413 and 415: a body that is too long, and a body of another type', async () => {
     const isMeant = (one: Case) => takesBody(one) && needsToken(one)
     await drive(isMeant, 413, () => ({ body: `"${'a'.repeat(1024 * 1024)}"` }))
     await drive(isMeant, 415, () => ({ body: '<a/>', headers: { 'content-type': 'application/xml' } }))
@@ -119,7 +119,7 @@ describe('at every operation that can return it', () => {
     }
   })
 
-  test('503: the cluster does not respond, if it has to be read', async () => {
+  test('503: an operation must read the cluster, which does not respond', async () => {
     client.cluster.before = () => {
       throw new ClusterError('Unavailable', 'gone')
     }

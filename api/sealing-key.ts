@@ -1,10 +1,10 @@
-/** The installation's key, with which the API encrypts and decrypts the Secrets of databases. */
+/** The installation's key. With this key, the API encrypts and decrypts the Secrets of databases. */
 import type { Cluster } from '../cluster/index.ts'
 import { systemNamespace } from '../crds/index.ts'
 import { SealError, sealingKeySecret } from '../sealing/credentials.ts'
 
 export type SealingKey = {
-  /** @throws SealError if there is none */
+  /** @throws SealError if there is no key */
   current: () => Promise<Uint8Array>
   /** Forces a new read, for example after a value that could not be decrypted. */
   forget: () => void
@@ -21,7 +21,7 @@ export function createSealingKey(cluster: Cluster): SealingKey {
   }
 
   return {
-    /** Read once; again after a failure, so that a restored key is found. */
+    /** Reads the key once. Reads it again after a failure, so that a restored key is found. */
     current: () => {
       if (known === undefined) {
         const reading = read()

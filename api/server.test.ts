@@ -72,7 +72,10 @@ const open = async (): Promise<Socket> => {
   return socket
 }
 
-/** A request that the server has started to answer, without its body; `received` is the data after that. */
+/**
+ * Sends a request without its body, and waits until the server has started to answer. `received` is the data after
+ * that.
+ */
 async function begin(
   method: string,
   path: string,
@@ -106,7 +109,7 @@ describe('Prefer: wait', () => {
     expect(performance.now() - began).toBeLessThan(5000)
   })
 
-  test('ends after its time, with the present state', async () => {
+  test('ends after its time, with the current state', async () => {
     const { status, body, headers } = await create('slow', { prefer: 'respond-async, wait=0' })
     expect({ status, phase: body.status, applied: headers.get('preference-applied') }).toEqual({
       status: 200,
@@ -166,7 +169,7 @@ describe('Prefer: wait', () => {
     await until(async () => (await polls()) === '0')
   })
 
-  test('a write is in the audit log before its wait ends, once, and unchanged if the wait fails', async () => {
+  test('the audit log has a write once, before its wait ends, and unchanged if the wait fails', async () => {
     const { body } = await create('noted')
     const key = { namespace: tenantNamespace('acme'), name: 'noted' }
     const object = await cluster.get('ManagedDatabase', key)
@@ -191,7 +194,7 @@ describe('Prefer: wait', () => {
     await api.stop()
     expect(await lines()).toHaveLength(1)
 
-    // A waiting create logs the id of its database, before the client has it.
+    // While a create waits, the log has the id of its database before the client has it.
     api = await start()
     const creating = create('waited', { Prefer: 'wait=60' })
     const created = async () =>
@@ -207,7 +210,7 @@ describe('Prefer: wait', () => {
 })
 
 describe('shutdown', () => {
-  test('answers long polls at once, completes requests in flight, then accepts nothing more', async () => {
+  test('answers long polls immediately, completes requests in flight, then accepts nothing more', async () => {
     const { body } = await create('polled')
     const path = `/databases/${body.id}`
     const polls = await Promise.all([1, 2, 3].map(() => begin('GET', path, { Prefer: 'wait=60' })))
@@ -238,14 +241,14 @@ describe('shutdown', () => {
     socket.destroy()
   })
 
-  test('a port in use is a start error, and leaves nothing running', async () => {
+  test('a port in use causes a start error, and leaves nothing running', async () => {
     const { port } = new URL(api.address)
     await expect(start({ listen: { port: Number(port) } })).rejects.toThrow(/EADDRINUSE/)
   })
 })
 
 describe('the socket', () => {
-  test('invalid HTTP gets the usual error body, and the connection is closed', async () => {
+  test('answers invalid HTTP with the usual error body, and closes the connection', async () => {
     for (const [text, status] of [
       ['nonsense\r\n\r\n', 400],
       ['GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n', 400],
@@ -265,7 +268,7 @@ describe('the socket', () => {
     }
   })
 
-  test('a header that must occur once is refused if repeated', async () => {
+  test('refuses a repeated header that must occur once', async () => {
     for (const [name, values] of [
       ['Host', ['x', 'y']],
       ['Authorization', ['Bearer a', 'Bearer b']],
@@ -278,7 +281,7 @@ describe('the socket', () => {
     }
   })
 
-  test('a body of 10 MB is refused without being read to its end', async () => {
+  test('refuses a body of 10 MB without reading it to its end', async () => {
     const response = await call('POST', '/databases', { body: `"${'a'.repeat(10 * 1024 * 1024)}"` }).catch(
       error => error,
     )
@@ -291,14 +294,14 @@ describe('the socket', () => {
     expect(answer.toLowerCase()).toContain('connection: close')
   })
 
-  test('a request without a credential is refused before its body is read', async () => {
+  test('refuses a request without a credential before reading its body', async () => {
     const answer = await raw(
       'POST /managed/v1/databases HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 10485760\r\n\r\n{',
     )
     expect(answer).toMatch(/^HTTP\/1\.1 401 /)
   })
 
-  test('a body of unknown length is refused once it is too long', async () => {
+  test('refuses a body of unknown length as soon as it is too long', async () => {
     const { authorization } = await bearer()
     const chunk = `10000\r\n${'a'.repeat(65_536)}\r\n`
     const answer = await raw(
@@ -308,7 +311,7 @@ describe('the socket', () => {
     expect(answer.toLowerCase()).toContain('connection: close')
   })
 
-  test('each request of a connection is authenticated separately', async () => {
+  test('authenticates each request of a connection separately', async () => {
     const socket = await open()
     let received = ''
     socket.on('data', chunk => {
@@ -332,7 +335,7 @@ describe('the socket', () => {
     socket.destroy()
   })
 
-  test("client-ip uses the request's header, else the socket", async () => {
+  test("client-ip uses the request's header, otherwise the socket", async () => {
     const addressOf = async (headers: Record<string, string> = {}) =>
       (await call('GET', '/client-ip', { headers })).body.ip_address
     expect(await addressOf()).toBe('127.0.0.1')
@@ -340,7 +343,7 @@ describe('the socket', () => {
     expect(await addressOf({ 'x-forwarded-for': 'nonsense' })).toBe('127.0.0.1')
   })
 
-  test('a valid request id is used, otherwise a new one is generated', async () => {
+  test('uses a valid request id, and otherwise generates a new id', async () => {
     const addressOf = async (id: string) =>
       (await call('GET', '/regions', { headers: { 'x-request-id': id } })).headers.get('x-request-id')
     expect(await addressOf('trace-1:a/b')).toBe('trace-1:a/b')
@@ -349,7 +352,7 @@ describe('the socket', () => {
   })
 })
 
-test('the audit log is appended to, one JSON line per attempt, readable by its owner only', async () => {
+test('appends one JSON line per attempt to the audit log, which only its owner can read', async () => {
   await api.stop()
   const file = join(directory, 'audit.log')
   await writeFile(file, '{"earlier":true}\n')
@@ -371,10 +374,10 @@ test('the audit log is appended to, one JSON line per attempt, readable by its o
   expect((await stat(file)).mode & 0o777).toBe(0o600)
 })
 
-test('an audit log that cannot be opened is a start error', async () => {
+test('an audit log that cannot be opened causes a start error', async () => {
   await expect(start({ auditFile: join(directory, 'no', 'such') })).rejects.toThrow(/ENOENT/)
 })
 
-test('readyz is 200 while it serves', async () => {
+test('/readyz returns 200 while the API serves', async () => {
   expect(await (await fetch(`${api.address}/readyz`)).json()).toEqual({ status: 'ok' })
 })

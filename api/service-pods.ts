@@ -1,14 +1,14 @@
-/** The pods of a service, whose names and addresses Kubernetes assigns. */
+/** The pods of a service. Kubernetes assigns their names and addresses. */
 import { type Cluster, isClusterError, type Kinds } from '../cluster/index.ts'
 import { labels, type ServiceType } from '../crds/index.ts'
 import type { Instance } from './agents.ts'
 
-/** While a service is being replaced, it has old and new pods. */
+/** The maximum number of pods. While a service is being replaced, it has old and new pods. */
 const mostPods = 4
 
 const createdAt = ({ metadata }: Kinds['Pod']): number => Date.parse(String(metadata.creationTimestamp ?? ''))
 
-/** Newest first. @throws ClusterError if the cluster cannot list them */
+/** Returns the newest pods first. @throws ClusterError if the cluster cannot list the pods */
 export async function servicePods(
   cluster: Cluster,
   { id, namespace }: Instance,

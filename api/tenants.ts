@@ -1,6 +1,6 @@
 /**
- * The account of a request: its Tenant object, its namespace, and the limits of its plan. A tenant without an object is
- * read as one with a standard plan and no objects; its first write creates the object.
+ * The account of a request: its Tenant object, its namespace, and the limits of its plan. A tenant without a Tenant
+ * object counts as a tenant with a standard plan and no objects. Its first write creates the Tenant object.
  */
 import { LRUCache } from 'lru-cache'
 import { type Cluster, isClusterError, type Kinds } from '../cluster/index.ts'
@@ -21,9 +21,9 @@ export type Account = {
   tenant: Tenant | undefined
 }
 
-/** How long a first write waits for the operator to create the tenant's namespace. */
+/** How long a first write waits until the operator has created the tenant's namespace. */
 const readyWithinMs = 10_000
-/** Names are hashes: those of recent tenants are cached. */
+/** How many names are cached. A name is a hash, so computing it takes time. */
 const maximumNames = 10_000
 
 type Names = { name: string; namespace: string }
@@ -31,13 +31,13 @@ type Names = { name: string; namespace: string }
 export type Tenants = {
   /** @throws ApiError 403 membership_revoked */
   accountOf: (principal: Principal) => Account | Promise<Account>
-  /** From the cache. */
+  /** Reads the cache. */
   isRevoked: (principal: Principal) => boolean
   /** Creates the tenant if it is new, and waits until its namespace exists. @throws ApiError 503 */
   ensure: (account: Account, signal: AbortSignal) => Promise<Tenant>
 }
 
-/** `limits`: limits of a tenant that its first write creates; an absent limit has the kind's default. */
+/** `limits`: the limits of a tenant that its first write creates. An absent limit has the kind's default. */
 export function createTenants(
   cluster: Cluster,
   cache: Informer<'Tenant'>,
@@ -106,8 +106,8 @@ export function createTenants(
 const developerPlan = 'developer'
 
 /**
- * An expired plan refuses creates and changes; reads and deletes continue, so that an account can always be inspected
- * and emptied. @throws ApiError 403 plan_expired
+ * An expired plan refuses creates and changes. Reads and deletes continue, so that users can always inspect and empty
+ * an account. @throws ApiError 403 plan_expired
  */
 export function requireCurrentPlan({ tenant }: Account, now: number): void {
   const expiresAt = tenant?.spec.plan.expiresAt

@@ -1,4 +1,4 @@
-/** The API over TLS: with its first certificate, and then with the next one. */
+/** The API over TLS: with its first certificate, and then with the next certificate. */
 import { connect, type TLSSocket } from 'node:tls'
 import { pino } from 'pino'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -49,7 +49,7 @@ test('serves verifiable TLS, and has https in its address', async () => {
   socket.destroy()
 })
 
-test('serves new connections with a new certificate, and closes no open one', async () => {
+test('serves new connections with a new certificate, and closes no open connection', async () => {
   const before = await open()
   api.setCertificate(issue('second.test'))
   const after = await open()
@@ -58,7 +58,7 @@ test('serves new connections with a new certificate, and closes no open one', as
   for (const socket of [before, after]) socket.destroy()
 })
 
-test('keeps its certificate if the next one is invalid', async () => {
+test('keeps its certificate if the next certificate is invalid', async () => {
   expect(() => api.setCertificate({ cert: 'none', key: first.key })).toThrow()
   const socket = await open()
   expect(socket.getPeerCertificate().subject.CN).toBe('first.test')

@@ -1,11 +1,11 @@
 /**
  * Checks input against its zod schema and reports faults as `field: rule`, for example `ip_allowlist.rules[3].cidr:
- * must be an IPv4 address or CIDR block`. Values are never repeated: one may be a secret.
+ * must be an IPv4 address or CIDR block`. Errors never contain values, because a value may be a secret.
  */
 import { z } from 'zod'
 import { ApiError, badRequest } from './errors.ts'
 
-/** How many faults one response lists. */
+/** How many faults a response lists. */
 const listed = 5
 
 const plural = (count: number | bigint, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`
@@ -32,13 +32,13 @@ function sizeRule(issue: { origin: string; minimum?: unknown; maximum?: unknown 
   return `must be at ${side} ${number}`
 }
 
-/** The allowed values. If they are strings and the input is not, the type is reported too: 17 is not "17". */
+/** Lists the allowed values. If they are strings and the input is not, also reports the type: 17 is not "17". */
 function choices(values: readonly unknown[], input: unknown): string {
   const kind = typeof values[0] === 'string' && typeof input !== 'string' ? 'a string, ' : ''
   return `${kind}${values.length > 1 ? 'one of ' : ''}${values.map(String).join(', ')}`
 }
 
-/** The violated rule of an issue, as words that follow a field's name. A message in a schema is used unchanged. */
+/** Returns the violated rule as words that follow a field's name. A message in a schema is used unchanged. */
 function ruleOf(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
     case 'invalid_type':
@@ -57,10 +57,10 @@ function ruleOf(issue: z.core.$ZodRawIssue): string | undefined {
   }
 }
 
-/** In a query, a parameter given for several others occurs twice. */
+/** In a query, a parameter with an array value occurred twice. */
 function ruleOfQuery(issue: z.core.$ZodRawIssue): string | undefined {
   if (Array.isArray(issue.input) && issue.code !== 'unrecognized_keys') return 'must occur only once'
-  // All query values are text: "must be an integer" alone would confuse the client.
+  // All query values are text, so "must be an integer" alone would confuse the client.
   if (issue.code === 'invalid_type' && typeof issue.input === 'string' && isNumeric(issue.expected))
     return 'must be a whole number, in digits'
   return ruleOf(issue)
@@ -71,7 +71,7 @@ const plainKey = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/
 
 const quoted = (key: PropertyKey): string => `[${JSON.stringify(String(key).slice(0, 64))}]`
 
-/** `['rules', 3, 'cidr']` as `rules[3].cidr`; a name that is no identifier is quoted and truncated. */
+/** Renders `['rules', 3, 'cidr']` as `rules[3].cidr`. Quotes and truncates a name that is not an identifier. */
 export function renderPath(path: readonly PropertyKey[]): string {
   let text = ''
   for (const step of path) {
@@ -82,16 +82,19 @@ export function renderPath(path: readonly PropertyKey[]): string {
   return text
 }
 
-/** Brackets of a parameter are part of its name, as `limit[]`. */
+/** Brackets are part of a parameter's name, for example `limit[]`. */
 const plainParameter = /^[A-Za-z_][A-Za-z0-9_.[\]-]{0,63}$/
 
-/** A parameter by the name it was sent with: an entry of a list of values has no name of its own. */
+/** Renders a parameter with the name that the client sent. An entry in a list of values has no name of its own. */
 function renderParameter([name]: readonly PropertyKey[]): string {
   if (name === undefined) return ''
   return plainParameter.test(String(name)) ? String(name) : quoted(name)
 }
 
-/** All issues in one line: the first few, separated by `; `. `part` names the input if the input itself is invalid. */
+/**
+ * Describes the first few issues in one line, separated by `; `. `part`: the name of the input if the input itself is
+ * invalid.
+ */
 function describeIssues(issues: readonly z.core.$ZodIssue[], part: string): string {
   const render = part === 'query' ? renderParameter : renderPath
   const faults = issues.flatMap(issue =>
@@ -103,7 +106,7 @@ function describeIssues(issues: readonly z.core.$ZodIssue[], part: string): stri
   return faults.slice(0, listed).join('; ') + (rest > 0 ? `; and ${rest} more` : '')
 }
 
-/** The schema's output for the input. @throws ApiError 400 naming each field and rule */
+/** Returns the schema's output for the input. @throws ApiError 400 with each field and its rule */
 export function validate<S extends z.ZodType>(schema: S, input: unknown, part: string): z.output<S> {
   const result = schema.safeParse(input, { error: part === 'query' ? ruleOfQuery : ruleOf })
   if (result.success) return result.data
@@ -113,9 +116,9 @@ export function validate<S extends z.ZodType>(schema: S, input: unknown, part: s
 const noBody = z.strictObject({}).optional()
 
 /**
- * For an operation without a body: a client that sends `{"keep_backups": true}` with a DELETE must learn that it is
- * ignored.
- * @throws ApiError 400 that names each member
+ * Refuses a body for an operation without a body. A client that sends `{"keep_backups": true}` with a DELETE must learn
+ * that the API would ignore it.
+ * @throws ApiError 400 with the name of each member
  */
 export function refuseBody({ body }: { body: unknown }): void {
   validate(noBody, body ?? undefined, 'body')
@@ -123,7 +126,7 @@ export function refuseBody({ body }: { body: unknown }): void {
 
 const partNames: Record<string, string> = { body: 'body', querystring: 'query', params: 'path', headers: 'headers' }
 
-/** Fastify's validator compiler: one check per schema, errors as ApiError. */
+/** Fastify's validator compiler. Each schema has one check, and errors are ApiErrors. */
 export const validatorCompiler = ({ schema, httpPart }: { schema: z.ZodType; httpPart?: string | undefined }) => {
   const part = partNames[httpPart ?? 'body'] ?? 'body'
   const check = (input: unknown): { value: unknown } | { error: Error } => {
@@ -136,7 +139,7 @@ export const validatorCompiler = ({ schema, httpPart }: { schema: z.ZodType; htt
     }
   }
   if (httpPart !== 'querystring') return check
-  // Most requests have no query: its result is computed once.
+  // Most requests have no query, so the result for an empty query is computed once.
   const ofNone = check({})
   return (input: unknown) => (isEmpty(input) ? ofNone : check(input))
 }

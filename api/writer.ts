@@ -1,4 +1,4 @@
-/** The writer of a request: its context, account and log; and its task. */
+/** The writer of a request: its context, account, log and task. */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { isClusterError } from '../cluster/index.ts'
@@ -32,19 +32,19 @@ export const timeNow = ({ now }: ApiContext): string => new Date(now()).toISOStr
 
 const attempts = 16
 /**
- * A conflicting writer, usually the operator, may write again; and on a busy cluster a cache needs time to receive
- * that. About four seconds in total.
+ * The pauses between attempts, about four seconds in total. A conflicting writer, usually the operator, may write
+ * again, and on a busy cluster a cache needs time to receive the write.
  */
 const backoff = { minimumMs: 20, maximumMs: 400 }
-/** The longest that a write waits for earlier ones. */
+/** The maximum time that a write waits for earlier writes. */
 const longestWaitMs = 10_000
 
-/** For each object being written in this process, the end of its last started write. */
+/** For each object that this process is writing: the end of the last write that has started. */
 const lastWrites = new Map<string, Promise<void>>()
 
 /**
- * Writes of one object in this process run one after another, so that they do not conflict with each other. Conflicts
- * with other writers, such as another replica, are detected by the object's version.
+ * Runs the writes of one object in this process one after another, so that they do not conflict with each other. The
+ * object's version detects conflicts with other writers, such as another replica.
  */
 async function afterEarlierWrites<T>(key: string, work: () => Promise<T>): Promise<T> {
   const before = lastWrites.get(key)
@@ -62,10 +62,10 @@ async function afterEarlierWrites<T>(key: string, work: () => Promise<T>): Promi
   }
 }
 
-/** An object that is written, and its name in errors. */
+/** The object to write, and its name in errors. */
 type Written = { namespace: string; id: string; what: 'database' | 'branch' | 'backup' }
 
-/** Repeats a read-decide-write until there is no conflict. @throws ApiError 409 if conflicts continue */
+/** Repeats a read, decision and write until there is no conflict. @throws ApiError 409 if conflicts continue */
 export function guarded<T>({ namespace, id, what }: Written, attempt: () => Promise<T>): Promise<T> {
   return afterEarlierWrites(`${namespace}/${id}`, async () => {
     for (let failures = 0; failures < attempts; failures++) {
@@ -81,8 +81,9 @@ export function guarded<T>({ namespace, id, what }: Written, attempt: () => Prom
 }
 
 /**
- * Must be called before creating an object that an earlier attempt may have created. Its tasks outlive it.
- * @throws ApiError 409 if it existed and is deleted
+ * Must be called before creating an object that an earlier attempt may have created. The object's tasks remain after
+ * its deletion.
+ * @throws ApiError 409 if the object existed and is deleted
  */
 export async function refuseSecondCreation(
   { context, account }: Writer,
@@ -101,7 +102,7 @@ type TaskDraft = {
   request: Record<string, unknown>
 }
 
-/** Creates the record of an operation that is already running; the operator creates it if this fails. */
+/** Creates the record of an operation that is already running. If this fails, the operator creates the record. */
 export async function recordTask(
   { context, account, log }: Writer,
   { taskId, name, subject, request: input }: TaskDraft,

@@ -26,8 +26,8 @@ test('lists unmet conditions with reason, text and time, and nothing else', () =
 
 describe('lists', () => {
   test.each([
-    ['a False one', 'degraded', condition('VolumeReady', 'False')],
-    ['an unknown one', 'degraded', condition('Ready', 'Unknown')],
+    ['a False condition', 'degraded', condition('VolumeReady', 'False')],
+    ['an Unknown condition', 'degraded', condition('Ready', 'Unknown')],
     ['a pending restart', 'available', condition('RestartPending', 'True')],
     ['a problem of a suspended database', 'suspended', condition('VolumeReady', 'False')],
   ])('%s', (_, phase, given) => expect(namesOf(phase, given)).toEqual([given.type]))

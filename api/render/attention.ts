@@ -1,4 +1,4 @@
-/** What needs attention about a database or branch: its conditions that are not as they should be, as text for users. */
+/** The conditions of a database or branch that need attention, as text for users. */
 import { z } from 'zod'
 import type { Condition } from '../../crds/index.ts'
 import { time } from '../schemas/common.ts'
@@ -29,7 +29,7 @@ export const attentionShape = z
   .array(problem)
   .describe('What needs attention while no operation runs. Absent: nothing. While one runs, its task reports problems.')
 
-/** Conditions that should be True. `Progressing` is not one: its tasks report the same. */
+/** Conditions that should be True. `Progressing` is not among them, because tasks report the same. */
 const wanted = new Set([
   'Ready',
   'KeysAvailable',
@@ -45,19 +45,19 @@ const wanted = new Set([
   'Archiving',
   'SecretsReady',
 ])
-/** Conditions that exist, or are True, only if something is to be done or known. */
+/** Conditions that exist, or are True, only if a user should do or know something. */
 const unwanted = new Set(['RetentionHeld', 'ConfigurationRefused', 'RestartPending'])
 
-/** Phases without a running operation. In others, unmet conditions are usual. */
+/** Phases without a running operation. In other phases, unmet conditions are usual. */
 const atRest = new Set(['available', 'degraded', 'failed', 'suspended'])
 
 function needsAttention({ type, status }: Condition, phase: string): boolean {
-  // A suspended database is not ready because that was requested.
+  // A user has requested that a suspended database is not ready.
   if (type === 'Ready' && phase === 'suspended') return false
   return wanted.has(type) ? status !== 'True' : unwanted.has(type) && status === 'True'
 }
 
-/** Undefined: nothing. */
+/** Returns undefined if nothing needs attention. */
 export function renderAttention(
   phase: string,
   conditions: readonly Condition[] = [],

@@ -1,8 +1,8 @@
 /**
- * When an object was created. The cluster has whole seconds. The milliseconds are from a generated id, or from an
- * annotation if the id was derived from something else. Together they order objects also within one second. An id
- * without a time, from earlier versions, counts as the start of its second; one with another time (a restored object, a
- * later label, clock skew) as the nearer end of the cluster's second.
+ * The time at which an object was created. The cluster stores only whole seconds. The milliseconds come from a
+ * generated id, or from an annotation if the id was derived from something else. Together, they also order objects of
+ * the same second. An id of an earlier version has no time and counts as the start of its second. An id with another
+ * time (a restored object, a later label, clock skew) counts as the nearer end of the cluster's second.
  */
 import { annotations, labels } from '../../crds/index.ts'
 import { timeOfId } from '../../values/id.ts'
@@ -13,7 +13,7 @@ export type Created = {
 
 const lastOfSecondMs = 999
 
-/** In ms since the epoch; 0 if unknown. */
+/** Returns milliseconds since the epoch; 0 if unknown. */
 export function createdAt({ metadata }: Created): number {
   const second = Date.parse(metadata.creationTimestamp ?? '') || 0
   const recordedMs =
@@ -22,6 +22,6 @@ export function createdAt({ metadata }: Created): number {
   return Math.min(Math.max(recordedMs, second), second + lastOfSecondMs)
 }
 
-/** As clients see it. */
+/** The time as clients see it. */
 export const createdTime = (object: Created): string =>
   object.metadata.creationTimestamp === undefined ? '' : new Date(createdAt(object)).toISOString()

@@ -1,4 +1,4 @@
-/** Backups and sizes as the API returns them. */
+/** Renders backups and sizes as the API returns them. */
 import type { Kinds } from '../../cluster/index.ts'
 import { type BackupVerification, verificationOf } from '../../crds/index.ts'
 import type { BackupShape } from '../backups/schema.ts'
@@ -7,9 +7,9 @@ import type { SizeShapeOut } from '../catalogue/schema.ts'
 import { createdTime } from './created-at.ts'
 import { apiTime } from './time.ts'
 
-/** The object without the fields that are undefined. */
+/** Removes fields that are undefined. */
 function present<T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } {
-  // Dropping undefined values matches the type exactly.
+  // Without undefined values, the object matches the type exactly.
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]: Exclude<T[K], undefined>
   }
@@ -43,12 +43,15 @@ export function renderBackup(backup: Kinds['Backup']): BackupShape {
   }
 }
 
-/** Without the request's annotation, which only the operator uses. */
+/** Omits the request's annotation, which only the operator uses. */
 function renderVerification({ asked: _, endedAt, ...result }: BackupVerification): Record<string, unknown> {
   return { ended_at: apiTime(endedAt), ...result }
 }
 
-/** `pricing` only if it was requested and the size has a price; otherwise omitted, never zero. */
+/**
+ * Adds `pricing` only if the client requested it and the size has a price. Otherwise, the field is omitted and never
+ * zero.
+ */
 export function renderSize({ metadata, spec }: Kinds['Size'], withPricing: boolean): SizeShapeOut {
   const { shape, pricing } = spec
   return {

@@ -1,4 +1,4 @@
-/** `updated_at` changes with everything that a client sees, also within one second. */
+/** `updated_at` changes with everything that a client sees, even within the same second. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { labels, tenantNamespace } from '../../crds/index.ts'
 import { type Client, createStable, setSnapshotClass, startClient, storedDatabase, until } from '../testing/client.ts'
@@ -14,7 +14,7 @@ afterAll(() => client.close())
 
 type Seen = { updated_at: string; branch_count: number; storage_used: number }
 const read = async (): Promise<Seen> => (await client.call('GET', `/databases/${id}`)).body
-/** The state after a step, as soon as it is visible; `updated_at` is later than before by then. */
+/** Returns the state after a step, as soon as the change is visible. Its `updated_at` must be later than before. */
 async function after(step: () => Promise<unknown>, isSeen: (seen: Seen) => boolean): Promise<void> {
   const before = await read()
   await new Promise(resolve => setTimeout(resolve, 2))
@@ -24,7 +24,7 @@ async function after(step: () => Promise<unknown>, isSeen: (seen: Seen) => boole
   expect(seen.updated_at > before.updated_at, `${seen.updated_at} is later than ${before.updated_at}`).toBe(true)
 }
 
-test('with a branch that is created or deleted', async () => {
+test('changes when a branch is created or deleted', async () => {
   const made: string[] = []
   const make = async () => made.push((await client.call('POST', `/databases/${id}/branches`)).body.id)
   await after(make, ({ branch_count }) => branch_count === 1)
@@ -45,7 +45,7 @@ test('with a branch that is created or deleted', async () => {
   )
 })
 
-test("with the operator's observations", async () => {
+test("changes with the operator's observations", async () => {
   const { status = {}, ...database } = await storedDatabase(client, 'moving')
   const changed = { ...status, storageUsedBytes: 8192, updatedAt: new Date(Date.now() + 2).toISOString() }
   await after(

@@ -1,8 +1,9 @@
 /**
- * When an object was last updated, as a client sees it: the latest of its creation, its last write through the API (an
- * annotation, since managedFields belong to the cluster and are dropped from caches), the last visible change observed
- * by the operator, the start of its running operation, its conditions' last transitions, and its deletion. For a
- * database also when a branch was created or deleted, and when visible fields of its account or region changed.
+ * The time at which an object was last updated, as a client sees it. It is the latest of: the object's creation, its
+ * last write through the API, the last visible change that the operator observed, the start of its running operation,
+ * its conditions' last transitions, and its deletion. For a database, also the creation and deletion of branches, and
+ * visible changes of its account or region. An annotation records the last write through the API, because managedFields
+ * belong to the cluster and are dropped from caches.
  */
 import { annotations, type Condition } from '../../crds/index.ts'
 import { type Created, createdTime } from './created-at.ts'

@@ -1,40 +1,43 @@
-/** Shared parts of the resources' shapes: ids, times, query parameters, errors. */
+/** Parts that the shapes of all resources share: ids, times, query parameters, errors. */
 import { z } from 'zod'
 import { timestamp, uuid } from '../../crds/index.ts'
 import { refusalReasons } from '../errors.ts'
 import { input, output } from './components.ts'
 
-/** A filter by text: a name that does not exist matches nothing. */
+/** A filter by text. A name that does not exist matches nothing. */
 export const queryText = z.string()
 
 const listOf = (text: unknown): unknown => [text].flat().flatMap(part => String(part).split(','))
 
-/** A parameter that is repeated, or given once with commas. */
+/** A parameter that a client repeats, or sends once with commas. */
 export const queryList = <T extends z.ZodType>(item: T) => z.preprocess(listOf, z.array(item))
 
-/** Letter case is ignored on input (RFC 9562, section 4); ids are stored in lower case. */
+/** Ignores letter case on input (RFC 9562, section 4). Ids are stored in lower case. */
 const lowerCase = (text: unknown): unknown => (typeof text === 'string' ? text.toLowerCase() : text)
 export const id = z.preprocess(lowerCase, uuid.meta({ format: 'uuid' }))
 
-/** Parameters of every path of one object, `/managed/v1/<resource>/{id}`. */
+/** Path parameters of one object, `/managed/v1/<resource>/{id}`. */
 export const idParameter = z.strictObject({ id: id.describe('The id of the object, a UUID.') })
 
 /** An id in a response. */
 export const idText = z.string().meta({ format: 'uuid' })
 
-/** A date and time in a response. Plain text here, since responses are not checked again. */
+/** A date and time in a response. The type is plain text, because responses are not checked again. */
 export const time = z.string().meta({ format: 'date-time' })
 
 /** A date and time in a request: the T and Z of RFC 3339 may be lower case (section 5.6). */
 const capitals = (text: unknown): unknown => (typeof text === 'string' ? text.toUpperCase() : text)
 export const inputTime = z.preprocess(capitals, timestamp)
 
-/** A `+` in a query is decoded as a space: in an unencoded offset it is converted back. */
+/** A `+` in a query is decoded as a space. In an unencoded offset, the space is converted back. */
 const plusOfOffset = (text: unknown): unknown =>
   typeof text === 'string' ? text.replace(/ (?=\d\d:\d\d$)/, '+') : text
 export const queryTime = z.preprocess(plusOfOffset, inputTime)
 
-/** A response field that an input may repeat: accepted and ignored, at any size. `as` is its type in a response. */
+/**
+ * A response field that a client may send back: accepted at any size, and ignored. `as`: the field's type in a
+ * response.
+ */
 export const ignored = (description: string, as: Record<string, unknown> = {}) =>
   z
     .unknown()
@@ -42,17 +45,20 @@ export const ignored = (description: string, as: Record<string, unknown> = {}) =
     .transform(() => undefined)
     .meta({ readOnly: true, description, ...as })
 
-/** Digits beyond a number's precision are out of every range, and reported as such. */
+/** A number with more digits than its precision allows is out of every range, and is reported as such. */
 const numberOf = (text: unknown): unknown =>
   typeof text === 'string' && /^-?[0-9]+$/.test(text)
     ? Math.min(Math.max(Number(text), Number.MIN_SAFE_INTEGER), Number.MAX_SAFE_INTEGER)
     : text
 const booleanOf = (text: unknown): unknown => (text === 'true' ? true : text === 'false' ? false : text)
 
-/** Zod keeps no default of a value parsed from text: this name carries it into the API description. */
+/**
+ * Zod does not keep the default of a value that is parsed from text. This name carries the default into the API
+ * description.
+ */
 export const queryDefault = 'x-default'
 
-/** Query parameters arrive as text; these parse them strictly: `limit=10`, never `limit=ten` or `limit=1e1`. */
+/** Parses query parameters, which arrive as text, strictly: `limit=10`, never `limit=ten` or `limit=1e1`. */
 const queryInteger = (minimum: number, maximum: number, fallback: number) =>
   z
     .preprocess(numberOf, z.int().min(minimum).max(maximum))
@@ -60,7 +66,7 @@ const queryInteger = (minimum: number, maximum: number, fallback: number) =>
     .meta({ [queryDefault]: fallback })
 /** A number in a path. */
 export const pathInteger = z.preprocess(numberOf, z.int().min(1))
-/** The limit of a list. A higher limit is reduced to the maximum, and `X-Applied-Limit` returns the applied one. */
+/** The limit of a list. A higher limit is reduced to the maximum, and `X-Applied-Limit` returns the applied limit. */
 export const queryLimit = (most: number, fallback: number) =>
   z
     .preprocess(text => {

@@ -1,8 +1,8 @@
 /**
- * The named shapes of the API description: each registered shape occurs once under `components.schemas`, and everything
- * else refers to it. A response shape may gain members and values over time, a request shape is closed, so most shapes
- * used in both have two names. A small shape that contains only client input has one name: a client can send back what
- * it reads.
+ * The named shapes of the API description. Each registered shape occurs once under `components.schemas`, and everything
+ * else refers to it. A response shape may gain members and values over time, but a request shape is closed. So most
+ * shapes used in both have two names. A small shape that contains only client input has one name, so that a client can
+ * send back what it reads.
  */
 import { z } from 'zod'
 

@@ -1,4 +1,4 @@
-/** Samples from the agent beside a Postgres. */
+/** Reads samples from the agent beside a Postgres. */
 import { z } from 'zod'
 import { sampleEveryMs } from '../../instance/agent/contract.ts'
 import { type Measure, measureNames } from '../../instance/agent/measures.ts'

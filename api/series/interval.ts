@@ -8,7 +8,7 @@ type Unit = keyof typeof unitMs
 
 export const defaultInterval = '1 minute'
 
-/** Its length in seconds, for valid text. */
+/** Returns the interval's length in milliseconds, for valid text. */
 export function intervalMs(text: string): number {
   const [count = '', unit = ''] = text.split(/[ ,]/)
   return Number(count) * unitMs[unit.replace(/s$/, '') as Unit]
@@ -18,5 +18,5 @@ export const interval = z
   .string()
   .regex(form, 'must be a number and a unit, such as "5 minutes": second, minute, hour or day')
   .refine(text => !form.test(text) || intervalMs(text) > 0, 'must be longer than zero')
-  // Both rules at once, for the description.
+  // Both rules in one pattern, for the API description.
   .meta({ pattern: '^(?!0+[ ,])[0-9]{1,4}[ ,](second|minute|hour|day)s?$' })

@@ -1,7 +1,7 @@
 /**
- * Samples from a Prometheus that collects those of all databases: one range query over all metrics of one database, by
- * its id (Prometheus, "HTTP API", range queries). If two of its targets have a value for the same time, the larger is
- * used.
+ * Reads samples from a Prometheus that collects the metrics of all databases. Sends one range query for all metrics of
+ * one database, by its id (Prometheus, "HTTP API", range queries). If two targets of Prometheus have a value for the
+ * same time, uses the larger value.
  */
 import { z } from 'zod'
 import { sampleEveryMs } from '../../instance/agent/contract.ts'
@@ -24,14 +24,14 @@ const answer = z.object({
 const measureOf = new Map<string, Measure>(measureNames.map(measure => [metricName(measure), measure]))
 const unknown = Object.fromEntries(measureNames.map(measure => [measure, null])) as Sample['values']
 
-/** `id`: a UUID, which needs no escape. */
+/** `id` is a UUID, which needs no escape. */
 const queryOf = (id: string): string => `max by (__name__) ({__name__=~"espalier_postgres_.+",${idLabel}="${id}"})`
 
 export function createPrometheusSource(url: string): SampleSource {
   const { protocol, hostname, port, pathname } = new URL(url)
   const read: SampleSource['read'] = async ({ id }, { startMs, endMs, intervalMs }) => {
     const step = Math.max(intervalMs, sampleEveryMs)
-    // Aligned, so that a repeated query uses the same times; one extra step, as the base of the first rate.
+    // Times are aligned, so that a repeated query uses the same times. One more step is the base of the first rate.
     const first = Math.floor(startMs / step) * step - step
     const parameters = new URLSearchParams({
       query: queryOf(id),

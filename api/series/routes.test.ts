@@ -1,4 +1,4 @@
-/** Metrics over HTTP: from an agent over TLS, and from a server that implements Prometheus's protocol. */
+/** Metrics over HTTP, from an agent over TLS and from a server that implements Prometheus's protocol. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -34,7 +34,7 @@ describe('from the agent', () => {
   let address: { host: string; port: number } | undefined
   const requests: { service: string; namespace: string }[] = []
 
-  /** An agent with a certificate for this name, which reports this id. */
+  /** Starts an agent with a certificate for this name. The agent reports this id. */
   async function startAgent(name: string, answer: (query: URLSearchParams) => unknown): Promise<void> {
     const { cert, key } = issueServerCertificate(authority, { dnsNames: [name] })
     for (const [file, text] of Object.entries({ 'tls.crt': cert, 'tls.key': key, 'ca.crt': authority.cert }))
@@ -95,7 +95,7 @@ describe('from the agent', () => {
     expect(since).toEqual([String(start - minute)])
   })
 
-  test('a branch has its own, and not through another database', async () => {
+  test('a branch has its own series, which cannot be read through another database', async () => {
     const [id, other] = [await createStable(client, 'source'), await createStable(client, 'elsewhere')]
     const branchId = '0b9a9e2e-7f0d-4c3a-9f3e-1d2c3b4a5968'
     await client.cluster.create('Branch', {
@@ -117,7 +117,7 @@ describe('from the agent', () => {
     expectError(await getMetrics(other), 404, /branch/)
   })
 
-  test('a window without data is empty, and no error', async () => {
+  test('a window without data is empty, and causes no error', async () => {
     const id = await createStable(client, 'quiet')
     await startAgent(nameOf(id), () => ({ id, samples: [] }))
     const { status, body } = await get(id, '')
@@ -137,7 +137,7 @@ describe('from the agent', () => {
     expectError(await get(id), 503, /^the metrics cannot be read now/)
   })
 
-  test('no agent is an error with the reason: too old a pod, not running, or no response', async () => {
+  test('a missing agent causes an error with the reason: an old pod, a stopped database, or no response', async () => {
     const id = await createStable(client, 'older')
     expectError(await get(id), 503, /^the metrics cannot be read now/)
     const database = await storedDatabase(client, 'older')
@@ -164,7 +164,7 @@ describe('from the agent', () => {
     const gate = Promise.withResolvers<void>()
     await startAgent(nameOf(id), () => ({ id, samples }))
     const before = client.cluster.get
-    // Its certificate is read again after a minute.
+    // The API reads its certificate again after a minute.
     client.now.ms += 61_000
     client.cluster.get = (async (...args: Parameters<typeof before>) => {
       await gate.promise
@@ -192,7 +192,7 @@ describe('from the agent', () => {
     expectError(await get(body.id, `?${query}`), 400, message)
   })
 
-  test('404 for a missing database, and for another account', async () => {
+  test('causes a 404 for a missing database, and for another account', async () => {
     expectError(await get('00000000-0000-4000-8000-000000000000'), 404, /database/)
     const id = await createStable(client, 'mine')
     expectError(await client.call('GET', `/databases/${id}/metrics`, { claims: { tenant: 'other' } }), 404, /database/)
@@ -205,7 +205,9 @@ describe('from Prometheus', () => {
   let answer: (query: URLSearchParams) => { status?: number; body: unknown }
   const requests: URL[] = []
 
-  /** The result of `query_range` over collected samples: at each step the newest value of the previous five minutes. */
+  /**
+   * The result of `query_range` over collected samples: at each step, the newest value of the five minutes before it.
+   */
   const gathered = (query: URLSearchParams, id: string) => {
     const [from, to, step] = ['start', 'end', 'step'].map(name => Number(query.get(name))) as [number, number, number]
     if (!(step > 0) || (to - from) / step > 11_000 || !query.get('query')?.includes(`espalier_id="${id}"`))
@@ -261,7 +263,7 @@ describe('from Prometheus', () => {
     ])
   })
 
-  test('no data is an empty window, and a broken store an error', async () => {
+  test('missing data causes an empty window, and a broken store causes an error', async () => {
     const id = await createStable(client, 'unheard')
     answer = () => ({ body: { status: 'success', data: { resultType: 'matrix', result: [] } } })
     const { status, body } = await get(id)
@@ -276,7 +278,7 @@ describe('from Prometheus', () => {
     }
   })
 
-  test('values that are not numbers, and unknown metrics, are omitted', async () => {
+  test('omits unknown metrics, and values that are not numbers', async () => {
     const id = await createStable(client, 'odd')
     const of = (name: string, value: string) => ({ metric: { __name__: name }, values: [[start / 1000, value]] })
     const result = [

@@ -21,7 +21,7 @@ import { serviceSeriesOf } from './service-series.ts'
 import type { Series } from './steps.ts'
 import { type Window, windowOf } from './window.ts'
 
-/** Concurrent reads. */
+/** The maximum number of concurrent reads. */
 const mostAtOnce = 8
 
 const about =
@@ -95,7 +95,7 @@ function createReader({ samples, serviceSamples, now, logger }: Sources) {
   async function ofService(owner: Owner, instance: Instance, type: ServiceType, window: Window): Promise<Series[]> {
     const { processes, unread } = await serviceSamples.read(instance, type)
     for (const error of unread) failed(owner, error)
-    // A pod may end during the read: the metrics are then those of the others.
+    // A pod may end during the read. Then the metrics are those of the other pods.
     if (processes.length > 0) return serviceSeriesOf(type, processes, window)
     const down = isDown(owner, 'service')
     if (down !== undefined) throw down
@@ -115,12 +115,12 @@ function createReader({ samples, serviceSamples, now, logger }: Sources) {
   }
 }
 
-/** A database in this state will be running soon. */
+/** States of a database that will be running soon. */
 const comesToRun: readonly string[] = ['creating', 'restoring', 'resuming']
 
 const whatOf = (owner: Owner): string => (owner.kind === 'Branch' ? 'branch' : 'database')
 
-/** A stopped database has no metrics. */
+/** Returns an error if the database is stopped, because a stopped database has no metrics. */
 function isDown(owner: Owner, measured: 'Postgres' | 'service'): ApiError | undefined {
   const phase = owner.kind === 'Branch' ? branchPhase(owner) : visiblePhase(owner)
   if (phase === 'available' || phase === 'degraded' || phase === 'modifying') return undefined
@@ -130,7 +130,7 @@ function isDown(owner: Owner, measured: 'Postgres' | 'service'): ApiError | unde
   )
 }
 
-/** A pod older than the agent needs a restart. */
+/** Returns an error if the pod is older than the agent, because the pod needs a restart. */
 function awaitsAgent(owner: Owner): ApiError | undefined {
   const isOlder = owner.status?.pendingRestart?.some(({ reason }) => reason === 'PodTemplate' || reason === 'Image')
   if (!isOlder) return undefined

@@ -75,7 +75,7 @@ describe('series', () => {
     expect(rowsOf('connections', [sample(-1, { connections: 1 }), sample(600, { connections: 1 })])).toEqual([])
   })
 
-  test('contain every measure except whether it was up', () => {
+  test('contain every measure except `up`', () => {
     const all = Object.fromEntries(measureNames.map((name, index) => [name, index + 1])) as Record<Measure, number>
     const later = Object.fromEntries(measureNames.map((name, index) => [name, 2 * index + 2])) as Record<
       Measure,
@@ -204,7 +204,7 @@ describe('a window', () => {
     const days = (count: number) => new Date(start - count * 86_400_000).toISOString()
     expect(() => windowOf({ start_time: days(1) }, start)).toThrow(/^interval: more than 1000 points/)
     expect(() => windowOf({ start_time: days(1), interval: '5 minutes' }, start)).not.toThrow()
-    // There are no more points than samples, for any interval.
+    // For any interval, there are no more points than samples.
     expect(() => windowOf({ interval: '1 second' }, start)).not.toThrow()
     expect(() => windowOf({ interval: '1 second', start_time: days(1) }, start)).toThrow('more than 1000 points')
     expect(() => windowOf({ start_time: new Date(start).toISOString() }, start)).toThrow(/^start_time: must be before/)

@@ -1,7 +1,7 @@
 /**
- * Converts samples to series: time is divided into steps of the interval, counted from the epoch, and each step with
- * data has one row. A gauge is the mean of its samples, a start time the last one; a counter is its rate per second between samples, also across a
- * reset to zero. Pure.
+ * Converts samples to series. Time is divided into steps of the interval, counted from the epoch, and each step with
+ * data has one row. A gauge is the mean of its samples, and a start time is the last sample. A counter becomes its rate
+ * per second between samples, also across a reset to zero.
  */
 import type { Measure, Sample } from '../../instance/agent/measures.ts'
 import { timestamp } from '../../values/time.ts'
@@ -53,7 +53,7 @@ function cellOf(column: Column, step: Step): Cell {
   return total > 0 ? part / total : null
 }
 
-/** Every series, each with its columns; without rows if there are no data. */
+/** Returns every series with its columns. Without data, a series has no rows. */
 export function seriesOf(samples: readonly Sample[], window: Window): Series[] {
   const steps = stepsOf(samples, window)
   return Object.entries(catalogue).map(([name, columns]) => {

@@ -6,7 +6,7 @@ const start = Date.parse('2026-01-01T12:00:00Z')
 const window = { startMs: start, endMs: start + 600_000, intervalMs: 60_000 }
 const timeOf = (minutes: number) => `2026-01-01T12:0${minutes}:00Z`
 
-/** A sample every 30 s from minute one on: counters with the increase per sample. */
+/** A process with a sample every 30 s from minute one on. Rows have the increase of counters per sample. */
 function processOf(pod: string, from: number, rows: readonly Record<string, number>[]): SampledProcess {
   return {
     pod,
@@ -21,7 +21,7 @@ const counted = (ok: number, failed = 0) => ({
   ...{ in_progress: 2, memory_bytes: 100 },
 })
 
-test('requests of two pods are summed, by class and in total', () => {
+test('adds the requests of two pods, by class and in total', () => {
   const one = processOf('a', 0, [counted(0), counted(30), counted(60), counted(90, 30)])
   const two = processOf('b', 0, [counted(1000), counted(1060), counted(1120), counted(1180)])
   expect(valuesOf('requests', [one, two])).toEqual([
@@ -35,7 +35,7 @@ test('requests of two pods are summed, by class and in total', () => {
   expect(valuesOf('pods', [one, two])?.map(([, pods]) => pods)).toEqual([2, 2])
 })
 
-test('a replaced pod leaves a gap, and no negative rate', () => {
+test('a replaced pod causes a gap, but no negative rate', () => {
   const first = processOf('a', 0, [counted(900), counted(930), counted(960)])
   const later = processOf('b', 4, [counted(0), counted(60)])
   const rows = valuesOf('requests', [first, later])
@@ -44,7 +44,7 @@ test('a replaced pod leaves a gap, and no negative rate', () => {
     [timeOf(1), 1],
     [timeOf(4), 2],
   ])
-  // A process's counter that restarts at zero has grown by its value.
+  // A counter that restarts at zero in a process has grown by its value.
   const again = valuesOf('requests', [processOf('a', 0, [counted(900), counted(15)])])
   expect(again?.map(([, rate]) => rate)).toEqual([0.5])
 })
@@ -54,7 +54,7 @@ test('quantiles of durations are within their bucket, over all pods', () => {
     Object.fromEntries([...Array(16).keys()].map(index => [durationName(index), new Map(counts).get(index) ?? 0]))
   const one = processOf('a', 0, [durations(), durations([4, 50])])
   const two = processOf('b', 0, [durations([7, 1]), durations([7, 1], [4, 40], [9, 10])])
-  // 90 from 10 to 25 ms, 10 from 0.5 to 1 s.
+  // 90 requests take 10 to 25 ms, and 10 requests take 0.5 to 1 s.
   const [row] = valuesOf('duration', [one, two]) ?? []
   expect(row?.[1]).toBeCloseTo(0.01 + (0.015 * 50) / 90, 6)
   expect(row?.[2]).toBeCloseTo(0.75, 6)

@@ -1,6 +1,7 @@
 /**
- * Converts the samples of a service's processes to its series: each step is the sum over the processes sampled in it.
- * The samples of a replaced process are lost, so the series `pods` contains the number of pods in each row. Pure.
+ * Converts the samples of a service's processes to the service's series. Each step is the sum over the processes that
+ * were sampled in it. The samples of a replaced process are lost, so the series `pods` contains the number of pods in
+ * each row.
  */
 import type { ServiceType } from '../../crds/index.ts'
 import { durationBounds, durationNames, type ownMeasures } from '../../server/samples.ts'
@@ -19,7 +20,7 @@ import {
 } from './steps.ts'
 import type { Window } from './window.ts'
 
-/** One process of a pod: `mcp` has two. */
+/** One process of a pod. A pod of `mcp` has two processes. */
 export type SampledProcess = { pod: string; samples: readonly Sampled[] }
 
 const requestClasses = ['requests_2xx', 'requests_3xx', 'requests_4xx', 'requests_5xx'] as const
@@ -81,13 +82,13 @@ const own: { [Type in ServiceType]: Catalogue<(typeof ownMeasures)[Type][number]
 
 type InPod = { pod: string; step: Step }
 
-/** The sum of the known values; null if none is known. */
+/** Returns the sum of the known values; null if no value is known. */
 function total(cells: readonly Cell[]): Cell {
   const values = known(cells)
   return values.length > 0 ? sum(values) : null
 }
 
-/** Durations in a bucket are assumed to be spread evenly over it; those above the last bound, to equal that bound. */
+/** Assumes that durations in a bucket are spread evenly, and that durations above the last bound equal that bound. */
 function quantileOf(quantile: number, steps: readonly InPod[]): Cell {
   const counts = durationNames.map(name => total(steps.map(({ step }) => grownBy(name, step))) ?? 0)
   let remaining = quantile * sum(counts)
@@ -112,7 +113,7 @@ function cellOf(column: Column<string>, steps: readonly InPod[]): Cell {
   return all > 0 ? grown(column.share) / all : null
 }
 
-/** Every series of a service, each with its columns; without rows if there are no data. */
+/** Returns every series of a service with its columns. Without data, a series has no rows. */
 export function serviceSeriesOf(type: ServiceType, processes: readonly SampledProcess[], window: Window): Series[] {
   const inPods = processes.flatMap(({ pod, samples }) => stepsOf(samples, window).map(step => ({ pod, step })))
   const byTime = [...Map.groupBy(inPods, ({ step }) => step.at)].sort(([left], [right]) => left - right)

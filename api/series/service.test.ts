@@ -28,7 +28,7 @@ async function answering(answer: () => string): Promise<number> {
     server.close()
     server.closeAllConnections()
   })
-  return (server.address() as AddressInfo).port // it listens on a port
+  return (server.address() as AddressInfo).port // the server listens on a port
 }
 
 type Ports = { name: string; containerPort: number }[]
@@ -75,7 +75,7 @@ test('the series of a service cover all its running pods', async () => {
   expect(seriesIn(body, 'connections')).toBeUndefined()
 })
 
-test('a pod without metrics support has no rows, and is no error', async () => {
+test('a pod without metrics support has no rows, and causes no error', async () => {
   const id = await create('older')
   await addPod('older-1', id, [{ name: 'http', containerPort: 3000 }])
   const { status, body } = await get(id)
@@ -99,7 +99,7 @@ test.each<[string, (id: string) => unknown]>([
   expect(seriesIn((await get(id)).body, 'pods')?.map(([, pods]) => pods)).toEqual([1, 1])
 })
 
-test('a missing or unknown service is refused', async () => {
+test('refuses a missing or unknown service', async () => {
   const id = await create('refused')
   expectError(await get(id, 'service=mcp'), 400, /^service: the database has no mcp service/)
   expectError(await get(id, 'service=psql'), 400, /^service: must be one of/)

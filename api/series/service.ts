@@ -1,4 +1,4 @@
-/** Samples of a service, from each of the servers in its pods (ADR 0086). */
+/** Reads a service's samples from each of the servers in its pods (ADR 0086). */
 import { isIP } from 'node:net'
 import { z } from 'zod'
 import type { Cluster, Kinds } from '../../cluster/index.ts'
@@ -11,7 +11,7 @@ import type { SampledProcess } from './service-series.ts'
 
 const mostBytes = 512 * 1024
 const timeoutMs = 3_000
-/** Of a pod. */
+/** The maximum number of processes in a pod. */
 const mostProcesses = 2
 
 const row = z.array(z.number().nullable()).max(101)
@@ -23,7 +23,10 @@ const answer = z.object({
 type Answer = z.infer<typeof answer>
 
 export type ServiceSource = {
-  /** `unread`: why servers that should respond did not. Pods older than service metrics have no such port. */
+  /**
+   * `unread`: why servers that should respond did not respond. Pods that are older than service metrics do not have the
+   * port.
+   */
   read(owner: Instance, service: ServiceType): Promise<{ processes: SampledProcess[]; unread: unknown[] }>
 }
 
@@ -37,7 +40,7 @@ function samplesIn({ names, samples }: Answer, service: ServiceType): SampledPro
   })
 }
 
-/** The addresses of a pod's servers for samples. */
+/** The addresses at which a pod's servers return samples. */
 function targetsOf({ metadata, spec, status }: Kinds['Pod']) {
   const host = status?.podIP ?? ''
   if (status?.phase !== 'Running' || isIP(host) === 0) return []
@@ -55,7 +58,7 @@ export function createServiceSource(cluster: Cluster): ServiceSource {
     { pod, ...address }: ReturnType<typeof targetsOf>[number],
   ) {
     const read = answer.parse(await getJson({ secure: false, ...address, path: samplesPath, timeoutMs, mostBytes }))
-    // The address may belong to another pod since the list was read.
+    // Since the list was read, the address may have passed to another pod.
     if (read.id !== owner.id) throw new Error(`the samples belong to ${read.id.slice(0, 40)}`)
     return { pod, samples: samplesIn(read, service) }
   }

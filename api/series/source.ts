@@ -4,11 +4,12 @@ import type { Instance } from '../agents.ts'
 import type { Window } from './window.ts'
 
 export type SampleSource = {
-  /** Whether the pod itself is read: a pod older than the agent then has no samples. */
+  /** Whether the API reads the pod itself. Then a pod that is older than the agent has no samples. */
   isAgent: boolean
   /**
-   * The samples of a window, and the previous one, the base of the first rate. Empty if nothing was measured then.
-   * @throws if they cannot be read
+   * Returns the samples of a window, and the sample before it, which is the base of the first rate. Returns an empty
+   * list if nothing was measured in the window.
+   * @throws if the samples cannot be read
    */
   read(instance: Instance, window: Window): Promise<Sample[]>
 }

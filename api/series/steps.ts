@@ -1,20 +1,20 @@
 /**
  * Divides time into steps of the interval, counted from the epoch, and computes the values of one step from its
- * samples. Pure.
+ * samples.
  */
 import type { Window } from './window.ts'
 
 export type Cell = number | null
 export type Series = { name: string; columns: string[]; values: (string | Cell)[][] }
 
-/** The values of one process at a time; null: unknown. */
+/** The values of one process at one time. null: the value is unknown. */
 export type Sampled = { at: number; values: Readonly<Record<string, Cell>> }
 
 /** Two consecutive samples. */
 type Pair = { before: Sampled; after: Sampled }
 export type Step = { at: number; samples: Sampled[]; pairs: Pair[] }
 
-/** The increase of a counter; a smaller value means a reset to zero. Null if one of them is unknown. */
+/** Returns the increase of a counter. A smaller value means a reset to zero. Returns null if a value is unknown. */
 function growth(measure: string, { before, after }: Pair): Cell {
   const [from = null, to = null] = [before.values[measure], after.values[measure]]
   if (from === null || to === null) return null
@@ -24,7 +24,7 @@ function growth(measure: string, { before, after }: Pair): Cell {
 export const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0)
 export const known = (values: readonly Cell[]): number[] => values.filter(value => value !== null)
 
-/** The increase in a step; null if unknown. */
+/** Returns the increase in a step; null if unknown. */
 export function grownBy(measure: string, { pairs }: Step): Cell {
   const grown = known(pairs.map(pair => growth(measure, pair)))
   return grown.length > 0 ? sum(grown) : null
@@ -47,7 +47,7 @@ export function meanOf(measure: string, { samples }: Step): Cell {
 export const lastOf = (measure: string, { samples }: Step): Cell =>
   known(samples.map(({ values }) => values[measure] ?? null)).at(-1) ?? null
 
-/** The steps with data, in order; a pair belongs to the step of its end. */
+/** Returns the steps with data, in order. A pair of samples belongs to the step of its second sample. */
 export function stepsOf(samples: readonly Sampled[], { startMs, endMs, intervalMs }: Window): Step[] {
   const inOrder = [...samples].sort((left, right) => left.at - right.at)
   const steps = new Map<number, Step>()

@@ -1,6 +1,6 @@
 /**
- * Opens a connection to a database as one of its roles. `pg` does the login; then the caller takes the socket. The
- * server must present a certificate of the installation's authority for the name of its Service.
+ * Opens a connection to a database as one of its roles. `pg` does the login, and then the caller takes over the socket.
+ * The server must present a certificate of the installation's authority for the name of its Service.
  */
 import { Socket } from 'node:net'
 import pg from 'pg'
@@ -9,9 +9,9 @@ import type { Backend } from '../../wire/cancel.ts'
 export type Target = {
   readonly host: string
   readonly port: number
-  /** The name that its certificate must contain. */
+  /** The name that the server's certificate must contain. */
   readonly serverName: string
-  /** PEM. */
+  /** The authority's certificate as PEM. */
   readonly ca: string
   readonly user: string
   readonly password: string
@@ -21,7 +21,7 @@ export type Target = {
 type SessionSettings = {
   readonly isReadOnly: boolean
   readonly statementTimeoutMs: number
-  /** The session runs statements of the API: no name in them may mean an object of a user. */
+  /** The session runs statements of the API itself, so no name in them may refer to a user's object. */
   readonly isOwn?: boolean
 }
 
@@ -29,8 +29,8 @@ type SessionSettings = {
 export class ConnectError extends Error {
   override readonly name = 'ConnectError'
   /**
-   * `silent`: nothing at the address accepted the connection in time, for example because the network drops it.
-   * `refused`: the login failed with `sqlState`. `canceled`: the signal was aborted. `failed`: any other cause.
+   * `silent`: nothing at the address accepted the connection in time, for example because the network drops packets.
+   * `refused`: the login failed with `sqlState`. `canceled`: the signal aborted. `failed`: any other cause.
    */
   readonly kind: 'silent' | 'refused' | 'canceled' | 'failed'
   readonly sqlState: string | undefined
@@ -43,14 +43,14 @@ export class ConnectError extends Error {
 
 export type Opened = { readonly socket: Socket; readonly backend: Backend }
 
-/** The kernel accepts a connection, however busy Postgres is. */
+/** The kernel accepts a connection even if Postgres is busy. */
 const acceptMs = 4_000
 const loginMs = 10_000
-/** A statement that waits for a lock delays others behind it. */
+/** A statement that waits for a lock delays other statements behind it. */
 const lockTimeoutMs = 10_000
 /** How long Postgres waits for this process between two statements, or for a commit. */
 const idleInTransactionMs = 60_000
-/** How often Postgres checks during a statement that this process is connected. */
+/** How often Postgres checks during a statement that this process is still connected. */
 const clientCheckMs = 5_000
 
 const optionsOf = ({ isReadOnly, statementTimeoutMs, isOwn = false }: SessionSettings): string =>
@@ -59,19 +59,19 @@ const optionsOf = ({ isReadOnly, statementTimeoutMs, isOwn = false }: SessionSet
     lock_timeout: Math.min(lockTimeoutMs, statementTimeoutMs),
     idle_in_transaction_session_timeout: idleInTransactionMs,
     client_connection_check_interval: clientCheckMs,
-    // Where a statement ends depends on it.
+    // The setting decides where a statement ends.
     standard_conforming_strings: 'on',
-    // The owner of a database can set a search path for all roles, and put operators before those of Postgres.
+    // A database's owner can set a search path for all roles, and put operators before the operators of Postgres.
     ...(isOwn ? { search_path: 'pg_catalog,pg_temp' } : {}),
     ...(isReadOnly ? { default_transaction_read_only: 'on' } : {}),
   })
     .map(([name, value]) => `-c ${name}=${value}`)
     .join(' ')
 
-/** The part of `pg`'s client that its types do not declare. */
+/** Declares the part of `pg`'s client that is missing in its types. */
 type Insides = Backend & { connection: { stream: Socket } }
 
-/** The login ends when the signal is aborted. @throws ConnectError */
+/** The login ends when the signal aborts. @throws ConnectError */
 export async function openConnection(target: Target, settings: SessionSettings, signal: AbortSignal): Promise<Opened> {
   const socket = new Socket()
   let isSilent = false
@@ -106,7 +106,7 @@ export async function openConnection(target: Target, settings: SessionSettings, 
     clearTimeout(acceptance)
     signal.removeEventListener('abort', leave)
   }
-  // The only dependency on pg's internals: the version is pinned, and tested.
+  // This is the only dependency on pg's internals. The version is pinned, and tests check it.
   const insides = client as unknown as Insides
   const stream = insides.connection.stream
   for (const event of ['data', 'end', 'error', 'close']) stream.removeAllListeners(event)
@@ -115,7 +115,7 @@ export async function openConnection(target: Target, settings: SessionSettings, 
 }
 
 function failureOf(error: unknown): ConnectError {
-  const { message, code } = error as Error & { code?: unknown } // from Node or pg
+  const { message, code } = error as Error & { code?: unknown } // Node or pg throws this error
   const sqlState = typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : undefined
   return sqlState === undefined
     ? new ConnectError('failed', message, { cause: error })

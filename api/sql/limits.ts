@@ -1,11 +1,11 @@
-/** How many connections the endpoint opens at once: per database, per account, and in this process. */
+/** Limits how many connections the endpoint opens concurrently: per database, per account, and in this process. */
 import { ApiError } from '../errors.ts'
 
 const mostOfProcess = 8
 const mostOfDatabase = 4
-/** Of the connections that other accounts do not use, at most one of this many is for an account. */
+/** The divisor of the connections that other accounts do not use. An account gets at most this part. */
 const shareOfAccount = 2
-/** Of a database's connections, at most one of this many is for this endpoint. */
+/** The divisor of a database's connections. The endpoint uses at most this part. */
 const shareOfDatabase = 10
 
 const retrySeconds = 1
@@ -13,14 +13,14 @@ const retrySeconds = 1
 const refusal = (message: string): ApiError =>
   new ApiError(429, message, { headers: { 'Retry-After': String(retrySeconds) } })
 
-/** `connections`: the highest number of connections of the database's size. */
+/** `connections`: the maximum number of connections of the database's size. */
 export const limitOfDatabase = (connections: number | undefined): number =>
   Math.max(1, Math.min(mostOfDatabase, Math.floor((connections ?? 0) / shareOfDatabase)))
 
 type Slots = {
-  /** Reserves a connection; returns the function that releases it. @throws ApiError 429 */
+  /** Reserves a connection, and returns a function that releases it. @throws ApiError 429 */
   take(account: string, database: string, limit: number): () => void
-  /** Connections that are reserved now. */
+  /** The number of connections that are reserved now. */
   readonly taken: number
 }
 

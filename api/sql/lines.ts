@@ -1,12 +1,12 @@
-/** The lines of a response, and their content from messages of Postgres. */
+/** The lines of a response, and the conversion of Postgres's messages to them. */
 import { DatabaseError } from '../../wire/errors.ts'
 import { describedColumns } from '../../wire/messages.ts'
 
 type Column = {
   readonly name: string
-  /** The oid of its type. */
+  /** The oid of the column's type. */
   readonly type: number
-  /** The oid of the table, and the number of the column in it; absent for an expression. */
+  /** The oid of the table, and the column's number in the table; absent for an expression. */
   readonly table?: number
   readonly column?: number
 }
@@ -28,17 +28,17 @@ export type Line =
     }
   | ({ readonly type: 'error'; readonly sqlstate: string; readonly position?: number } & Problem)
 
-/** Names, types and origins of the columns of a RowDescription. @throws ProtocolError */
+/** Returns the names, types and origins of the columns in a RowDescription. @throws ProtocolError */
 export const columnsOf = (buffer: Buffer, start: number, end: number): Column[] =>
   describedColumns(buffer, start, end).map(({ name, type, table, column }) => ({
     ...{ name, type },
     ...(table === 0 ? {} : { table, column }),
   }))
 
-/** The fields of an error repeat values, however large. */
+/** Error fields contain values, which may be large, so each field is truncated. */
 const longestField = 16_384
 
-/** The fields of an ErrorResponse or a NoticeResponse (Postgres manual section 55.8). */
+/** Returns the fields of an ErrorResponse or a NoticeResponse (Postgres manual section 55.8). */
 export function fieldsOf(buffer: Buffer, start: number, end: number): Map<string, string> {
   const fields = new Map<string, string>()
   for (let at = start; at < end && buffer[at] !== 0; ) {
@@ -71,7 +71,10 @@ export const noticeLine = (fields: ReadonlyMap<string, string>): Line => ({
 
 export type ErrorLine = Line & { readonly type: 'error' }
 
-/** `shift`: characters of the whole text before the statement, less those that were added before it. */
+/**
+ * `shift`: the number of characters of the whole text before the statement, minus characters that the API added before
+ * the statement.
+ */
 export function errorLine(fields: ReadonlyMap<string, string>, shift: number): ErrorLine {
   const { sqlState: sqlstate, position } = new DatabaseError(fields)
   const shifted = position === null ? 0 : position + shift
@@ -80,7 +83,7 @@ export function errorLine(fields: ReadonlyMap<string, string>, shift: number): E
 
 export const ownError = (sqlstate: string, message: string): ErrorLine => ({ type: 'error', sqlstate, message })
 
-/** `INSERT 0 5` is the command INSERT with five rows. */
+/** `INSERT 0 5` means the command INSERT with five rows. */
 export function commandOf(tag: string): { command: string; rows: number | undefined } {
   const found = /^(\D*?)(?: 0)? (\d+)$/.exec(tag)
   return found === null ? { command: tag, rows: undefined } : { command: found[1] ?? '', rows: Number(found[2]) }

@@ -1,4 +1,4 @@
-/** Opens sessions with databases, as one of their roles, within limits. */
+/** Opens sessions with databases as one of their roles, within limits. */
 import { idOf } from '../caches.ts'
 import type { ApiContext } from '../context.ts'
 import type { CredentialsOwner } from '../databases/credentials.ts'
@@ -10,16 +10,16 @@ import { Session } from './session.ts'
 import { connectionsOf, targetOf } from './target.ts'
 
 type Opening = Pick<Plan, 'mode' | 'role' | 'timeoutMs'> & {
-  /** The statements are those of the API, not of its caller. */
+  /** Whether the statements are the API's own, not its caller's. */
   readonly isOwn?: boolean
 }
 
 export type SqlSessions = {
-  /** @throws ApiError 403 if the installation does not let the API connect to databases */
+  /** @throws ApiError 403 if the installation does not allow the API to connect to databases */
   requireEnabled(): void
-  /** The login ends when the signal is aborted. @throws ApiError 409, 429, 503 */
+  /** The login ends when the signal aborts. @throws ApiError 409, 429, 503 */
   open(owner: CredentialsOwner, plan: Opening, signal: AbortSignal): Promise<Session>
-  /** Connections that are reserved now. */
+  /** The number of connections that are reserved now. */
   readonly taken: number
 }
 
@@ -37,7 +37,7 @@ export function createSqlSessions(context: ApiContext, isEnabled: boolean): SqlS
       try {
         const opened = await openConnection(target, { isReadOnly, statementTimeoutMs: timeoutMs, isOwn }, signal)
         const session = new Session(opened, isReadOnly)
-        // Not when the response ends: Postgres may still be ending the statement.
+        // Does not release at the end of the response, because Postgres may still be ending the statement.
         session.closed.then(release, release)
         return session
       } catch (error) {
@@ -51,7 +51,7 @@ export function createSqlSessions(context: ApiContext, isEnabled: boolean): SqlS
   }
 }
 
-/** SQLSTATEs of a login that succeeds later. */
+/** SQLSTATEs of a login that will succeed later. */
 const later: Readonly<Record<string, string>> = {
   '28P01': 'the password is being replaced: retry',
   '53300': 'all connections of the database are used: close some, then retry',
@@ -59,7 +59,7 @@ const later: Readonly<Record<string, string>> = {
 }
 
 function refusalOf(error: ConnectError) {
-  // No client reads it. The status is for the access log.
+  // No client reads this error. Its status is for the access log.
   if (error.kind === 'canceled') return new ApiError(499, 'the client disconnected')
   if (error.kind === 'silent')
     return unavailable(

@@ -1,11 +1,11 @@
-/** Decides what a request runs: its statements, in which mode, as which role. Pure. */
+/** Decides what a request runs: its statements, their mode, and their role. */
 import { badRequest } from '../errors.ts'
 import type { UserType } from '../schemas/common.ts'
 import { mostSeconds, type SqlInput } from './schema.ts'
 import { isRead, type Statement, splitStatements } from './split.ts'
 
 const mostStatements = 1_000
-/** For all statements of a request. A single one with the longest time limit ends before, by that limit. */
+/** The deadline for all statements of a request. It is after the longest time limit of a single statement. */
 const deadlineMs = mostSeconds * 1_000 + 5_000
 
 type Step = {
@@ -18,11 +18,11 @@ export type Plan = {
   readonly mode: 'read' | 'write'
   readonly role: UserType
   readonly steps: readonly Step[]
-  /** Whether the changes are rolled back: the statement runs only to be explained. */
+  /** Whether the changes are rolled back, because the statement runs only to be explained. */
   readonly isDiscarded: boolean
   readonly maximumRows: number
   readonly timeoutMs: number
-  /** Of all statements together. */
+  /** The deadline of all statements together. */
   readonly deadlineMs: number
 }
 

@@ -1,4 +1,4 @@
-/** A read changes nothing, whatever its text and role. */
+/** A read changes nothing, whatever its text and role are. */
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { childNames, tenantNamespace } from '../../crds/index.ts'
@@ -32,7 +32,7 @@ beforeAll(async () => {
 })
 afterAll(() => database?.stop())
 
-/** All that a request could leave behind. */
+/** Everything that a request could leave behind. */
 const fingerprint = () =>
   database.as(
     'admin',
@@ -105,7 +105,7 @@ const reading = [
 const writing = ['DELETE FROM items', 'CREATE TABLE copied (a int)', 'CREATE ROLE sneak', 'DROP TABLE items']
 
 describe('a read', () => {
-  // The owner of everything could change the most.
+  // The owner of all objects could change the most.
   test.each(isSoak ? userTypes : (['application'] as const))('as %s changes nothing', async role => {
     const before = await fingerprint()
     for (const text of [...leaving, ...writing]) expect((await database.sql({ text, role })).status, text).toBe(400)
@@ -143,7 +143,7 @@ describe('a read', () => {
           const text = parts.flat().join('')
           const { status, lines } = await database.sql({ text, role, timeout_seconds: 2 })
           expect([200, 400], text).toContain(status)
-          // Whatever ran, the connection stays in its transaction.
+          // Whatever statements ran, the connection stays in its transaction.
           expect(
             lines.filter(({ sqlstate }) => sqlstate === 'XX000'),
             text,
@@ -155,7 +155,7 @@ describe('a read', () => {
     expect(await fingerprint()).toEqual(before)
   })
 
-  test('changes nothing with any sequence of the statements that together would leave the transaction', async () => {
+  test('changes nothing with any sequence of statements that together could leave the transaction', async () => {
     const before = await fingerprint()
     const exits = fc.constantFrom(
       'COMMIT',
@@ -175,7 +175,7 @@ describe('a read', () => {
 })
 
 describe('without the check of the first word', () => {
-  /** Runs statements on a session as a read does, until one is refused. */
+  /** Runs statements on a session as a read does, until a statement is refused. */
   async function run(statements: readonly string[]): Promise<StatementFailure | undefined> {
     const { postgres, id } = database
     const { host, port, ca } = postgres
@@ -200,7 +200,7 @@ describe('without the check of the first word', () => {
     }
   }
 
-  test('Postgres and the second check keep the owner from changes', async () => {
+  test('Postgres and the second check prevent changes by the owner', async () => {
     const before = await fingerprint()
     for (const text of leaving) {
       const way = [

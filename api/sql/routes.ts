@@ -1,6 +1,6 @@
 /**
- * `/databases/{id}/sql`, and the same for a branch: runs SQL statements, and streams their results as they are read
- * (docs/decisions/0093-sql-endpoint.md).
+ * `/databases/{id}/sql`, and the same for a branch: runs SQL statements, and streams their results as Postgres returns
+ * them (docs/decisions/0093-sql-endpoint.md).
  */
 
 import { hash } from 'node:crypto'
@@ -26,7 +26,7 @@ import { type Outcome, runPlan } from './run.ts'
 import { type SqlInput, sqlInput, sqlLine } from './schema.ts'
 import { whileRead } from './while-read.ts'
 
-/** How long a client may read nothing while rows wait for it. */
+/** How long a client may read nothing while rows wait for the client. */
 const unreadMs = 60_000
 
 const about =
@@ -78,7 +78,7 @@ function createRunner(context: ApiContext, options: SqlOptions): (sqlRequest: Sq
     const signal = disconnected(reply)
     const session = await sessions.open(owner, plan, signal)
     const record = recordOf(owner, plan, input)
-    // Before anything runs, so that a crash of the API hides nothing.
+    // The audit log has the record before anything runs, so that a crash of the API hides nothing.
     audit.done(request, { status: 200, sql: record })
     let hasEnded = false
     const onEnd = (outcome: Outcome) => {
@@ -87,7 +87,8 @@ function createRunner(context: ApiContext, options: SqlOptions): (sqlRequest: Sq
       figures.ended(plan.mode, outcome.result)
       audit.also(request, { status: 200, sql: { ...record, ...outcome } })
     }
-    // The client reads at once that its statements run, however long the first row takes.
+    // Sends the headers immediately, so that the client learns that its statements run, even if the first row takes
+    // long.
     reply.raw.once('pipe', () => reply.raw.flushHeaders())
     const unread = () => {
       reply.raw.destroy()
@@ -102,7 +103,7 @@ function createRunner(context: ApiContext, options: SqlOptions): (sqlRequest: Sq
     if (signal.aborted) leave()
     else signal.addEventListener('abort', leave)
     body.once('close', () => {
-      // A generator that has not started runs none of its code when it ends.
+      // A generator that has not started runs none of its code when it is ended.
       session.abort()
       onEnd({ result: 'canceled', completed: 0 })
     })

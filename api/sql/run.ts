@@ -1,4 +1,4 @@
-/** Runs the statements of a request on its connection, as the lines of the response. */
+/** Runs the statements of a request on its connection, and yields the lines of the response. */
 import type { ErrorLine, Line } from './lines.ts'
 import { ownError } from './lines.ts'
 import type { Plan } from './plan.ts'
@@ -10,12 +10,12 @@ export type NumberedLine = Line & { readonly statement: number }
 /** How a request ended. */
 export type Outcome = {
   result: 'completed' | 'failed' | 'canceled'
-  /** Statements that completed. */
+  /** The number of completed statements. */
   completed: number
   sqlstate?: string
 }
 
-/** Closes the session in any case. The last call of `onEnd` reports the outcome, also if the client disconnects. */
+/** Always closes the session. The last call of `onEnd` reports the outcome, also if the client disconnects. */
 export async function* runPlan(
   session: Session,
   plan: Plan,
@@ -26,7 +26,8 @@ export async function* runPlan(
     ...line,
     statement: Math.min(outcome.completed, plan.steps.length - 1),
   })
-  // A thousand statements, each within its own limit, would hold the connection and a snapshot for days.
+  // Without a deadline, a thousand statements, each within its own limit, would occupy the connection and a snapshot
+  // for days.
   const deadline = setTimeout(() => session.abort(late), plan.deadlineMs)
   try {
     if (plan.mode === 'read') await session.begin()

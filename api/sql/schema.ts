@@ -7,7 +7,7 @@ import { input, output } from '../schemas/components.ts'
 const longestText = 65_536
 const mostParameters = 1_000
 const mostRows = 10_000_000
-/** Of one statement, and of all of a request together. */
+/** The time limit of one statement, and of all statements of a request together. */
 export const mostSeconds = 600
 
 export const sqlInput = input(

@@ -1,7 +1,7 @@
 /**
  * One connection to Postgres that runs the statements of one request. Rows are fetched from a portal, a limited number
- * at a time. While the client does not read, nothing is fetched and the socket is not read: memory is limited, whatever
- * the size of a result.
+ * at a time. While the client does not read, the session fetches nothing and does not read the socket. So memory is
+ * limited, whatever the size of a result.
  */
 import type { Socket } from 'node:net'
 import { type Backend, cancel } from '../../wire/cancel.ts'
@@ -9,16 +9,19 @@ import { dataRowText, MessageReader, MessageWriter } from '../../wire/messages.t
 import type { Opened } from './connect.ts'
 import { columnsOf, commandOf, type ErrorLine, errorLine, fieldsOf, type Line, noticeLine, ownError } from './lines.ts'
 
-/** Rows of one fetch. */
+/** The number of rows in one fetch. */
 const fetchRows = 1_000
-/** Bytes that are held for the client before the socket is paused. */
+/** The number of bytes that the session buffers for the client before it pauses the socket. */
 const bufferedBytes = 131_072
-/** A row is in memory as a whole, several times. */
+/** A complete row is in memory, several times, so its length is limited. */
 const longestRow = 1024 * 1024
 const mostNotices = 1_000
-/** Between a cancel request and the end of the connection. */
+/** The time between a cancel request and the end of the connection. */
 const cancelMs = 1_000
-/** Postgres ends a statement at its time limit, unless the statement has changed that setting. */
+/**
+ * Postgres ends a statement at its time limit, unless the statement has changed the setting. Then the session ends it
+ * after this time.
+ */
 const graceMs = 2_000
 
 type Message =
@@ -34,11 +37,11 @@ type Execution = {
   readonly parameters: readonly (string | null)[]
   readonly maximumRows: number
   readonly timeoutMs: number
-  /** Added to positions in errors, which Postgres counts from the start of the statement. */
+  /** Added to error positions, which Postgres counts from the start of the statement. */
   readonly shift: number
 }
 
-/** A statement failed, or the connection. No later statement runs. */
+/** A statement or the connection failed. No later statement runs. */
 export class StatementFailure extends Error {
   override readonly name = 'StatementFailure'
   readonly line: ErrorLine
@@ -56,16 +59,16 @@ const closed = ownError('08006', 'the connection to Postgres was closed')
 const malformed = ownError('08P01', 'Postgres sent a malformed message: the connection was closed')
 const leaves = ownError('25006', 'a read cannot end its transaction')
 
-/** A name in the statement of `begin()` that pg_stat_statements counts. */
+/** A name in the statement of `begin()`, which pg_stat_statements counts. */
 export const snapshotName = 'espalier_snapshot'
 
 const endsTransaction = /^(BEGIN|START|COMMIT|ROLLBACK|PREPARE TRANSACTION)/
 
-/** How far the current statement is. */
+/** The progress of the current statement. */
 type Progress = {
   readonly execution: Execution
   readonly startedAt: number
-  /** One more than is returned, which shows that there are more. */
+  /** One more than the requested rows, which shows whether there are more rows. */
   remaining: number
   taken: number
   tag: string | undefined
@@ -100,7 +103,7 @@ export class Session {
       bytes => this.#admits(bytes),
     )
     socket.on('data', chunk => {
-      // The server belongs to a tenant: no bytes of it may end this process.
+      // The server belongs to a tenant, so no bytes from it may end this process.
       try {
         reader.push(chunk)
       } catch {
@@ -120,21 +123,21 @@ export class Session {
     )
   }
 
-  /** Whether a transaction is open, which the end of the connection rolls back. */
+  /** Whether a transaction is open. The end of the connection rolls it back. */
   get isInTransaction(): boolean {
     return this.#transaction !== 'I'
   }
 
   /**
-   * Begins the transaction of a read. Its first query takes the snapshot, after which Postgres refuses to make it READ
-   * WRITE. @throws StatementFailure
+   * Begins the transaction of a read. Its first query takes the snapshot. After that, Postgres refuses to make the
+   * transaction READ WRITE. @throws StatementFailure
    */
   async begin(): Promise<void> {
     await this.command('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY')
     await this.command(`SELECT pg_catalog.now() AS ${snapshotName}`)
   }
 
-  /** Runs a statement of the API. @throws StatementFailure */
+  /** Runs one of the API's own statements. @throws StatementFailure */
   async command(text: string): Promise<void> {
     const lines = this.#lines({ text, parameters: [], maximumRows: 1, timeoutMs: 10_000, shift: 0 })
     for await (const _ of lines) void _
@@ -146,7 +149,7 @@ export class Session {
    */
   async *run(execution: Execution): AsyncGenerator<Line, void, void> {
     for await (const line of this.#lines(execution)) {
-      // The guard before the statement decided that it is a read. This is a second, independent check.
+      // The check before the statement decided that the statement is a read. This is a second, independent check.
       if (line.type === 'complete' && this.#isReadOnly) this.#requireTransaction(line.command)
       yield line
     }
@@ -168,14 +171,14 @@ export class Session {
     this.#socket.resume()
     this.#resume?.()
     const late = setTimeout(() => {
-      // A cancel request that arrives before its statement is lost.
+      // A cancel request that arrives before its statement has no effect.
       cancel(this.#backend)
       this.#socket.destroy()
     }, cancelMs)
     this.#socket.once('close', () => clearTimeout(late))
   }
 
-  /** Closes the connection; an open transaction is rolled back. */
+  /** Closes the connection. Postgres rolls back an open transaction. */
   close(): void {
     if (this.#isClosed || this.#isClosing) return
     this.#isClosing = true
@@ -244,7 +247,7 @@ export class Session {
     this.#send()
   }
 
-  /** The next message. The socket is read on only when there is none. @throws StatementFailure */
+  /** Returns the next message. Reads the socket only when there is no message. @throws StatementFailure */
   async #next({ failure }: Progress): Promise<Message> {
     for (;;) {
       if (this.#abortedWith !== undefined) throw new StatementFailure(this.#abortedWith)
@@ -335,7 +338,7 @@ function completeLine({ execution, startedAt, taken, tag }: Progress): Line {
   return {
     type: 'complete',
     command,
-    // The number in the tag is that of the last fetch.
+    // The number in the tag counts only the rows of the last fetch.
     row_count: taken > 0 ? Math.min(taken, maximumRows) : (rows ?? 0),
     ms: Math.round(performance.now() - startedAt),
     more,

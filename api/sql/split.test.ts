@@ -1,4 +1,4 @@
-/** Where statements end, and which of them a read accepts. */
+/** Where statements end, and which statements a read accepts. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { isRead, splitStatements } from './split.ts'
@@ -40,11 +40,11 @@ describe('the statements of a text', () => {
     expect(texts(text)).toEqual(expected)
   })
 
-  test('have their position in characters, also behind signs of two units', () => {
+  test('have their position in characters, also after characters of two UTF-16 units', () => {
     expect(splitStatements("SELECT '\u{1f418}'; SELECT 2").map(({ start }) => start)).toEqual([0, 12])
   })
 
-  test('contain every sign of the text except semicolons, comments and spaces between them', () => {
+  test('contain every character of the text except semicolons, comments and spaces between statements', () => {
     const pieces = fc.constantFrom(
       "'",
       '"',
@@ -81,7 +81,7 @@ describe('the statements of a text', () => {
     )
   })
 
-  test('takes no longer for a hostile text', () => {
+  test('splitting takes no longer for a hostile text', () => {
     const before = process.cpuUsage()
     for (const part of ["'", "E'\\", '/*', '$a', '((', "''", '--\n', 'a$'])
       splitStatements(part.repeat(262_144 / part.length))
@@ -89,7 +89,7 @@ describe('the statements of a text', () => {
     expect((user + system) / 1_000).toBeLessThan(5_000)
   })
 
-  test('are counted while they are split, so that many do not block the process', () => {
+  test('are counted during the split, so that many statements do not block the process', () => {
     expect(splitStatements('x;;'.repeat(1_000), 1_000)).toHaveLength(1_000)
     expect(() => splitStatements('x;'.repeat(1_001), 1_000)).toThrow('at most 1000 statements')
     const before = process.cpuUsage()
@@ -103,7 +103,7 @@ describe('the statements of a text', () => {
     ['an open text of E', "E'a; b", ["E'a; b"]],
     ['a number before a dollar quote', 'SELECT 1$$;$$; x', ['SELECT 1$$;$$', 'x']],
     [
-      'the words of a routine behind its fourth',
+      'the words of a routine after the fourth word',
       'CREATE FUNCTION a b c d BEGIN x; END; y',
       ['CREATE FUNCTION a b c d BEGIN x; END', 'y'],
     ],

@@ -1,18 +1,18 @@
 /**
- * Splits a text into its statements, as psql does. Postgres accepts one statement a message, so a wrong split is an
- * error of Postgres and never runs two statements as one.
+ * Splits a text into its statements, as psql does. Postgres accepts only one statement per message. So a wrong split
+ * causes an error of Postgres, and never runs two statements as one.
  */
 import { badRequest } from '../errors.ts'
 
 export type Statement = {
   readonly text: string
-  /** Its position in the whole text, in characters from 0. */
+  /** The statement's position in the whole text, in characters from 0. */
   readonly start: number
-  /** The first word in upper case, or another first sign. */
+  /** The first word in upper case, or the first other character. */
   readonly first: string
 }
 
-/** What a character can begin or continue. Others are signs of their own. */
+/** The kinds of tokens that a character can begin or continue. Other characters are separate signs. */
 const kinds = { sign: 0, space: 1, digit: 2, letter: 3 } as const
 const kindOfAscii = Uint8Array.from({ length: 0x80 }, (_, code) => {
   const character = String.fromCharCode(code)
@@ -21,20 +21,20 @@ const kindOfAscii = Uint8Array.from({ length: 0x80 }, (_, code) => {
   return /[A-Za-z_]/.test(character) ? kinds.letter : kinds.sign
 })
 
-/** Of the character at `at`; a sign behind the end. */
+/** Returns the kind of the character at `at`. Behind the end of the text, returns `sign`. */
 function kindAt(text: string, at: number): number {
   const code = text.charCodeAt(at)
   return code < 0x80 ? (kindOfAscii[code] ?? kinds.sign) : code >= 0x80 ? kinds.letter : kinds.sign
 }
 
-/** The end of a word, in which a dollar is a letter. */
+/** Returns the end of a word, in which a dollar counts as a letter. */
 function endOfWord(text: string, at: number): number {
   let end = at + 1
   while (kindAt(text, end) >= kinds.digit || text[end] === '$') end++
   return end
 }
 
-/** The end of a number, in which only letters of ASCII continue it. */
+/** Returns the end of a number. Only ASCII letters continue a number. */
 function endOfNumber(text: string, at: number): number {
   let end = at + 1
   while ((kindAt(text, end) >= kinds.digit && text.charCodeAt(end) < 0x80) || text[end] === '.') end++
@@ -48,7 +48,7 @@ function dollarQuoteAt(text: string, at: number): string | undefined {
   return dollarQuote.exec(text)?.[0]
 }
 
-/** The end of a quoted text that begins at `at`; two quotes in it are one. */
+/** Returns the end of a quoted text that begins at `at`. Two quotes in the text mean one quote. */
 function endOfQuoted(text: string, at: number, quote: string): number {
   for (let from = at + 1; ; from += 2) {
     from = text.indexOf(quote, from)
@@ -57,7 +57,7 @@ function endOfQuoted(text: string, at: number, quote: string): number {
   }
 }
 
-/** The end of E'...', in which a backslash escapes the next sign. */
+/** Returns the end of E'...', in which a backslash escapes the next character. */
 function endOfEscaped(text: string, at: number): number {
   for (let index = at + 2; index < text.length; index++) {
     if (text[index] === '\\' || (text[index] === "'" && text[index + 1] === "'")) index++
@@ -66,7 +66,7 @@ function endOfEscaped(text: string, at: number): number {
   return text.length
 }
 
-/** The end of a comment, which can contain others. */
+/** Returns the end of a comment, which can contain other comments. */
 function endOfComment(text: string, at: number): number {
   let depth = 0
   for (let index = at; index < text.length; index++) {
@@ -85,7 +85,7 @@ function endOfLine(text: string, at: number): number {
   return end
 }
 
-/** The end of the spaces and comments that begin at `at`. */
+/** Returns the end of the spaces and comments that begin at `at`. */
 function endOfSpace(text: string, at: number): number {
   let end = at
   for (;;) {
@@ -96,7 +96,7 @@ function endOfSpace(text: string, at: number): number {
   }
 }
 
-/** The end of what begins at `at` and is neither a space nor a comment. */
+/** Returns the end of the token that begins at `at`, which is neither a space nor a comment. */
 function endOfToken(text: string, at: number): number {
   const sign = text[at] ?? ''
   if (sign === "'" || sign === '"') return endOfQuoted(text, at, sign)
@@ -123,14 +123,14 @@ const longestOfBlock = 'BEGIN'.length
 
 class Current {
   first = ''
-  /** Of its first sign, in UTF-16 units. */
+  /** The position of the statement's first character, in UTF-16 units. */
   from = 0
   readonly #words: string[] = []
   #isRoutine = false
   #parentheses = 0
   #blocks = 0
 
-  /** Adds a token of the text, which is neither a space nor a comment. */
+  /** Adds a token of the text that is neither a space nor a comment. */
   add(text: string, at: number, end: number): void {
     const sign = text[at] ?? ''
     const isWord = kindAt(text, at) === kinds.letter && (end - at === 1 || text[at + 1] !== "'")
@@ -143,7 +143,7 @@ class Current {
     if (isWord) this.#addWord(text, at, end)
   }
 
-  /** Most words are not copied: a text has as many words as half its characters. */
+  /** Does not copy most words, because a text can have half as many words as characters. */
   #addWord(text: string, at: number, end: number): void {
     if (this.#words.length < decidingWords) {
       this.#words.push(text.slice(at, end).toUpperCase())
@@ -160,7 +160,7 @@ class Current {
   }
 }
 
-/** Of a part of the text, in which two UTF-16 units can be one character. */
+/** Counts the characters of a part of the text. Two UTF-16 units can be one character. */
 function characters(text: string, from: number, to: number): number {
   let count = to - from
   for (let at = from; at < to - 1; at++)
@@ -169,8 +169,8 @@ function characters(text: string, from: number, to: number): number {
 }
 
 /**
- * The statements of a text, without the semicolons and without empty ones. It blocks the process, so its time is
- * limited by the length of a text and by `most`. @throws ApiError 400 if there are more than `most`
+ * Returns the statements of a text, without semicolons and without empty statements. Blocks the process, so the maximum
+ * length of a text and `most` limit its time. @throws ApiError 400 if there are more than `most` statements
  */
 export function splitStatements(text: string, most = Number.POSITIVE_INFINITY): Statement[] {
   const statements: Statement[] = []
@@ -194,7 +194,7 @@ export function splitStatements(text: string, most = Number.POSITIVE_INFINITY): 
   return statements
 }
 
-/** Statements of a read. None of them can end the transaction, change the session, or be COPY. */
+/** Statements that a read accepts. None of them can end the transaction, change the session, or be COPY. */
 const reads = new Set(['SELECT', 'VALUES', 'TABLE', 'WITH', 'SHOW', 'EXPLAIN', '('])
 
 export const isRead = ({ first }: Pick<Statement, 'first'>): boolean => reads.has(first)

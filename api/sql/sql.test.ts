@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => database?.stop())
 
 describe('a read', () => {
-  test('returns columns, rows as text, and what ran', async () => {
+  test('returns columns, rows as text, and the executed commands', async () => {
     const { lines } = await database.sql({ text: 'SELECT id, name, id > 1 AS big FROM items ORDER BY id' })
     const [{ oid }] = await database.as('app', "SELECT 'items'::regclass::oid::int AS oid")
     expect(lines).toEqual([
@@ -50,7 +50,7 @@ describe('a read', () => {
       expect(await database.rows(text, { role })).toEqual([[name, name, 'on', 'espalier sql']])
   })
 
-  test('runs several statements on one snapshot, each with its result', async () => {
+  test('runs several statements on one snapshot, and returns each result', async () => {
     const { lines } = await database.sql({
       text: 'SELECT txid_current_snapshot(); -- two\nTABLE items; SELECT txid_current_snapshot();',
     })
@@ -121,7 +121,7 @@ describe('a read', () => {
 describe('a write', () => {
   const write = (text: string, more = {}) => database.sql({ text, mode: 'write', ...more })
 
-  test('commits each statement, and returns notices and what it changed', async () => {
+  test('commits each statement, and returns notices and the number of changed rows', async () => {
     const { lines } = await write(
       "CREATE TABLE IF NOT EXISTS items (a int); INSERT INTO items VALUES (3, 'drei') RETURNING id; UPDATE items SET name = name; SELECT current_user; INSERT INTO items VALUES (3)",
     )
@@ -139,7 +139,7 @@ describe('a write', () => {
     await write('DELETE FROM items WHERE id = 3')
   })
 
-  test('can contain a transaction; one that stays open is rolled back, with a warning', async () => {
+  test('can contain a transaction; an open transaction is rolled back, with a warning', async () => {
     expect((await write("BEGIN; INSERT INTO items VALUES (4, 'vier'); COMMIT")).lines.at(-1)).toMatchObject({
       command: 'COMMIT',
     })
@@ -149,7 +149,7 @@ describe('a write', () => {
     await write('DELETE FROM items WHERE id = 4')
   })
 
-  test('runs what cannot run in a transaction', async () => {
+  test('runs statements that cannot run in a transaction', async () => {
     expect(
       (
         await write('CREATE INDEX CONCURRENTLY by_name ON items (name); VACUUM items; DROP INDEX CONCURRENTLY by_name')
@@ -166,7 +166,7 @@ describe('a write', () => {
     expect(lines).toMatchObject([{ type: 'error', sqlstate: '23503' }])
   })
 
-  test('rolls back what it only explains', async () => {
+  test('rolls back a statement that it only explains', async () => {
     const [[plan]] = (await database.rows('DELETE FROM items', { mode: 'write', explain: 'analyze' })) as [[string]]
     expect(JSON.parse(plan)[0].Plan).toMatchObject({ Operation: 'Delete' })
     expect(await database.rows('SELECT count(*) FROM items')).toEqual([['2']])
@@ -181,14 +181,14 @@ describe('a write', () => {
 })
 
 describe('limits', () => {
-  test('a row of 2 MB is refused, and a row of 1 MB is returned', async () => {
+  test('refuses a row of 2 MB, and returns a row of 1 MB', async () => {
     const { lines } = await database.sql({ text: "SELECT repeat('x', 2000000)" })
     expect(lines.at(-1)).toMatchObject({ type: 'error', sqlstate: '54000' })
     expect((await database.rows("SELECT repeat('x', 1000000)"))[0]?.[0]).toHaveLength(1_000_000)
     await until(async () => (await database.sessions()).length === 0)
   })
 
-  test('a statement ends at its time limit, also if it changes the setting', async () => {
+  test('ends a statement at its time limit, even if the statement changes the setting', async () => {
     expect((await database.sql({ text: 'SELECT pg_sleep(60)', timeout_seconds: 1 })).lines.at(-1)).toMatchObject({
       type: 'error',
       sqlstate: '57014',
@@ -236,7 +236,7 @@ describe('limits', () => {
     expectError(await client.call('POST', `/databases/${id}/sql`, { body }), 400, message)
   })
 
-  test('refuses an Idempotency-Key, which could not be kept', async () => {
+  test('refuses an Idempotency-Key, which the endpoint does not support', async () => {
     const { client, id } = database
     const headers = { 'idempotency-key': 'a' }
     expectError(
@@ -247,7 +247,7 @@ describe('limits', () => {
   })
 })
 
-test('the audit log has who ran what, before and after, and neither text nor parameters', async () => {
+test('the audit log has the caller and the kind of statements, before and after, but neither text nor parameters', async () => {
   const { client, id } = database
   client.audit.length = 0
   await database.sql({ text: "SELECT 'secret-text', $1; ", parameters: ['secret-parameter'] })

@@ -1,4 +1,4 @@
-/** Cancellation, backpressure, limits of connections, tenants, and faults of the connection. */
+/** Cancellation, backpressure, connection limits, tenants, and connection faults. */
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
@@ -17,7 +17,7 @@ beforeAll(async () => {
 afterAll(() => database?.stop())
 afterEach(() => until(async () => (await database.sessions()).length === 0))
 
-/** Sends a request; returns the function that disconnects. */
+/** Sends a request, and returns a function that disconnects. */
 function requestOf(url: string, headers: Record<string, string>): () => void {
   const sent = request(url, { method: 'POST', headers: { ...headers, 'content-type': 'application/json' } })
   sent.on('error', () => {})
@@ -46,7 +46,7 @@ describe('a client that disconnects', () => {
     await until(() => database.client.audit.at(-1)?.sql?.result === 'canceled')
   })
 
-  test('ends a result that it has not read', async () => {
+  test('ends a result that the client has not read', async () => {
     const controller = new AbortController()
     await database.send(
       {
@@ -56,7 +56,7 @@ describe('a client that disconnects', () => {
       },
       { signal: controller.signal },
     )
-    // Postgres waits for the next fetch, since nothing reads its rows.
+    // Postgres waits for the next fetch, because the client does not read its rows.
     let waited = 0
     await until(async () => {
       waited = (await database.sessions())[0]?.wait === 'ClientRead' ? waited + 1 : 0
@@ -90,7 +90,7 @@ describe('a client that disconnects before the response', () => {
     silent.close()
   })
 
-  test('holds no connection, whenever it does', async () => {
+  test('leaves no connection open, whenever it disconnects', async () => {
     const headers = await bearer()
     for (let n = 0; n < 16; n++) {
       const abandon = requestOf(database.url, headers)
@@ -109,13 +109,13 @@ describe('a client that disconnects before the response', () => {
   })
 })
 
-test('nothing is fetched while the client does not read, and everything arrives when it reads', async () => {
+test('fetches nothing while the client does not read, and sends everything when it reads', async () => {
   const text = "SELECT nextval('counted'), repeat('x', 1000) FROM generate_series(1, 30000)"
   await database.as('app', 'CREATE SEQUENCE counted CACHE 1')
   const response = await database.send({ text, mode: 'write', max_rows: 1_000_000 })
   const produced = async () => Number((await database.as('app', 'SELECT last_value FROM counted'))[0].last_value)
   let before = -1
-  // Until the buffers are full.
+  // Waits until the buffers are full.
   await until(async () => {
     const now = await produced()
     const isStill = now === before
@@ -129,7 +129,7 @@ test('nothing is fetched while the client does not read, and everything arrives 
 })
 
 describe('connections', () => {
-  test('of one database are limited; above the limit the answer is 429', async () => {
+  test('of one database are limited; above the limit, requests cause a 429', async () => {
     const controller = new AbortController()
     const limit = limitOfDatabase(40)
     expect(limit).toBe(4)
@@ -153,12 +153,12 @@ describe('connections', () => {
     await until(async () => (await database.sql({ text: 'SELECT 1' })).status === 200)
   })
 
-  test('are a tenth of those of the size, at least one and at most four', () => {
+  test("are limited to a tenth of the size's connections, at least one and at most four", () => {
     expect([undefined, 0, 9, 10, 25, 40, 1000].map(limitOfDatabase)).toEqual([1, 1, 1, 1, 2, 4, 4])
   })
 })
 
-test("another account's database is not found, and nothing of it runs", async () => {
+test("does not find another account's database, and runs no statement", async () => {
   const { client, id } = database
   const body = { text: 'SELECT 1' }
   for (const path of [`/databases/${id}/sql`, `/databases/${id}/branches/${id}/sql`])
@@ -192,12 +192,12 @@ test('a branch has its own endpoint, and must be available', async () => {
     status: { phase: 'available', endpoint: { host: '127.0.0.1', port: postgres.port } },
   })
   await until(async () => (await call()).status !== 409)
-  // Its certificate is that of the database: the API does not accept another instance's.
+  // The certificate is the database's. The API does not accept the certificate of another instance.
   expectError(await call(), 503, /does not accept connections/)
   expect(childNames.service(branchId)).not.toBe(childNames.service(id))
 })
 
-test('a suspended database answers 409', async () => {
+test('a suspended database causes a 409', async () => {
   const { client, id } = database
   const stored = await storedDatabase(client, 'shop')
   await client.cluster.replaceStatus('ManagedDatabase', {
@@ -229,7 +229,7 @@ describe('a database that cannot be reached', () => {
   test.each([
     ['without a pod', undefined, /does not run now/],
     ['that refuses connections', { host: '127.0.0.1', port: 1 }, /does not accept connections/],
-    // TEST-NET-1 (RFC 5737): no host answers, as when a NetworkPolicy drops packets.
+    // TEST-NET-1 (RFC 5737): no host answers, as if a NetworkPolicy dropped the packets.
     [
       'that does not answer',
       { host: '192.0.2.1', port: 5432 },
@@ -242,7 +242,7 @@ describe('a database that cannot be reached', () => {
     expect(answer.headers['retry-after']).toBeDefined()
   })
 
-  test('is not asked where the endpoint is turned off', async () => {
+  test('receives no connection if the endpoint is turned off', async () => {
     const harness = await startHarness({
       beside: database.client,
       configuration: configurationOf({ sql: { enabled: false } }),

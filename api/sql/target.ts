@@ -1,4 +1,4 @@
-/** The Postgres of a database or branch, and the login of one of its roles. */
+/** Finds the Postgres of a database or branch, and the login of one of its roles. */
 import type { Kinds } from '../../cluster/index.ts'
 import { branchPhase, childNames, visiblePhase } from '../../crds/index.ts'
 import { applicationDatabase } from '../../sealing/credentials.ts'
@@ -16,7 +16,10 @@ const postgresPort = 5432
 
 type TargetContext = Pick<ApiContext, 'caches' | 'readCredentials' | 'openPassword' | 'readAuthority' | 'resolve'>
 
-/** Phases in which nothing serves, or another Postgres is about to. A failed or degraded database may still answer. */
+/**
+ * Phases in which no Postgres serves, or another Postgres is about to serve. A failed or degraded database may still
+ * answer.
+ */
 const withoutPostgres = ['suspended', 'suspending', 'deleting', 'creating', 'resuming']
 
 /** @throws ApiError 409 */
@@ -34,7 +37,7 @@ function requireRunning(owner: CredentialsOwner): void {
     )
 }
 
-/** @throws ApiError 409 if it does not run, 503 if it cannot be reached */
+/** @throws ApiError 409 if the database does not run; 503 if it cannot be reached */
 export async function targetOf(context: TargetContext, owner: CredentialsOwner, role: UserType): Promise<Target> {
   requireRunning(owner)
   const [id, namespace] = [idOf(owner) ?? '', owner.metadata.namespace ?? '']
@@ -55,7 +58,7 @@ export async function targetOf(context: TargetContext, owner: CredentialsOwner, 
   }
 }
 
-/** The highest number of connections of its size; undefined if the size is not in the cache. */
+/** Returns the maximum number of connections of the size; undefined if the size is not in the cache. */
 export function connectionsOf({ caches }: Pick<TargetContext, 'caches'>, owner: CredentialsOwner): number | undefined {
   const pinned = owner.kind === 'ManagedDatabase' ? sizeInForce(owner) : owner.spec.size
   const size: Kinds['Size'] | undefined = caches.Size.list().find(

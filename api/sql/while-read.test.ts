@@ -1,4 +1,4 @@
-/** A client that reads nothing is disconnected. */
+/** The API disconnects a client that reads nothing. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { whileRead } from './while-read.ts'
 
@@ -9,7 +9,7 @@ async function* lines() {
   for (const statement of [0, 1, 2]) yield { type: 'rows' as const, rows: [], statement }
 }
 
-test('a line that is not taken in time disconnects the client; a slow statement does not', async () => {
+test('disconnects a client that does not read a line in time; a slow statement does not cause this', async () => {
   const unread = vi.fn()
   const texts = whileRead(lines(), 1_000, unread)
   await vi.advanceTimersByTimeAsync(5_000)

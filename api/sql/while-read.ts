@@ -1,7 +1,7 @@
-/** Lines as text, for as long as the client reads them. */
+/** Yields lines as text while the client reads them. */
 import type { NumberedLine } from './run.ts'
 
-/** Each line as text. Calls `unread` if the client does not take one in time. */
+/** Yields each line as text. Calls `unread` if the client does not read a line in time. */
 export async function* whileRead(
   lines: AsyncIterable<NumberedLine>,
   ms: number,

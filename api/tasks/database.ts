@@ -1,8 +1,8 @@
-/** The database that a task is about. */
+/** Finds the database of a task. */
 import type { Kinds } from '../../cluster/index.ts'
 import { type Caches, cachedOwned } from '../caches.ts'
 
-/** The database of a task's subject. @returns undefined if the subject is a deleted branch or backup */
+/** Returns the database of a task's subject. @returns undefined if the subject is a deleted branch or backup */
 export function databaseOf(
   { Branch, Backup }: Caches,
   { metadata, spec: { subject } }: Kinds['Task'],

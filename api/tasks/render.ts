@@ -1,6 +1,6 @@
 /**
- * Tasks in responses. A response stays small for any Task: a request is limited to its allowed fields, and the tasks of
- * a page share a budget of bytes.
+ * Renders tasks. A response stays small for any Task: a request is limited to its allowed fields, and the tasks of a
+ * page share a budget of bytes.
  */
 import type { Kinds } from '../../cluster/index.ts'
 import { highestRequestBytes, taskRequest } from '../../crds/index.ts'
@@ -9,7 +9,7 @@ import { createdTime } from '../render/created-at.ts'
 import { apiTime } from '../render/time.ts'
 import type { TaskShape } from './schema.ts'
 
-/** The later of two times, both in one format. */
+/** Returns the later of two times, which have the same format. */
 const laterOf = (left: string, right: string): string => (left < right ? right : left)
 
 /** A task that the operator has not started yet is queued. */
@@ -34,14 +34,16 @@ export function renderTask(task: Kinds['Task']): TaskShape {
   }
 }
 
-/** The result of an operation is small; anything else is not returned. */
+/** The result of an operation is small. A larger result is not returned. */
 const boundedResponse = (response: Record<string, unknown>): Record<string, unknown> =>
   Buffer.byteLength(JSON.stringify(response)) <= highestRequestBytes ? response : {}
 
-/** The longest text of one page, in bytes. */
+/** The maximum size of a page's text, in bytes. */
 const highestPageBytes = 1024 * 1024
 
-/** The JSON text of one page. No task is omitted: if they are too long together, the longest lose messages. */
+/**
+ * Returns the JSON text of one page with all its tasks. If they are too long together, the longest tasks lose messages.
+ */
 export function taskPageText(tasks: readonly Kinds['Task'][]): string {
   const shapes = tasks.map(renderTask)
   const texts = shapes.map(shape => JSON.stringify(shape))
@@ -52,7 +54,7 @@ export function taskPageText(tasks: readonly Kinds['Task'][]): string {
   return `[${bounded.join(',')}]`
 }
 
-/** A task's text with as many of its last messages as fit, and without the request. */
+/** Returns a task's text without the request, and with as many of its last messages as fit. */
 function abridged({ request: _request, response: _response, ...task }: TaskShape, highestBytes: number): string {
   const shown: TaskShape['messages'] = []
   let remaining = highestBytes - Buffer.byteLength(JSON.stringify({ ...task, messages: [] }))

@@ -1,4 +1,4 @@
-/** Tasks: their stored content, and the response of oversized ones. */
+/** Tasks: their stored content, and the response for oversized tasks. */
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { apiVersion, labels, tenantNamespace } from '../../crds/index.ts'
@@ -19,7 +19,7 @@ const pageOf = async () => {
   return { tasks: body, text: JSON.stringify(body) }
 }
 
-test('sixty changes with a megabyte of ignored fields store little, and none of those fields', async () => {
+test('sixty changes with a megabyte of ignored fields store little, and store no ignored field', async () => {
   const id = await createStable(client, 'shop')
   const state = { secret: 'verbatim', filling: 'x'.repeat(1_000_000) }
   for (let round = 1; round <= 60; round++) {
@@ -49,7 +49,7 @@ test('the task of a create contains the request, masked as it is stored', async 
   })
 })
 
-test('old tasks with megabytes and secrets are returned small and without secrets', async () => {
+test('returns old tasks with megabytes and secrets in small form and without secrets', async () => {
   const taskIds = Array.from({ length: 60 }, createIds(Date.now))
   const message = (index: number) => ({
     time: '2026-01-31T12:00:00Z',
@@ -67,7 +67,7 @@ test('old tasks with megabytes and secrets are returned small and without secret
         request: { display_name: 'Old', ip_allowlist: { rules: [], state: `verbatim ${'x'.repeat(1_000_000)}` } },
       },
     })
-    // An operator of this version can still write its result.
+    // An operator of this version can still write the task's result.
     const messages = Array.from({ length: 100 }, (_, index) => message(index))
     await client.cluster.replaceStatus('Task', { ...task, status: { phase: 'succeeded', messages } })
   }

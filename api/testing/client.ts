@@ -1,4 +1,4 @@
-/** A client of a harness; every response is checked against the API's description. */
+/** A client of a harness. It checks every response against the API description. */
 import { expect } from 'vitest'
 import { type ManagedDatabase, tenantNamespace } from '../../crds/index.ts'
 import { type Contract, contractOf, descriptionOf } from './contract.ts'
@@ -18,7 +18,7 @@ export type Client = Harness & {
   contract: Contract
 }
 
-/** Always one JSON error and nothing else. */
+/** Expects exactly one JSON error. */
 export function expectError(answer: Answer, status: number, message?: string | RegExp): void {
   expect(answer).toMatchObject({ status, body: { code: status, message: expect.any(String) } })
   expect(Object.keys(answer.body).filter(key => !['code', 'message', 'reason'].includes(key))).toEqual([])
@@ -64,7 +64,10 @@ export async function createStable(client: Client, name: string, more: object = 
   return body.id
 }
 
-/** Polls until the condition is true; fails after 30 s, well above the 5 s for which credentials are cached. */
+/**
+ * Polls until the condition is true. Fails after 30 s, which is much longer than the 5 s for which credentials are
+ * cached.
+ */
 export async function until(condition: () => Promise<boolean> | boolean): Promise<void> {
   const deadline = Date.now() + 30_000
   while (!(await condition())) {
@@ -80,7 +83,7 @@ export async function storedDatabase({ cluster }: Client, name: string): Promise
   return database
 }
 
-/** The snapshot support of the region's volumes; undefined: none. */
+/** Sets the snapshot support of the region's volumes; undefined: none. */
 export async function setSnapshotClass(
   { cluster }: Client,
   snapshotClass: { name: string; atomic: boolean } | undefined,

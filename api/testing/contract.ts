@@ -1,6 +1,6 @@
 /**
- * Checks responses against the API's own description: documented status, and a body of the documented shape without
- * other fields.
+ * Checks responses against the API's own description: the status must be documented, and the body must have the
+ * documented shape without other fields.
  */
 import { expect } from 'vitest'
 import { z } from 'zod'
@@ -42,7 +42,7 @@ export async function descriptionOf(app: App): Promise<Description> {
   return (await app.inject({ url: '/managed/v1/openapi.json' })).json()
 }
 
-/** An operation's response for a status, also if that is a component. */
+/** Returns an operation's response for a status, also if the response is a component. */
 export function responseOf(
   { components }: Description,
   { responses }: DocumentedOperation,
@@ -52,7 +52,7 @@ export function responseOf(
   return found && '$ref' in found ? components.responses[found.$ref.split('/').at(-1) ?? ''] : found
 }
 
-/** Keywords that zod does not support, and no response uses. */
+/** Keywords that zod does not support, and that no response uses. */
 const unread = ['dependentRequired', 'if', 'then', 'not']
 
 /** The named shapes in zod's format. */
@@ -61,7 +61,7 @@ export function definitionsOf({ components }: Description): Record<string, Schem
   return JSON.parse(text.replaceAll('#/components/schemas/', '#/$defs/'))
 }
 
-/** Responses are open in the description, so that fields can be added; today's must have no others. */
+/** In the description, responses are open, so that fields can be added. Today's responses must have no other fields. */
 function closed(node: unknown): unknown {
   if (Array.isArray(node)) return node.map(closed)
   if (typeof node !== 'object' || node === null) return node
@@ -70,7 +70,7 @@ function closed(node: unknown): unknown {
   return isClosable ? { ...inner, additionalProperties: false } : inner
 }
 
-/** Errors that no operation documents itself: of methods, of HTTP, and internal ones. */
+/** Errors that no operation documents itself: errors of methods and of HTTP, and internal errors. */
 const ofAnyRequest = [405, 408, 417, 431, 500]
 
 export type Contract = (method: string, url: string, answer: { status: number; body: unknown }) => void

@@ -1,6 +1,7 @@
 /**
- * Accepted findings of a fuzzer, each with its reason. Nearly all are refusals of requests that are valid by the
- * description: they depend on existing objects, on the time, or on two parameters at once, which no schema can express.
+ * Accepted findings of a fuzzer, each with its reason. Nearly all are refusals of requests that are valid according to
+ * the description. The refusals depend on existing objects, on the time, or on two parameters together, which no schema
+ * can express.
  */
 import { entityTagsPattern } from '../../values/entity-tags.ts'
 import type { Finding } from './schemathesis.ts'
@@ -10,7 +11,7 @@ type Exception = {
   status: number
   operation?: RegExp
   message: RegExp
-  /** The sent input, if the exception is limited to it. */
+  /** The sent input, if the exception is limited to this input. */
   sent?: (headers: Finding['sent']) => boolean
   reason: string
 }
@@ -130,7 +131,7 @@ const messageOf = (body: string): string => {
   }
 }
 
-/** Findings without an exception, each once. */
+/** Returns findings without an exception, each once. */
 export function unexcused(findings: readonly Finding[]): Finding[] {
   const rest = findings.filter(
     ({ operation, check, status, message, sent }) =>

@@ -1,4 +1,4 @@
-/** An API over its own cluster, a fake operator, and tokens: the base of the API's tests. */
+/** An API with its own cluster, a fake operator, and tokens. The API's tests use it. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { SignJWT } from 'jose'
 import { type Logger, pino } from 'pino'
@@ -36,7 +36,7 @@ export const retiredSizeId = '33333333-3333-8333-8333-333333333333'
 
 export type Claims = { tenant?: unknown; sub?: unknown; iss?: string; aud?: string; exp?: number; nbf?: number }
 
-/** A token of the configured issuer; given claims replace its own. `undefined` omits one. */
+/** A token of the configured issuer. Given claims replace the default claims; `undefined` omits a claim. */
 export function token(claims: Claims = {}, key: string = secret, algorithm = 'HS256'): Promise<string> {
   const now = Math.floor(Date.now() / 1000)
   const payload: Record<string, unknown> = {
@@ -72,7 +72,7 @@ const shape = (connections: number) => ({
   postgresSettings: { work_mem: '4MB' },
 })
 
-/** The objects of an installation before its first tenant: a key, a region, sizes of every status. */
+/** Creates the objects of an installation before its first tenant: a key, a region, and sizes of every status. */
 export async function seed(cluster: Cluster): Promise<void> {
   for (const name of [systemNamespace]) {
     await cluster.create('Namespace', { apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
@@ -128,7 +128,7 @@ export type Harness = {
   close: () => Promise<void>
 }
 
-/** Makes a tenant ready as the operator does; nothing else. */
+/** Makes a tenant ready as the operator does, and does nothing else. */
 async function readyTenant(cluster: Cluster, tenant: Kinds['Tenant']): Promise<void> {
   const namespace = tenantNamespace(tenant.spec.tenantId)
   try {
@@ -139,7 +139,7 @@ async function readyTenant(cluster: Cluster, tenant: Kinds['Tenant']): Promise<v
   }
 }
 
-/** Makes every tenant ready from now on, until it is stopped. */
+/** Makes every new tenant ready, until it is stopped. */
 export async function readyTenants(cluster: Cluster, logger: Logger): Promise<() => Promise<void>> {
   const tenants = createInformer(cluster, 'Tenant', { logger })
   tenants.onChange(({ type, object }) => {
@@ -151,22 +151,22 @@ export async function readyTenants(cluster: Cluster, logger: Logger): Promise<()
 
 export type HarnessOptions = {
   configuration?: ApiConfiguration
-  /** The cluster of another replica: this one shares it. */
+  /** A harness whose cluster this replica shares. */
   beside?: Harness
   tenantsBecomeReady?: boolean
-  /** How the Services of databases are resolved. */
+  /** Resolves the Services of databases. */
   resolve?: ResolveService
   /** Replaces the client of the agents. */
   agents?: Agents
   consoleDirectory?: string
   now?: () => number
-  /** Gets every line that the API logs, at any level. */
+  /** Receives every line that the API logs, at any level. */
   log?: (line: string) => void
-  /** The cluster client of the API itself, for example one that refuses what its roles do not allow. */
+  /** The API's own cluster client, for example a client that refuses what the API's roles do not allow. */
   rights?: (cluster: Cluster) => Cluster
 }
 
-/** Computed once: it takes longer than opening a store. */
+/** Computed once, because it takes longer than opening a store. */
 const definitions = Object.values(declarations).map(definitionOf)
 
 async function openCluster(logger: Logger): Promise<{ cluster: Cluster; close: () => Promise<void> }> {
@@ -176,7 +176,7 @@ async function openCluster(logger: Logger): Promise<{ cluster: Cluster; close: (
   return { cluster, close: () => store.close() }
 }
 
-/** One replica on the in-process store, in memory. */
+/** Starts one replica on the in-process store, in memory. */
 export async function startHarness(options: HarnessOptions = {}): Promise<Harness> {
   const { log } = options
   const logger = log
@@ -215,7 +215,7 @@ export async function startHarness(options: HarnessOptions = {}): Promise<Harnes
     now,
     close: async () => {
       stop.abort()
-      // A connection that has sent nothing counts as busy for a minute.
+      // A connection on which the client has sent nothing counts as busy for a minute.
       const timer = setTimeout(() => app.server.closeAllConnections(), 1_000)
       await app.close()
       clearTimeout(timer)
@@ -226,7 +226,7 @@ export async function startHarness(options: HarnessOptions = {}): Promise<Harnes
   }
 }
 
-/** Writes to a database what the operator writes once it serves: status, endpoint, credentials. */
+/** Writes to a database what the operator writes when the database serves: status, endpoint, credentials. */
 export async function reconcile(
   cluster: Cluster,
   tenantId: string,
@@ -250,7 +250,7 @@ export async function reconcile(
   })
 }
 
-/** Passwords of a database's or branch's roles, as the operator generates them; `of` names the owner. */
+/** Creates passwords for the roles of a database or branch, as the operator generates them. `of` names the owner. */
 export async function giveCredentials(cluster: Cluster, namespace: string, id: string, of = ''): Promise<void> {
   const name = childNames.credentials(id)
   if ((await cluster.get('Secret', { namespace, name })) !== undefined) return

@@ -1,20 +1,20 @@
-/** Injects faults and races into a cluster's calls. */
+/** Injects faults and races into the calls to a cluster. */
 import type { Cluster, KindName } from '../../cluster/index.ts'
 
 type Operation = 'get' | 'list' | 'create' | 'replace' | 'delete'
-/** Called before or after each operation; an error that it throws is the operation's result. */
+/** Called before or after each operation. An error that it throws becomes the operation's result. */
 type Hook = (operation: Operation, kind: KindName) => void | Promise<void>
 
 export type InterceptedCluster = Cluster & {
   before: Hook | undefined
-  /** After writes only: the cluster has applied them, but the response is lost. */
+  /** Called only after writes: the cluster has applied the write, but the response is lost. */
   after: Hook | undefined
-  /** While set, watches delay their events until it resolves. */
+  /** While set, watches delay their events until the promise resolves. */
   silence: Promise<void> | undefined
   writes: number
 }
 
-/** The cluster, calling `before` first. */
+/** A cluster client that calls `before` first. */
 export function intercepted(cluster: Cluster): InterceptedCluster {
   const self: InterceptedCluster = {
     before: undefined,

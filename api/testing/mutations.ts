@@ -1,6 +1,6 @@
 /**
- * From a schema of the API description and one valid value: every way to make that value invalid, each with the path of
- * the field that the error must name.
+ * Returns every way to make a valid value invalid, from the value and its schema in the API description. Each has the
+ * path of the field that the error must name.
  */
 
 import { isRecord } from '../../values/record.ts'
@@ -24,7 +24,7 @@ export function withValue(root: unknown, [step, ...rest]: Path, value: unknown):
 
 export function mutationsOf(description: Description, schema: Schema, value: unknown): Mutation[] {
   const resolve = (node: Schema, value: unknown): Schema => {
-    // A value, or null.
+    // The node is a value, or null.
     const [one, other] = Array.isArray(node.anyOf) ? node.anyOf : []
     if (other?.type === 'null') return orNull(resolve(one, value))
     const { propertyName, mapping } = isRecord(node.discriminator) ? node.discriminator : {}
@@ -68,7 +68,7 @@ export function mutationsOf(description: Description, schema: Schema, value: unk
     const items = Array.isArray(present) ? present : []
     return [
       ...bad('type', {}, 'x', 1),
-      // None are used yet: the refusal must not be due to the number.
+      // Skips a list that must stay empty (`maxItems` is 0).
       ...(isNumber(node.maxItems) && node.maxItems > 0
         ? bad('maxItems', new Array(node.maxItems + 1).fill(items[0]))
         : []),

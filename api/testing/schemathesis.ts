@@ -1,4 +1,7 @@
-/** Runs Schemathesis, which sends requests that the description allows and does not allow, and checks the responses. */
+/**
+ * Runs Schemathesis, which sends requests that the description allows and requests that it does not allow, and checks
+ * the responses.
+ */
 import { execFile } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,10 +14,10 @@ export type Finding = {
   check: string
   status: number
   message: string
-  /** The headers that were sent. */
+  /** The headers that the fuzzer sent. */
   sent: Record<string, string>
 }
-/** `stopped`: why it ended; `errors`: problems that prevented requests. */
+/** `stopped`: why the run ended. `errors`: problems that prevented requests. */
 type Outcome = { cases: number; operations: Set<string>; findings: Finding[]; stopped: string; errors: string[] }
 
 const scenario = z.object({
@@ -73,22 +76,22 @@ function readReport(text: string): Outcome {
 type Options = { library: string; url: string; token: string; seed: number; seconds: number }
 
 /**
- * Every check, with positive and negative data, and with sequences of requests. `seconds`: the time limit, which it
- * always uses.
+ * Runs every check, with positive and negative data, and with sequences of requests. `seconds`: the time limit, which
+ * the run always uses up.
  */
 export async function runSchemathesis({ library, url, token, seed, seconds }: Options): Promise<Outcome> {
   const scratch = mkdtempSync(join(tmpdir(), 'espalier-schemathesis-'))
   const report = join(scratch, 'report.ndjson')
   const commandLine = [
     ...['-m', 'schemathesis.cli', 'run', `${url}/managed/v1/openapi.json`, '--checks', 'all', '--continue-on-failure'],
-    // Its response ends after minutes.
+    // The response of this operation ends only after minutes.
     ...['--exclude-operation-id', 'streamEvents'],
     ...['--seed', String(seed), '--max-time', String(seconds), '--request-timeout', '60'],
     ...['--header', `Authorization: Bearer ${token}`, '--no-color'],
     ...['--report', 'ndjson', '--report-ndjson-path', report, '--output-sanitize', 'false'],
   ]
   try {
-    // Its status reports findings, which are in the report.
+    // The exit status reports findings, but the report contains them.
     await promisify(execFile)('python3', commandLine, {
       cwd: scratch,
       env: { PATH: process.env.PATH, HOME: scratch, PYTHONPATH: library, PYTHONDONTWRITEBYTECODE: '1' },

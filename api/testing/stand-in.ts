@@ -1,4 +1,4 @@
-/** A fake operator that completes every object at once, for tests with many objects. */
+/** A fake operator that completes every object immediately, for tests with many objects. */
 import { pino } from 'pino'
 import { isClusterError, type Kinds } from '../../cluster/index.ts'
 import { createInformer } from '../../cluster/informer/index.ts'
@@ -28,7 +28,7 @@ export async function startStandIn({ cluster }: Harness): Promise<() => Promise<
       try {
         await complete(object)
       } catch (error) {
-        // Changed or deleted meanwhile: another event follows.
+        // If the object was changed or deleted in the meantime, another event follows.
         if (!isClusterError(error, 'Conflict', 'NotFound') && (await stillThere(kind, object))) throw error
       }
     })

@@ -1,6 +1,6 @@
 /**
  * The keys that verify access tokens. Each kind of key accepts only its own algorithms, so a token can never choose how
- * it is checked: no `none`, and no HMAC keyed with the text of a public key (RFC 8725, section 3.1).
+ * it is verified: no `none`, and no HMAC keyed with the text of a public key (RFC 8725, section 3.1).
  */
 import { createPublicKey, type JsonWebKey, type KeyObject } from 'node:crypto'
 import { createRemoteJWKSet, type JWTVerifyGetKey } from 'jose'
@@ -17,7 +17,7 @@ const ecdsa: Record<string, string> = { prime256v1: 'ES256', secp384r1: 'ES384',
 const edwards = ['EdDSA', 'Ed25519']
 const hmac = ['HS256', 'HS384', 'HS512']
 
-/** What is wrong with the configured key, as a message for the administrator. */
+/** The problem of the configured key, as a message for the administrator. */
 export class KeyError extends Error {
   override readonly name = 'KeyError'
 }
@@ -33,7 +33,7 @@ function parsePublicKey(given: string | Record<string, unknown>): KeyObject {
     const fields = jwk.parse(typeof given === 'string' ? JSON.parse(given) : given)
     if (fields.kty === 'oct') throw new KeyError('publicKey is a symmetric JWK: use sharedSecret instead')
     if ('d' in fields) throw new KeyError('publicKey is a private JWK: use only its public half')
-    // A JWK here; createPublicKey checks its fields.
+    // The key is a JWK here, and createPublicKey checks its fields.
     return createPublicKey({ key: fields as JsonWebKey, format: 'jwk' })
   } catch (cause) {
     if (cause instanceof KeyError) throw cause

@@ -1,4 +1,4 @@
-/** Tokens: valid ones, and every way to be invalid. */
+/** Tokens: valid tokens, and every way in which a token can be invalid. */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { exportJWK, exportSPKI, generateKeyPair, type JWK, SignJWT } from 'jose'
@@ -57,11 +57,11 @@ describe('with a shared secret', () => {
     ['without expiry', { exp: undefined }, "the token's exp claim is not accepted here"],
     ['of another issuer', { iss: 'https://elsewhere.test' }, "the token's iss claim is not accepted here"],
     ['for another audience', { aud: 'elsewhere' }, "the token's aud claim is not accepted here"],
-    ['not good yet', { nbf: seconds() + 60 }, "the token's nbf claim is not accepted here"],
+    ['not valid yet', { nbf: seconds() + 60 }, "the token's nbf claim is not accepted here"],
     ['without a tenant', { tenant: undefined }, "the token's tenant claim is not accepted here"],
-    ['with a tenant that is no text', { tenant: ['acme'] }, "the token's tenant claim contains no tenant"],
+    ['with a tenant that is not text', { tenant: ['acme'] }, "the token's tenant claim contains no tenant"],
     ['with an empty tenant', { tenant: '' }, "the token's tenant claim contains no tenant"],
-    ['with an endless tenant', { tenant: 'a'.repeat(201) }, "the token's tenant claim contains no tenant"],
+    ['with a tenant that is too long', { tenant: 'a'.repeat(201) }, "the token's tenant claim contains no tenant"],
     ['without a subject', { sub: undefined }, "the token's sub claim is not accepted here"],
     ['with an empty subject', { sub: '' }, "the token's sub claim is empty"],
   ])('a token %s is refused', async (_what, claims, message) => {
@@ -70,12 +70,12 @@ describe('with a shared secret', () => {
     expect(refused.headers['WWW-Authenticate']).toContain('error="invalid_token"')
   })
 
-  test('clocks may differ by 30 seconds', async () => {
+  test('accepts clocks that differ by 30 seconds', async () => {
     expect(await verify(await token({ exp: seconds() - 25 }))).toMatchObject({ subject: 'ada' })
     expect(await verify(await token({ nbf: seconds() + 25 }))).toMatchObject({ subject: 'ada' })
   })
 
-  test('unsigned, alg none, another key, a changed payload, garbage: refused', async () => {
+  test('refuses unsigned tokens, alg none, another key, a changed payload, and garbage', async () => {
     const [header, body, signature] = (await token()).split('.')
     const none = (alg: string) => `${encode({ alg })}.${encode(payload())}.`
     const bad = [
@@ -98,13 +98,13 @@ describe('with a shared secret', () => {
     for (const given of bad) expect(await refusalOf(verify, given)).toMatchObject({ status: 401 })
   })
 
-  test('an oversized token is refused without parsing', async () => {
+  test('refuses an oversized token without parsing it', async () => {
     expect(await refusalOf(verify, 'a'.repeat(8193))).toMatchObject({ status: 401, message: 'the token is too long' })
   })
 })
 
 describe('with a public key', () => {
-  test('PEM and JWK are accepted, each with the algorithms of its type only', async () => {
+  test('accepts PEM and JWK, each only with the algorithms of its type', async () => {
     const pem = await exportSPKI(ed.publicKey)
     const jwk = await exportJWK(ec.publicKey)
     const byPem = createVerifier(configure({ publicKey: pem }), Date.now)
@@ -122,7 +122,7 @@ describe('with a public key', () => {
     }
   })
 
-  test('an HMAC keyed with the public key is refused', async () => {
+  test('refuses an HMAC keyed with the public key', async () => {
     const pem = await exportSPKI(rsa.publicKey)
     const verify = createVerifier(configure({ publicKey: pem }), Date.now)
     for (const key of [pem, pem.trim(), JSON.stringify(await exportJWK(rsa.publicKey))]) {
@@ -133,7 +133,7 @@ describe('with a public key', () => {
     }
   })
 
-  test('a key inside the token is not used', async () => {
+  test('does not use a key inside the token', async () => {
     const verify = createVerifier(configure({ publicKey: await exportSPKI(rsa.publicKey) }), Date.now)
     const own = await generateKeyPair('RS256', { extractable: true })
     const jwk = await exportJWK(own.publicKey)
@@ -147,7 +147,7 @@ describe('with a public key', () => {
     }
   })
 
-  test('an invalid public key is refused at the start', async () => {
+  test('refuses an invalid public key at the start', async () => {
     const privateJwk = await exportJWK(ed.privateKey)
     const bad: unknown[] = [
       'nonsense',
@@ -180,7 +180,7 @@ describe('with a JWKS', () => {
   })
   afterAll(() => new Promise(resolve => server.close(resolve)))
 
-  test('fetches the keys once, and refuses unknown keys without fetching again at once', async () => {
+  test('fetches the keys once, and refuses unknown keys without fetching again immediately', async () => {
     const verify = createVerifier(configure({ jwksUrl: url }), Date.now)
     expect(await verify(await sign(rsa, 'RS256', { kid: 'one' }))).toMatchObject({ tenantId: 'acme' })
     for (let n = 0; n < 5; n++) {
@@ -191,7 +191,7 @@ describe('with a JWKS', () => {
     expect(await refusalOf(verify, await token({}, await exportSPKI(rsa.publicKey)))).toMatchObject({ status: 401 })
   })
 
-  test('unavailable keys are 503, not an invalid token', async () => {
+  test('unavailable keys cause a 503, not the error of an invalid token', async () => {
     const verify = createVerifier(configure({ jwksUrl: url }), Date.now)
     broken = true
     const given = await sign(rsa, 'RS256', { kid: 'one' })
@@ -202,7 +202,7 @@ describe('with a JWKS', () => {
   })
 })
 
-describe('tokens verified before', () => {
+describe('tokens that were verified before', () => {
   test('are cached until they expire, for five minutes at most, and up to a maximum number', async () => {
     let now = Date.now()
     const verify = createVerifier(configure({ sharedSecret: secret, cachedTokens: 2 }), () => now)

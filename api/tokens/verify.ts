@@ -1,7 +1,7 @@
 /**
- * Verifies an access token and returns the caller: signature, issuer, audience, times, tenant and subject. A verified
- * token is cached by its hash, for a short time and up to a limit, so that a busy client costs one signature check
- * every few minutes.
+ * Verifies an access token and returns the caller. Checks signature, issuer, audience, times, tenant and subject. A
+ * verified token is cached by its hash, for a short time and up to a limit. So a busy client causes only one signature
+ * check every few minutes.
  */
 import { hash } from 'node:crypto'
 import { errors, jwtVerify } from 'jose'
@@ -16,20 +16,20 @@ import { verificationKey } from './keys.ts'
 export type Principal = {
   tenantId: string
   subject: string
-  /** Until when the token need not be verified again, in ms since the epoch. */
+  /** Until when the token need not be verified again, in milliseconds since the epoch. */
   goodUntil: number
 }
 
-/** @throws ApiError 401 for an invalid token, 503 if the issuer's keys are unavailable */
+/** @throws ApiError 401 for an invalid token; 503 if the issuer's keys are unavailable */
 export type VerifyToken = (token: string) => Principal | Promise<Principal>
 
 const highestTokenLength = 8192
-/** Allowed clock skew. */
+/** The allowed clock skew. */
 const skewSeconds = 30
-/** A key that its issuer withdrew is refused after this at the latest. */
+/** After at most this time, the API refuses tokens of a key that its issuer has withdrawn. */
 const longestCacheMs = 300_000
 
-/** Why a token is refused, in words that help its holder and disclose nothing to others. */
+/** Explains why a token is refused. The text helps the token's holder, and reveals nothing to other clients. */
 function refusal(error: unknown, remote: boolean): ApiError {
   if (error instanceof errors.JWTExpired) return unauthorized('the token has expired', 'invalid_token')
   if (error instanceof errors.JWTClaimValidationFailed) {
@@ -49,7 +49,7 @@ function refusal(error: unknown, remote: boolean): ApiError {
 export function createVerifier(configuration: AuthenticationConfiguration, now: () => number): VerifyToken {
   const { issuer, audience, tenantClaim, cachedTokens } = configuration
   const { key, algorithms } = verificationKey(configuration)
-  /** By hash, so that no token stays in memory longer than its connection. */
+  /** The key is a hash, so that no token stays in memory longer than its connection. */
   const verified = cachedTokens === 0 ? undefined : new LRUCache<string, Principal>({ max: cachedTokens })
 
   async function verify(token: string, tokenHash: string): Promise<Principal> {
