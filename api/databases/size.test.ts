@@ -147,7 +147,7 @@ describe('a size that cannot be applied', () => {
     const growing = { phase: 'modifying' as const, appliedHash: 'before', operation }
     await hindered('waiting', {
       ...growing,
-      conditions: [SizeApplied('Restarting', 'Postgres is being restarted with it')],
+      conditions: [SizeApplied('Restarting', 'Postgres is being restarted with the requested size')],
     })
     expectError(await resize(id, 'small'), 409, /is modifying/)
     await hindered('waiting', { ...growing, operation: { ...operation, name: 'update-managed' } })

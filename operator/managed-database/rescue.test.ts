@@ -289,7 +289,9 @@ describe('another claim with the name of the recorded one', () => {
     const reported = await it.when('usurped', found =>
       /are retained/.test(condition(found, 'VolumeReady')?.message ?? ''),
     )
-    expect(condition(reported, 'VolumeReady')?.message).toContain('Postgres still runs, and is not stopped')
+    expect(condition(reported, 'VolumeReady')?.message).toContain(
+      'Postgres still runs, and the operator does not stop it',
+    )
     const [volume] = await volumesOf(await it.idOf('usurped'))
     expect(volume?.spec?.persistentVolumeReclaimPolicy).toBe('Retain')
     // Nor for another size.

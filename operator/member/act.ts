@@ -13,7 +13,7 @@ export type MemberExecutor = StorageExecutor & PostgresExecutor & ArchiveExecuto
 
 export type MemberPass = PostgresPass & Pick<ChildPass, 'key'> & { observed: ObservedMember }
 
-/** `readRoles`: the roles with the endpoint's credentials; undefined if those are not readable. */
+/** `readRoles`: returns the roles with the endpoint's credentials; undefined if those are not readable. */
 export async function performMember(
   executor: MemberExecutor,
   pass: MemberPass,

@@ -1,16 +1,16 @@
-/** One member of an owner: its names are in `childNames`, its labels here. */
+/** One member of an owner: its labels and key. `childNames` has its names. */
 import { firstMember, labels } from '../../crds/index.ts'
 import type { Owner } from '../objects/ownership.ts'
 
 /** `number`: the member's number within its incarnation; 0 is the first. */
 export type Member = { owner: Owner; incarnation: number; number: number }
 
-/** The same for ids alone. */
+/** Like `Member`, but with the owner's namespace and id only. */
 export type MemberKey = { namespace: string | undefined; id: string; incarnation: number; number: number }
 
 /**
- * The labels that assign an object to a member. The first member's objects have no number label, like those from before
- * there were several members.
+ * The labels that assign an object to a member. The first member's objects have no number label, like the objects of
+ * earlier versions, which had one member.
  */
 export const memberLabels = ({
   incarnation,
@@ -20,7 +20,7 @@ export const memberLabels = ({
   ...(number === firstMember ? {} : { [labels.member]: String(number) }),
 })
 
-/** Names a member among those of all owners of a kind. `owner`: its key. */
+/** A key that is unique among the members of all owners of a kind. `owner`: the owner's key. */
 export const memberKeyOf = (owner: string, number: number): string => `${owner}#${number}`
 
 export const ownerOfMemberKey = (member: string): string => member.slice(0, member.lastIndexOf('#'))

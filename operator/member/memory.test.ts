@@ -1,4 +1,4 @@
-/** Facts of two members of one owner are kept apart. */
+/** Facts of two members of one owner are stored separately. */
 import { describe, expect, test } from 'vitest'
 import type { Cluster, PersistentVolumeClaim } from '../../cluster/index.ts'
 import { trustIn } from '../authority/state.ts'
@@ -15,7 +15,7 @@ const owner = 'tenant/shop'
 const keys = { sealingKey: undefined, authority: trustIn(createAuthority()) }
 const hosts = ['10.0.0.1', '10.0.0.2']
 
-/** Two members, each in a pod of its own. Postgres at each address answers with its own system identifier and sizes. */
+/** Two members, each in its own pod. Postgres at each address answers with its own system identifier and sizes. */
 function twoMembers() {
   const enqueued: string[] = []
   const access = {
@@ -47,12 +47,12 @@ const systemIdentifierIn = ({ facts }: ReturnType<MemberMemory['prior']>) =>
   facts?.answer?.state === 'answered' ? facts.answer.systemIdentifier : undefined
 
 describe('facts of two members of one owner', () => {
-  test('answers and sizes are each of their own member, and enqueue their owner', async () => {
+  test('answers and sizes are stored by member, and enqueue the owner', async () => {
     const { memory, enqueued, probe, of } = twoMembers()
     probe(0)
     probe(1)
     await eventually(() => [0, 1].every(number => of(number).facts?.run === `run ${number}`))
-    // A size is measured of a Postgres that has answered.
+    // A size is measured only after Postgres has answered.
     probe(0)
     probe(1)
     await eventually(() => [0, 1].every(number => of(number).dataBytes === 1000 + number))
@@ -62,7 +62,7 @@ describe('facts of two members of one owner', () => {
     await memory.stop()
   })
 
-  test('an outdated answer and a refused growth concern one member only', async () => {
+  test('an outdated answer and a refused growth affect only one member', async () => {
     const { memory, probe, pass, of } = twoMembers()
     probe(0)
     probe(1)
@@ -75,7 +75,7 @@ describe('facts of two members of one owner', () => {
     await memory.stop()
   })
 
-  test('are all forgotten with their owner, and none of another owner', async () => {
+  test('are all deleted with their owner; those of another owner stay', async () => {
     const { memory, of } = twoMembers()
     const claim = { metadata: { name: 'c', uid: 'u' } } as PersistentVolumeClaim
     const other = memberKeyOf('tenant/shop-2', 1)

@@ -1,6 +1,6 @@
 /**
  * Stores facts about Postgres members between passes, by owner and member number: answers, measured sizes, refused
- * growth. A new process can find all of them again.
+ * growth. After a restart, the operator determines all of them again.
  */
 import type { Logger } from 'pino'
 import type { Cluster, Service } from '../../cluster/index.ts'
@@ -23,7 +23,7 @@ import { clientPath, targetAt } from './postgres/target.ts'
 import { createGrowthRefusals, type GrowthRefusals } from './storage/growth-refusals.ts'
 
 export type MemoryOptions = {
-  /** The cluster to which everything is written. */
+  /** The cluster that the operator writes to. */
   cluster: Cluster
   /** Returns the access to Postgres under an authority. */
   accessFor: (authority: NonNullable<InstallationKeys['authority']>) => PostgresAccess
@@ -34,7 +34,7 @@ export type MemoryOptions = {
   now: () => number
 }
 
-/** What the endpoint reports of a member that serves: its certificate, and the passwords to log in with. */
+/** The part of an endpoint's observation that a probe needs: the certificate, and the passwords to log in with. */
 type Served = {
   certificate?:
     | { state: 'absent' }
@@ -48,18 +48,18 @@ export type ProbedPass = Omit<MemberPass, 'observed'> & {
   passwords?: Passwords | undefined
   /** The login of the service `rest`. */
   authenticator?: DesiredAuthenticator | undefined
-  /** What the configurations of services name. */
+  /** The objects that the services' configurations name. */
   references?: References | undefined
-  /** Where the service `mcp` stores its conversations. */
+  /** The storage of the service `mcp` for its conversations. */
   mcpState?: DesiredMcpState | undefined
 }
 
-/** What the plan of the present pass still needs from Postgres. */
+/** What the plan of this pass still needs from Postgres. */
 export type MemberWaits = { awaitsPostgres: boolean; configurationDigest: string | undefined }
 
 export class MemberMemory {
   readonly executor: MemberExecutor
-  /** By owner. Children are distinguished by their names, which contain the member's number. */
+  /** By owner. The children's names contain the member's number. */
   readonly drifts: DriftHistory
   readonly #options: MemoryOptions
   readonly #startedAt: number
@@ -114,14 +114,17 @@ export class MemberMemory {
   }
 
   /**
-   * Probes and measures Postgres if that is due. @returns when to pass again, in ms since the epoch; undefined: only
-   * after an event
+   * Probes and measures Postgres if that is due.
+   * @returns the time of the next pass, in ms since the epoch; undefined if only an event causes the next pass
    */
   probe(pass: ProbedPass, waits: MemberWaits): number | undefined {
     return earliest(this.#probe(pass, waits), this.#measureVolume(pass))
   }
 
-  /** A client could not connect to the owner's Postgres: the cause may be any of its members. */
+  /**
+   * Reports that a client could not connect to the owner's Postgres. Suspects every member, since the failed one is
+   * unknown.
+   */
   reportUnreachable(owner: string): void {
     for (const member of this.#membersOf(owner)) this.#prober.reportUnreachable(member)
   }
@@ -155,7 +158,7 @@ export class MemberMemory {
     return key
   }
 
-  /** Before the first pass over an owner only its first member is known. */
+  /** Before the first pass over an owner, only its first member is known. */
   #membersOf(owner: string): readonly string[] {
     return [...(this.#members.get(owner) ?? [memberKeyOf(owner, firstMember)])]
   }
@@ -185,7 +188,7 @@ export class MemberMemory {
   }
 
   /**
-   * Measures a volume that grows automatically. It does not wait for a probe, so that the use is known soon after a
+   * Measures a volume that grows automatically. Does not wait for a probe, so that the use is known soon after a
    * failover.
    */
   #measureVolume({ memberKey: key, observed, access, target }: ProbedPass): number | undefined {
@@ -215,7 +218,7 @@ const probeOf = (
 const issuedAt = (certificate: Served['certificate']): number | undefined =>
   certificate === undefined || certificate.state === 'absent' ? undefined : certificate.issuedAt
 
-/** When the certificate was issued that Postgres should present and does not. */
+/** The time at which the certificate was issued that Postgres should present but does not present. */
 function staleCertificate({ certificate, postgres }: ProbedPass['observed']): number | undefined {
   if (certificate === undefined || certificate.state === 'absent' || postgres?.answer?.state !== 'answered')
     return undefined

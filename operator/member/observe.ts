@@ -45,7 +45,7 @@ export type Observer = {
   now: () => number
 }
 
-/** Facts known before the pass that no object contains. */
+/** Facts from earlier passes that no object contains. */
 export type PriorMemberFacts = {
   facts: PostgresFacts | undefined
   dataBytes: number | undefined
@@ -54,7 +54,7 @@ export type PriorMemberFacts = {
   drifts: Drifts
 }
 
-/** Of every incarnation of the owner. */
+/** The objects of all the owner's incarnations. */
 type Objects = {
   claims: readonly PersistentVolumeClaim[]
   configurations: readonly ConfigMap[]
@@ -64,18 +64,17 @@ type Objects = {
 
 export type MemberRequest = {
   instance: Instance
-  /** The number of the member. */
   number: number
-  /** The owner of the children; undefined until the instance has its id. */
+  /** The children's owner; undefined until the instance has its id. */
   owner: Owner | undefined
   isAtRest: boolean
   suspensionBlock?: SuspensionBlock | undefined
-  /** Set if another incarnation serves: then retained volumes with this id belong to that one. */
+  /** Set if another incarnation serves. Retained volumes with this id then belong to that incarnation. */
   anotherServes?: true
   keys: InstallationKeys
 }
 
-/** `unlabelled`: its pod, if the cache does not have it. */
+/** `unlabelled`: the member's pod, if the cache does not have it. */
 export async function observeMember(
   { caches, cluster, images, pods, now }: Observer,
   {
@@ -95,7 +94,7 @@ export async function observeMember(
   const known = incarnationOf(instance, objects.claims)
   const isNew = isUnclaimed(instance, owner && { owner, incarnation: known, number }, objects) && !anotherServes
   const unclaimed = owner && isNew ? await retainedVolumes(cluster, owner) : []
-  // Claims from before a deletion are older than the restore source in the archive.
+  // A claim with a lower incarnation number is from before a deletion. The restore source in the archive is newer.
   const retained = unclaimed.filter(
     volume => ((owner && incarnationOn(volume, { owner, number })) ?? known) >= (instance.firstIncarnation ?? 1),
   )
@@ -104,7 +103,7 @@ export async function observeMember(
   const key = owner && { namespace, id: owner.id, incarnation, number }
   const cached = key ? childrenOf(caches, key, objects) : noChildren
   const unlabelled = cached.pod === undefined && key ? await unlabelledPod(cluster, instance, key, cached) : undefined
-  // After a decision the cache must not return an older state of the same pod, once it has been newer.
+  // The pod was read from the cluster. The cache must not later return an older state of the same pod.
   if (unlabelled !== undefined) caches.pods.writeThrough(unlabelled)
   const found = cached.pod ?? unlabelled
   const pod = found && podFacts(found)
@@ -150,7 +149,7 @@ export async function observeMember(
   return { observed, unlabelled }
 }
 
-/** Whether there is neither a recorded volume nor a claim, so that a claim is about to be created. */
+/** Whether there is neither a recorded volume nor a claim. If so, the operator is about to create a claim. */
 const isUnclaimed = ({ metadata, status }: Instance, member: Member | undefined, { claims }: Objects) =>
   member !== undefined &&
   metadata.deletionTimestamp === undefined &&
@@ -187,8 +186,9 @@ function childrenOf(
 }
 
 /**
- * The pod without the label by which the cache selects it: its StatefulSet's, or, if that has released it, the one
- * created for the claim. Read from the cluster if there should be a pod and the cache has none.
+ * The member's pod if it lacks the label by which the cache selects pods. Reads the cluster if a pod should exist and
+ * the cache has none. The pod must be controlled by the member's StatefulSet. A pod without a controller must have been
+ * created for the member's claim.
  */
 async function unlabelledPod(
   cluster: Cluster,

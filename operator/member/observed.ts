@@ -1,4 +1,4 @@
-/** Observed state of one Postgres on one volume. The plan of a member reads nothing else. */
+/** The observed state of one Postgres on one volume. The plan of a member reads only this. */
 import type { ConfigMap, PersistentVolumeClaim, Pod, Secret, StatefulSet } from '../../cluster/index.ts'
 import { labels, type PinnedSize, type Region, type Size } from '../../crds/index.ts'
 import type { DatabaseRole } from '../../sealing/credentials.ts'
@@ -20,21 +20,21 @@ import type { PodFacts } from './pod/pod.ts'
 import { systemIdentifierOf } from './storage/claim.ts'
 import type { VolumeFacts } from './storage/persistent-volume.ts'
 
-/** The member's own objects; an object of another owner with one of their names is not here. */
+/** The member's own objects. An object with one of their names but another owner is not included. */
 export type MemberChildren = {
   claim: PersistentVolumeClaim | undefined
   configuration: ConfigMap | undefined
   statefulSet: StatefulSet | undefined
   pod: Pod | undefined
-  /** The Secret with which its agent logs in to the archive. */
+  /** The Secret with which the member's agent logs in to the archive. */
   archive?: Secret | undefined
-  /** The Secret with which it reads its restore source. */
+  /** The Secret with which the member reads its restore source. */
   archiveSource?: Secret | undefined
 }
 
 /**
- * The PersistentVolumes of the member. `bound`: the claim's. `recorded`: the recorded one, usually the same. `copy`: a
- * second object for the storage of one that is being deleted.
+ * The member's PersistentVolumes. `bound`: the one that the claim names. `recorded`: the one in the status, usually the
+ * same. `copy`: a second object for the storage of a volume that is being deleted.
  */
 export type Volumes = {
   bound: VolumeFacts | undefined
@@ -42,25 +42,28 @@ export type Volumes = {
   copy: VolumeFacts | undefined
 }
 
-/** Postgres's own answer, when it was given, and in which run. */
+/** The last answer of Postgres, with its time and the pod's run. */
 export type PostgresFacts = {
   at: number
   run: string
   /** The pod's readiness at that time. */
   ready: boolean
-  /** The password version that was compared with the roles. */
+  /** The version of the passwords that the probe compared with the roles. */
   passwordVersion: string | undefined
-  /** The last answer within the timeout; absent if there is none in this run. */
+  /** The last answer within the timeout; absent if Postgres has not answered in this run. */
   answer: PostgresAnswer | undefined
-  /** How many consecutive probes have timed out since then. They are no sign of a failure, and make probes rarer. */
+  /**
+   * How many consecutive probes have timed out since the answer. A timeout is no sign of a failure, but delays the next
+   * probe.
+   */
   slow: number
-  /** The last probe found no machine at the address; a second one in a row counts as a failure. */
+  /** The last probe found no machine at the address. If the next probe finds none, this counts as a failure. */
   isUncertain: boolean
   /** Postgres was changed after this answer: the answer is not used, and a new probe is due. */
   isOutdated: boolean
-  /** How many changes of Postgres have failed in a row; absent for none. */
+  /** How many consecutive changes of Postgres have failed; absent if the last one succeeded. */
   failures?: number | undefined
-  /** Since when Postgres is known to run with configuration files other than those that the operator wrote. */
+  /** The time since which Postgres is known to run with other configuration files than the operator wrote. */
   otherFilesSince?: number | undefined
 }
 
@@ -74,35 +77,38 @@ export type PostgresAnswer =
       /** Roles whose password a user has changed since it was set from the Secret. */
       changedByUser: DatabaseRole[]
       /**
-       * A real login as `app`, with its password, over TLS, through its Service: `unreachable` if the Service does not
-       * lead to it yet, `untried` if the password is not the Secret's.
+       * The result of a real login as `app`, over TLS, through the Service. `unreachable`: the Service does not route
+       * to the pod yet. `untried`: the role's password is not the Secret's.
        */
       login: 'succeeded' | 'refused' | 'unreachable' | 'untried'
       loginMessage?: string | undefined
-      /** SHA-256 of the certificate that it presents. */
+      /** SHA-256 of the certificate that Postgres presents. */
       certificate: string | undefined
       /**
-       * A commit does not reach the WAL's disk. If the pod has its own WAL probe, its readiness reports this instead.
+       * A commit is not written to the WAL's disk. If the pod has its own WAL probe, its readiness reports this
+       * instead.
        */
       walHangs: boolean
       checksumFailures: ChecksumFailures | undefined
-      /** Unchanged while nothing is written. */
+      /** Does not change while nothing is written. */
       walPosition: string | undefined
-      /** Its volume has free space. */
+      /** Whether the volume has free space. */
       hasFreeSpace: boolean
       configuration: ConfigurationState
-      /** The platform's own role and statistics exist; no user's service waits for them. */
+      /** The platform's own role and statistics exist. No user's service waits for them. */
       platformInOrder: boolean
-      /** The login of the service `rest`, if one is requested; `passwordVersion`: of the requested password. */
+      /**
+       * The login of the service `rest`, if one is requested; `passwordVersion`: the version of the requested password.
+       */
       authenticator?: (AuthenticatorObservation & { passwordVersion: string }) | undefined
-      /** The objects that services' configurations name, at the time of the query. */
+      /** The objects that the services' configurations name, at the time of the query. */
       references?: ReferencesAnswer | undefined
-      /** Where the service `mcp` stores its conversations, if requested. */
+      /** The storage of the service `mcp` for its conversations, if requested. */
       mcpState?: (McpStateObservation & { passwordVersion: string }) | undefined
-      /** The progress of an import, as its session reports it. */
+      /** The progress of an import, as the import's session reports it. */
       importing?: string | undefined
       /**
-       * A copy that only the operator can reach yet; `inherited`: how many objects of its source are still to be
+       * Set for a copy that only the operator can connect to. `inherited`: how many objects of the source must still be
        * removed.
        */
       closed?: { inherited: number } | undefined
@@ -115,23 +121,23 @@ export type GrowthRefusal = {
   /** The requested storage. */
   storage: string
   message: string
-  /** When to request it again, in ms since the epoch. */
+  /** The time of the next request, in ms since the epoch. */
   retryAt: number
   isDue: boolean
 }
 
 export type ObservedMember = {
   instance: Instance
-  /** The owner of the children; undefined until the instance has its id. */
+  /** The children's owner; undefined until the instance has its id. */
   owner: Owner | undefined
-  /** The complete request had been applied when the status was written, and has not changed since. */
+  /** When the status was written, the complete request had been applied. The request has not changed since then. */
   isAtRest: boolean
   /** Work that needs a running Postgres, as the owner reports it. */
   suspensionBlock: SuspensionBlock | undefined
   region: Region | undefined
   /** The requested size. */
   size: Size | undefined
-  /** The size that the member has; before it has one, the requested one. */
+  /** The size that the member has. A member that has none yet has the requested size here. */
   appliedSize: { pinned: PinnedSize; size: Size | undefined }
   growthRefusal: GrowthRefusal | undefined
   /** Fields of the children that other managers keep changing. */
@@ -140,42 +146,45 @@ export type ObservedMember = {
   image: string | undefined
   /** The installation's settings for every pod. */
   podSettings: PodSettings
-  /** The incarnation of the owner's data that it has. */
+  /** The incarnation of the owner's data that this member has. */
   incarnation: number
-  /** Its number among the members with these data. */
+  /** The member's number within its incarnation. */
   number: number
   children: MemberChildren
   /**
-   * The claim has neither the labels of this owner nor of another existing one: it was another's, or lost its labels.
+   * The claim's labels name neither this owner nor another existing owner. Its owner was deleted, or it lost its
+   * labels.
    */
   isOrphanClaim: boolean
   volumes: Volumes
   /** Volumes retained under the owner's id, while there is neither a claim nor a recorded volume. */
   retained: VolumeFacts[]
-  /** The node on which the volume of a copy is made, for a claim that does not exist yet; undefined: the scheduler chooses. */
+  /**
+   * The node on which to create a copy's volume, if the claim does not exist yet. Undefined if the scheduler chooses.
+   */
   copyNode: string | undefined
-  /** The claim's volume is provisioned without a pod, and the pod is created after it. */
+  /** The storage driver creates the claim's volume before a pod exists. The operator creates the pod afterwards. */
   provisionsWithoutPod: boolean
   /** Why a claim has waited for its volume for some time, as the cluster reports it. */
   provisioning: string | undefined
-  /** What is known of the pod (`children.pod`). */
+  /** Facts about the pod (`children.pod`). */
   pod: PodFacts | undefined
-  /** The node of a pod that terminates, or whose node is silent. */
+  /** The pod's node, if the pod terminates or the node does not respond. */
   node: NodeFacts | undefined
   postgres: PostgresFacts | undefined
-  /** The certificate in the Secret `children.archive`; only if it archives. */
+  /** The certificate in the Secret `children.archive`; only if the member archives. */
   archiveCertificate?: ArchiveCertificate | undefined
-  /** The certificate in the Secret `children.archiveSource`; only until it is recovered. */
+  /** The certificate in the Secret `children.archiveSource`; only until the member is recovered. */
   archiveSource?: ArchiveCertificate | undefined
-  /** The size of its data, as last measured. */
+  /** The last measured size of the data. */
   dataBytes: number | undefined
-  /** Bytes used on its volume, as last measured; only if the volume grows automatically. */
+  /** The last measured use of the volume, in bytes; only if the volume grows automatically. */
   volumeUse: number | undefined
 }
 
 /**
- * Which incarnation serves. For a database that was put back without its status this is read from its claims, first of
- * all from those known to contain data.
+ * The serving incarnation. If a database was recreated without its status, reads it from the claims, and prefers claims
+ * that are known to contain data.
  */
 export function incarnationOf(
   { status, firstIncarnation = 1 }: Instance,

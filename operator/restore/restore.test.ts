@@ -20,7 +20,7 @@ describe('a restore', () => {
     ;(await dataOf('routed')).isUnrouted = true
     await taken('routed-1', 'routed')
     await requestByAnnotation('routed-back', 'routed', 'routed-1')
-    const isRefused = /does not lead to it yet: connect ECONNREFUSED/
+    const isRefused = /does not route to this Postgres yet: connect ECONNREFUSED/
     const found = await it.when('routed', ({ status }) => isRefused.test(conditionOf(status, 'Ready')?.message ?? ''))
     expect([conditionOf(found.status, 'Ready')?.reason, visiblePhase(found)]).toEqual(['NotReachable', 'restoring'])
     expect((await restore('routed-back'))?.status?.phase).toBe('running')

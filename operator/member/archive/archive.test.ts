@@ -58,7 +58,7 @@ describe('a database with the durable tier', () => {
     expect(JSON.stringify(policy?.ingress?.[1])).toContain('"app.kubernetes.io/component":"operator"')
   })
 
-  test('is enabled and disabled with a restart, and keeps the Secret until no pod mounts it', async () => {
+  test('is enabled and disabled by a restart; the Secret stays until no pod mounts it', async () => {
     const before = await it.create('changing')
     const plain = await partsOf('changing')
     expect(JSON.stringify(plain)).not.toMatch(/archived|espalier-archiver|espalier_archiver/)
@@ -89,7 +89,7 @@ describe('a database with the durable tier', () => {
     expect(rest.pod).toEqual(same.pod)
   })
 
-  test('gets a deleted Secret again, and loses it with the database', async () => {
+  test('gets a deleted Secret again; the Secret is deleted with the database', async () => {
     await it.create('lost', { backup: { durable: true } })
     const id = await it.idOf('lost')
     const secret = await secretOf('lost')
@@ -106,11 +106,11 @@ describe('a database with the durable tier', () => {
   })
 })
 
-test('the certificate is reissued for another trust, another incarnation and after two thirds of its validity', () => {
+test('the certificate is reissued for another authority or incarnation, and after two thirds of its validity', () => {
   const trust = trustIn(createAuthority())
   const owner = { kind: 'ManagedDatabase', namespace: 'n', name: 'one', uid: 'u', hostLabel: 'one' } as const
   const member = { owner: { ...owner, id: '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f' }, incarnation: 1, number: 0 }
-  // A draft is complete, and a new object each time, since check results are cached.
+  // A draft is complete. Each call returns a new object, since check results are cached by object.
   const made = () => ({ ...archiveSecretDraft(member, trust, Date.now) }) as Parameters<typeof isGoodArchiveSecret>[0]
   const days = (count: number) => () => Date.now() + count * 86_400_000
   expect(isGoodArchiveSecret(made(), member, trust, days(59))).toBe(true)
@@ -119,7 +119,7 @@ test('the certificate is reissued for another trust, another incarnation and aft
   expect(isGoodArchiveSecret(made(), member, trustIn(createAuthority()), Date.now)).toBe(false)
 })
 
-describe('the command of Postgres', () => {
+describe('the archive_command of Postgres', () => {
   let directory = ''
   beforeAll(() => {
     directory = mkdtempSync(join(tmpdir(), 'espalier-archived-'))
@@ -130,7 +130,7 @@ describe('the command of Postgres', () => {
       env: { PATH: '/usr/bin:/bin', ...environment },
     })
 
-  test('waits for the marker of its file, fails without it, and succeeds in a pod that does not archive', async () => {
+  test("waits for its file's marker, fails if there is none, and succeeds in a pod that does not archive", async () => {
     const variables = { ESPALIER_ARCHIVED: directory }
     const segment = '000000010000000000000001'
     setTimeout(() => writeFileSync(join(directory, segment), ''), 150)

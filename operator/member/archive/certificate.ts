@@ -1,6 +1,6 @@
 /**
- * The Secret with which a member's agent logs in to the archive, and to Postgres for replication: a client certificate
- * that names one database and one incarnation, so it gives access to the objects of that incarnation only.
+ * The Secret with which a member's agent logs in to the archive, and to Postgres for replication. It contains a client
+ * certificate for one incarnation of one database. The certificate gives access only to that incarnation's objects.
  */
 import { X509Certificate } from 'node:crypto'
 import type { Draft, Secret } from '../../../cluster/index.ts'
@@ -14,7 +14,7 @@ import { type Member, memberLabels } from '../member.ts'
 const days = 90
 const files = { certificate: 'archive.crt', key: 'archive.key', authority: 'ca.crt' } as const
 
-/** The fields that the archive checks. */
+/** The URI in the certificate, which the archive checks. */
 const identity = ({ owner, incarnation }: Member): string => `urn:espalier:archive:${owner.id}:${incarnation}`
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64')
@@ -34,7 +34,7 @@ export function archiveSecretDraft(member: Member, trust: Trust, now: () => numb
   }
 }
 
-/** Checking signatures is slow, so the result is cached for an unchanged Secret. */
+/** Verifying a signature is slow, so the result is cached per Secret object. */
 const checked = new WeakMap<Secret, { trust: Trust; isIssued: boolean }>()
 
 function isIssued(secret: Secret, member: Member, trust: Trust): boolean {
@@ -45,7 +45,9 @@ function isIssued(secret: Secret, member: Member, trust: Trust): boolean {
   return subject === `CN=${archiverCommonName(member.owner.id)}` && subjectAltName === `URI:${identity(member)}`
 }
 
-/** Whether the Secret contains the member's certificate under this trust, not due for renewal. */
+/**
+ * Whether the Secret contains the member's certificate under this trust, and the certificate is not due for renewal.
+ */
 export function isGoodArchiveSecret(secret: Secret, member: Member, trust: Trust, now: () => number): boolean {
   let known = checked.get(secret)
   if (known?.trust !== trust) {

@@ -5,7 +5,7 @@ import type { InstallationKeys } from '../../keys.ts'
 import type { Member } from '../member.ts'
 import { isGoodArchiveSecret } from './certificate.ts'
 
-/** `due`: the certificate has to be issued again. */
+/** `due`: the certificate must be issued again. */
 export type ArchiveCertificate = 'absent' | 'due' | 'good'
 
 export const archiveSecretOf = (

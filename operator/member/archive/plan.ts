@@ -1,4 +1,7 @@
-/** The archive's Secret of a member: issued before a pod mounts it, deleted once no pod does. Pure. */
+/**
+ * Plans a member's archive Secret. The operator issues it before a pod mounts it, and deletes it when no pod mounts it.
+ * Pure.
+ */
 import type { StatefulSet } from '../../../cluster/index.ts'
 import type { ObservedMember } from '../observed.ts'
 import { templateAnnotation } from '../pod/stateful-set.ts'
@@ -15,7 +18,7 @@ export function planArchive(observed: ObservedMember): ArchiveAction[] {
   return [...ofMember(observed), ...ofSource(observed)]
 }
 
-/** Issued for a volume that is to be recovered, and deleted once the volume is recorded. */
+/** The operator issues this Secret for a volume that must be recovered, and deletes it after the volume is recorded. */
 function ofSource({ instance, children, archiveSource }: ObservedMember): ArchiveAction[] {
   const source = archiveSourceOf(instance)
   if (source !== undefined) return archiveSource === 'good' ? [] : [{ do: 'issue-archive-source', source }]
@@ -40,7 +43,7 @@ function ofMember(observed: ObservedMember): ArchiveAction[] {
   return mounts(template, name) || !isOfTemplate ? [] : [{ do: 'delete', kind: 'Secret', name, namespace, uid }]
 }
 
-/** Whether the pod that is about to be created can mount its Secrets. */
+/** Whether the archive Secrets that the next pod must mount exist. */
 export const canMountArchive = ({ instance, podSettings, children }: ObservedMember): boolean =>
   (archiveOf(instance, podSettings) === undefined || children.archive !== undefined) &&
   (archiveSourceOf(instance) === undefined || children.archiveSource !== undefined)

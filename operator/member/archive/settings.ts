@@ -1,6 +1,6 @@
 /**
- * Whether a member archives, and where: pure. Off unless its owner has the durable tier and the installation has an
- * archive.
+ * Whether a member archives, and where. A member archives only if its owner has the durable tier and the installation
+ * has an archive. Pure.
  */
 import type { Instance } from '../../objects/instance.ts'
 import type { PodSettings } from '../../pod-settings.ts'
@@ -14,22 +14,23 @@ export const archiveOf = (
 ): Archive | undefined => (spec.backup?.durable === true ? archive : undefined)
 
 /**
- * The directory of the marker files of archived WAL: a volume of the pod, so that no copy of the data contains them.
+ * The directory with the marker files of archived WAL. It is a volume of the pod, so no copy of the data contains
+ * marker files.
  */
 export const markersDirectory = '/var/lib/espalier/archived'
 
 /**
- * The environment variable of Postgres with that directory. A pod from before the durable tier was enabled has none.
+ * The environment variable of Postgres that names this directory. A pod from before the durable tier was enabled does
+ * not have it.
  */
 export const markersVariable = 'ESPALIER_ARCHIVED'
 
-/** How long the command waits for a marker file before Postgres calls it again, in tenths of a second. */
+/** How long the command waits for a marker file before it fails and Postgres retries, in tenths of a second. */
 const waitTenths = 50
 
 /**
- * Succeeds once the agent has archived the file. Starts a process for each 0.1 s that it waits, and none if the marker
- * file exists. In a pod without marker files, and so without an archiving agent, it succeeds at once, as it does in
- * databases without the durable tier.
+ * Succeeds when the agent has archived the file. Starts one process per 0.1 s of waiting, and none if the marker file
+ * exists. A pod without marker files has no archiving agent: the command then succeeds at once.
  */
 export const archiveCommand =
   `d=$${markersVariable}; test -n "$d" || exit 0; n=0; ` +

@@ -1,6 +1,6 @@
 /**
- * The Secret with which a member reads its restore source: a client certificate that may read the objects of one
- * incarnation and write none. It exists until the volume is recorded, and pods mount it only if it exists.
+ * The Secret with which a member reads its restore source. Its client certificate permits reading one incarnation's
+ * objects, and no writing. The Secret exists until the volume is recorded. Pods mount it only if it exists.
  */
 import type { Draft, Secret } from '../../../cluster/index.ts'
 import { childNames } from '../../../crds/index.ts'
@@ -12,10 +12,13 @@ import type { Trust } from '../../pki/trust.ts'
 import { type Member, memberLabels } from '../member.ts'
 import type { ArchiveCertificate } from './observe.ts'
 
-/** A recovery takes hours at most. After a crash it starts again, and the certificate is issued again. */
+/**
+ * A recovery takes hours at most. If the pod crashes, the recovery starts again, and the operator issues the
+ * certificate again.
+ */
 const days = 7
 
-/** Where a pod mounts the Secret that permits reading the archive. */
+/** The mount of the Secret that permits reading the archive. */
 export const archiveSourceMount = {
   name: 'archive-source',
   mountPath: '/etc/espalier/archive-source',
@@ -24,14 +27,14 @@ export const archiveSourceMount = {
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64')
 
-/** The restore source of a member that is still to be recovered. */
+/** The restore source of a member that is not recovered yet. */
 export const archiveSourceOf = ({
   status,
   dataSource,
 }: Pick<Instance, 'status' | 'dataSource'>): ArchiveSource | undefined =>
   status?.volume === undefined && dataSource?.kind === 'archive' ? dataSource : undefined
 
-/** Data of a Secret, in base64, that permits reading the objects of one incarnation and writing none. */
+/** The data of a Secret, in base64. It permits reading one incarnation's objects, and no writing. */
 export function readerSecretData(
   ownerId: string,
   { id, incarnation }: Pick<ArchiveSource['recover'], 'id' | 'incarnation'>,

@@ -1,4 +1,4 @@
-/** The desired state of every object of a member, as far as its size and region are known. */
+/** The desired state of a member's objects, as far as its size and region are known. */
 import type { Draft } from '../../../cluster/index.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { stamped } from '../../objects/up-to-date.ts'
@@ -26,17 +26,17 @@ export type DesiredMember = Newest & {
 }
 
 /**
- * The source of the data of a volume that is still to be initialised; undefined for one that has data, or waits for its
- * source.
+ * The source of the data, for a volume that is not initialised yet. Undefined if the volume has data, or if the source
+ * does not exist yet.
  */
 function originOf({ instance, children: { claim }, isOrphanClaim }: ObservedMember) {
   const { status, dataSource: source, awaitsSource } = instance
-  // The claim of another database may contain data, which only `prepare` on the volume can find out.
+  // Another database's claim may contain data. Only `prepare`, which runs on the volume, can detect this.
   const isFirst = status?.volume === undefined && !isOrphanClaim && !(claim && isAdopted(claim))
   return isFirst ? (source ?? (awaitsSource ? undefined : 'initialise')) : undefined
 }
 
-/** `stopped`: no pod is to run. `systemIdentifier`: of the data on the claim, once known. */
+/** `stopped`: no pod may run. `systemIdentifier`: of the data on the claim, if known. */
 export function desiredMember(
   observed: ObservedMember,
   owner: Owner,
@@ -50,7 +50,7 @@ export function desiredMember(
   const archive = archiveOf(instance, podSettings)
   const recovers = isRecovered(observed.children.claim)
   const member = { owner, incarnation, number, size: effective, pgVersion: spec.pgVersion }
-  // A database whose version is no longer offered keeps its image.
+  // A database whose version the installation no longer offers keeps its image.
   const image = observed.image ?? referenceOf(observed.children.statefulSet?.spec?.template)
   const configuration =
     shape && configurationDraft({ ...member, shape, origin: originOf(observed), archives: archive !== undefined })

@@ -1,6 +1,6 @@
 /**
- * Plans the actions for one member from its observed state: a pure function. It concerns the objects of this member
- * only, so it also plans the Postgres of a restore candidate beside the one that serves.
+ * Plans the actions for one member from its observed state. Pure. Plans only this member's objects, so a restore can
+ * use it for a candidate's Postgres beside the serving member.
  */
 import { applyIfChanged } from '../../children/drift.ts'
 import type { Finding } from '../../objects/conditions.ts'
@@ -26,25 +26,27 @@ import { type DesiredMember, desiredMember } from './desired.ts'
 /** Inputs from its owner and the endpoint. */
 type Prerequisites = {
   restartsOf: RestartsOf
-  /** Its number within its incarnation. */
   role: Role
-  /** Everything that its pod mounts, and the network policy, exist or are not waited for. */
+  /** Everything that the pod mounts exists, and so does the network policy; or the member does not wait for them. */
   isComplete: boolean
   /** When the valid server certificate was issued, in ms since the epoch. */
   certificateIssuedAt: number | undefined
-  /** Its volume is protected from deletion by other managers. A candidate's is not: the restore creates another one. */
+  /**
+   * The operator protects the volume from deletion by other managers. A candidate's volume is not protected: the
+   * restore can create another one.
+   */
   protectsVolume: boolean
 }
 
 type MemberState = {
   desired: DesiredMember
-  /** VolumeReady. */
+  /** The condition VolumeReady. */
   volume: Finding
-  /** The data are lost or another database's: no action of the operator can fix this. */
+  /** The data are lost, or belong to another database. No action of the operator can fix this. */
   fatal: Finding | undefined
-  /** Postgres's answer in its present run. */
+  /** Postgres's answer in its current run. */
   answered: Answered
-  /** State of a volume that grows automatically. */
+  /** The state of a volume that grows automatically. */
   autogrown: Autogrowth
 }
 
@@ -66,7 +68,7 @@ export function planMember(observed: ObservedMember, owner: Owner, now: number, 
 
 function actionsOf(observed: ObservedMember, owner: Owner, state: MemberState, needs: Prerequisites): MemberAction[] {
   const repairs = podRepair(observed, state)
-  // Restores the annotations first, since the restart decision reads them.
+  // Restores the annotations first, because the restart decision reads them.
   const isMisread = repairs.some(({ annotations }) => Object.keys(annotations).length > 0)
   return [
     ...storage(observed, owner, state),
@@ -80,8 +82,8 @@ function actionsOf(observed: ObservedMember, owner: Owner, state: MemberState, n
 }
 
 /**
- * A claim is created, and one that waits for its volume replaced, only before a volume is recorded. A lost claim is
- * never replaced, and a claim that does not, or not yet, belong to the database is not changed.
+ * The operator creates a claim, or replaces one that waits for its volume, only before a volume is recorded. It never
+ * replaces a lost claim. It does not change a claim that does not belong to the database, or that is not confirmed yet.
  */
 function storage(observed: ObservedMember, owner: Owner, { desired, autogrown }: MemberState): MemberAction[] {
   const { instance, children, size, growthRefusal, isOrphanClaim } = observed
@@ -102,7 +104,10 @@ function storage(observed: ObservedMember, owner: Owner, { desired, autogrown }:
   return awaitsRetry(growthRefusal, claim, storage) ? [] : [{ do: 'grow-claim', claim: resized }]
 }
 
-/** Configuration first; the StatefulSet once everything that its pod mounts, and the network policy, exist. */
+/**
+ * Applies the configuration first. Applies the StatefulSet after everything that its pod mounts, and the network
+ * policy, exist.
+ */
 function workload(observed: ObservedMember, { desired }: MemberState, { isComplete }: Prerequisites): MemberAction[] {
   const { configuration, claim, statefulSet } = observed.children
   const actions: MemberAction[] = desired.configuration
@@ -115,7 +120,10 @@ function workload(observed: ObservedMember, { desired }: MemberState, { isComple
   return actions
 }
 
-/** Removes the objects of its source from a closed copy. A recorded copy can have its own slots and subscriptions. */
+/**
+ * Removes the objects of its source from a closed copy. Not from a recorded copy, which can have its own slots and
+ * subscriptions.
+ */
 function dropInherited({ instance, postgres }: ObservedMember, { answered, fatal }: MemberState): MemberAction[] {
   if (answered === undefined || fatal || postgres === undefined || postgres.isOutdated) return []
   return instance.status?.volume === undefined && !isOwn(answered) ? [{ do: 'detach' }] : []

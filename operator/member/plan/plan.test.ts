@@ -1,4 +1,4 @@
-/** The plan of a member: the one that serves, and a restore candidate beside it. */
+/** The plan of a serving member, and of a restore candidate beside it. */
 import { describe, expect, test } from 'vitest'
 import { nothingServes, planEndpoint, prerequisitesOf } from '../../endpoint/plan/index.ts'
 import { type Given, reconciledDatabase } from '../../testing/reconciled-database.ts'
@@ -29,11 +29,11 @@ const memberOf = (given: Given, protectsVolume = true): string[] => {
 }
 const endpointOf = (given: Given): string[] => planEndpoint(observedOf(given), owner, nothingServes).actions.map(short)
 
-test('a member creates its claim and configuration, and nothing of the endpoint', () => {
+test('a member creates its claim and configuration, and no object of the endpoint', () => {
   expect(memberOf(empty)).toEqual(['create-claim', 'apply ConfigMap'])
 })
 
-test('an endpoint creates its Secrets, Service, network policy and route, and nothing of a member', () => {
+test('an endpoint creates its Secrets, Service, network policy and route, and no object of a member', () => {
   expect(endpointOf(empty)).toEqual([
     ...['mint-credentials', 'issue-certificate', 'apply Service', 'apply NetworkPolicy', 'claim-port'],
   ])
@@ -45,7 +45,7 @@ describe('the StatefulSet of a member', () => {
     children: { ...mounted, statefulSet: undefined, [name]: undefined },
     pod: undefined,
   })
-  test('is created once everything that its pod mounts exists', () => {
+  test('is created once all objects that its pod mounts exist', () => {
     expect(memberOf(without('statefulSet'))).toEqual(['apply StatefulSet'])
   })
   test.each(['certificate', 'networkPolicy'] as const)('is not created before the %s of the endpoint', name => {
@@ -53,7 +53,7 @@ describe('the StatefulSet of a member', () => {
   })
 })
 
-test('another member has objects with names of its own, and its StatefulSet selects only its own pod', () => {
+test('a second member has objects with its own names, and its StatefulSet selects only its own pod', () => {
   const unsettled = observedOf({ pod: undefined, children: { statefulSet: undefined } })
   const needs = {
     ...prerequisitesOf(unsettled),
@@ -77,7 +77,7 @@ test('another member has objects with names of its own, and its StatefulSet sele
   expect(JSON.parse(first?.configuration?.data?.['instance.json'] ?? '')).not.toHaveProperty('member')
 })
 
-test('the volume of a candidate is not protected, unlike that of the member that serves', () => {
+test("the volume of a candidate is not protected; the serving member's volume is", () => {
   const unmarked: Given = {
     status: { volume: undefined },
     rest: { volumes: { bound, recorded: undefined, copy: undefined } },

@@ -1,4 +1,4 @@
-/** What a member waits for until its Postgres answers. */
+/** The step that a member is at until its Postgres answers. */
 import type { ObservedMember } from '../observed.ts'
 import { isOutOfDate } from '../pod/plan/out-of-date.ts'
 import { presentAnswer } from '../postgres/answer.ts'

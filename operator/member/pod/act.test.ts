@@ -1,4 +1,4 @@
-/** Planned stops of a pod in a cluster that has changed in the meantime. */
+/** Planned stops of a pod in a cluster that has changed since the observation. */
 import { describe, expect, test } from 'vitest'
 import type { Draft } from '../../../cluster/index.ts'
 import { childNames } from '../../../crds/index.ts'
@@ -22,7 +22,7 @@ const podDraft = (of: Owner): Draft<'Pod'> => ({
 const finalizer = 'test.example/held'
 
 describe('a pod', () => {
-  /** A database that runs on a recorded volume, in the caches. */
+  /** A database that runs on a recorded volume, with the caches that observed it. */
   async function running() {
     const volume = await it.cluster.create('PersistentVolume', volumeDraft(it.count))
     const protectedClaim = claimDraft(it.owner, it.count)
@@ -102,7 +102,7 @@ describe('a pod', () => {
     ['the volume is deleted', ({ volume }) => it.cluster.delete('PersistentVolume', { name: volume.metadata.name })],
   ]
   for (const [what, change] of changes)
-    test.each([0, 1])(`is not stopped (way %i) if ${what} and the caches do not know it yet`, async which => {
+    test.each([0, 1])(`is not stopped (way %i) if ${what} and the caches still have the old state`, async which => {
       const found = await running()
       await change(found)
       await expect(passOf(found.options).do(found.stops[which]?.[1] as Action)).rejects.toThrow(
@@ -115,10 +115,9 @@ describe('a pod', () => {
       }
       const instance = { ...found.options.observed.instance, metadata: deleted.metadata }
       const leaving = passOf({ ...found.options, observed: { ...found.options.observed, instance } })
-      expect(
-        await leaving.do(found.stops[0]?.[1] as Action),
-        'a database that is being deleted stops nevertheless',
-      ).toBe('done')
+      expect(await leaving.do(found.stops[0]?.[1] as Action), 'a database that is being deleted is stopped').toBe(
+        'done',
+      )
     })
 
   test('is started even if its claim is being deleted', async () => {
@@ -135,7 +134,7 @@ describe('a pod', () => {
     expect(await without.do(found.stops[1]?.[1] as Action)).toBe('done')
   })
 
-  test('whose claim is being deleted does not block the deletion of other objects', async () => {
+  test('whose claim is being deleted does not prevent deletions of other objects', async () => {
     const found = await running()
     await it.cluster.delete('PersistentVolumeClaim', found.claim.metadata)
     const { metadata } = await it.cluster.create('ConfigMap', mapDraft(it.owner, `map-${it.count}`))

@@ -1,11 +1,13 @@
-/** Writes a member's running pod, and checks whether a pod may be stopped. */
+/** Repairs a member's running pod, and checks whether the operator may stop a pod. */
 import { type Cluster, ClusterError, type Draft } from '../../../cluster/index.ts'
 import type { ApplyAction, DeleteAction } from '../../children/actions.ts'
 import type { ObservedMember } from '../observed.ts'
 import { volumeStateOf } from '../storage/plan/volume-state.ts'
 import type { PodAction } from './actions.ts'
 
-/** Restores labels, annotations and images of the pod in one write. The node restarts a container whose image changes. */
+/**
+ * Restores the pod's labels, annotations and images in one write. The kubelet restarts a container whose image changes.
+ */
 export async function repairPod(
   cluster: Cluster,
   { name, namespace, uid, labels, images, annotations }: PodAction,
@@ -37,7 +39,7 @@ export const stopsPod = (action: ApplyAction | DeleteAction): boolean =>
     : action.kind === 'StatefulSet' && (action.draft as Draft<'StatefulSet'>).spec?.replicas === 0
 
 /**
- * Reads claim and volume from the cluster before a pod is stopped: a cache may not have their deletion yet.
+ * Reads claim and volume from the cluster before the operator stops a pod, because a cache can lag behind a deletion.
  * @throws ClusterError `Conflict` if one of them is deleted or terminating
  */
 export async function checkVolumeStays(cluster: Cluster, observed: ObservedMember): Promise<void> {
@@ -48,12 +50,12 @@ export async function checkVolumeStays(cluster: Cluster, observed: ObservedMembe
   const found = await cluster.get('PersistentVolumeClaim', claim.metadata)
   const isThere = found?.metadata.uid === claim.metadata.uid && found?.metadata.deletionTimestamp === undefined
   const name = claim.spec?.volumeName
-  if (isThere && (name === undefined || (await isThereToStay(cluster, name)))) return
-  throw new ClusterError('Conflict', 'the volume claim has changed: the pod is not stopped')
+  if (isThere && (name === undefined || (await volumeStays(cluster, name)))) return
+  throw new ClusterError('Conflict', 'the volume claim has changed: the operator does not stop the pod')
 }
 
 /** Whether a volume exists and is not being deleted. */
-async function isThereToStay(cluster: Cluster, name: string): Promise<boolean> {
+async function volumeStays(cluster: Cluster, name: string): Promise<boolean> {
   const volume = await cluster.get('PersistentVolume', { name })
   return volume !== undefined && volume.metadata.deletionTimestamp === undefined
 }

@@ -1,4 +1,4 @@
-/** The address of a database's Postgres inside the cluster: pod labels, host name. */
+/** How to address a database's Postgres inside the cluster: the pod's labels and the host name. */
 import { childNames, firstMember, labels } from '../../../crds/index.ts'
 import type { Component, Owner } from '../../objects/ownership.ts'
 import { type Member, memberLabels } from '../member.ts'
@@ -16,16 +16,16 @@ export function podSelector({ owner, incarnation, number }: Member): Record<stri
 export type Role = 'primary' | 'replica'
 
 /**
- * Which pods serve. `byRole`: those with the role label of the primary; else the first member's, which may be from
- * before there were roles.
+ * Selects the pods that serve. With `byRole`, by the primary's role label. Otherwise by the first member's labels,
+ * since its pod may be from before role labels existed.
  */
 export type Serving = { incarnation: number; byRole: boolean }
 
-/** The labels by which Service and disruption budget select the member that serves. */
+/** The labels by which Service and disruption budget select the serving member's pod. */
 export const servingSelector = (owner: Owner, { incarnation, byRole }: Serving): Record<string, string> => ({
   ...podSelector({ owner, incarnation, number: firstMember }),
   ...(byRole ? { [labels.role]: 'primary' satisfies Role } : {}),
 })
 
-/** The name in the server's certificate, to which the operator connects. */
+/** The host name in the server's certificate. The operator verifies this name when it connects. */
 export const serviceHost = (owner: Owner): string => `${childNames.service(owner.id)}.${owner.namespace}.svc`

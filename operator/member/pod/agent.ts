@@ -1,7 +1,7 @@
 /**
- * The second container of a Postgres pod: `espalier instance agent`, which samples Postgres and its volume, and limits
- * Postgres's log. It cannot delay or harm Postgres: its resources are small, it can write only to the log directory of
- * the volume, its probe restarts it alone, and it has no readiness probe.
+ * The second container of a Postgres pod: `espalier instance agent`. It samples Postgres and its volume, and limits
+ * Postgres's log. It cannot delay or harm Postgres: its resources are small, and it can write only to the volume's log
+ * directory. A failed probe restarts only this container, and it has no readiness probe.
  */
 import type { StatefulSet } from '../../../cluster/index.ts'
 import { labels, type SizeShape } from '../../../crds/index.ts'
@@ -17,15 +17,21 @@ type Volume = NonNullable<PodSpec['volumes']>[number]
 const state = '/var/lib/espalier/agent'
 const log = '/var/lib/espalier/log'
 
-/** Retained when it restarts: two hours of samples, and its modules as JavaScript. */
+/** Its content survives a restart of the container: two hours of samples, and the agent's modules as JavaScript. */
 export const agentVolume = { name: 'agent', emptyDir: { sizeLimit: '16Mi' } } satisfies Volume
 
 type Limits = { cpu: string; memory: string }
 const limits: Limits = { cpu: '100m', memory: '96Mi' }
-/** It does not compress, but encrypts what it sends, and buffers some pieces of WAL and a part of a base backup. */
+/**
+ * The agent does not compress what it sends, but encrypts it. It buffers some pieces of WAL and a part of a base
+ * backup.
+ */
 const archivingLimits: Limits = { cpu: '1', memory: '192Mi' }
 
-/** A pod has the quality of service class of its size only if every container has it: requests must equal limits. */
+/**
+ * Kubernetes gives a pod the quality of service class only if every container has it. For the class Guaranteed,
+ * requests must equal limits.
+ */
 const resources = ({ qosClass }: SizeShape, limits: Limits): Container['resources'] => ({
   requests: qosClass === 'guaranteed' ? limits : { cpu: '5m', memory: '48Mi' },
   limits,
@@ -36,15 +42,15 @@ type AgentRequest = {
   shape: SizeShape
   data: string
   tls: string
-  /** Absent: it does not archive. */
+  /** Absent if the member does not archive. */
   archive: Archive | undefined
 }
 
 const archiveTls = '/etc/espalier/archive'
 
 /**
- * The marker files belong to the pod, and a new pod has none: Postgres calls the command again for files not marked as
- * archived.
+ * The pod contains the marker files, so a new pod has none. Postgres then calls the command again for files without a
+ * marker.
  */
 export const archiveVolumes = (secretName: string): Volume[] => [
   { name: 'archive-tls', secret: { secretName, defaultMode: 0o400 } },
@@ -69,8 +75,8 @@ export const agentContainer = ({ image, shape, data, tls, archive }: AgentReques
     ...(archive === undefined ? [] : archiveArguments(archive)),
   ],
   env: [
-    // The value of the pod's label, so that the containers of all instances of a size are equal: the operator stores
-    // them once.
+    // The variable reads the pod's label, so the containers of all instances of a size are equal. The operator then
+    // stores them once.
     {
       name: 'INSTANCE_ID',
       valueFrom: { fieldRef: { apiVersion: 'v1', fieldPath: `metadata.labels['${labels.database}']` } },

@@ -11,8 +11,8 @@ function parseSize(text: string | undefined): PinnedSize | undefined {
 }
 
 /**
- * Returns the size of the running pod, whatever the status contains. Without a running pod, the size in the status; an
- * older operator recorded none, and then the size of the template counts.
+ * Returns the running pod's size. Without a running pod, returns the size in the status. Without one in the status, as
+ * an older operator left it, returns the template's size.
  */
 export const appliedSizeOf = (
   { spec, status }: Instance,

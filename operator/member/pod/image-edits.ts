@@ -1,6 +1,6 @@
 /**
- * Images of a running pod that another manager changed, by the API server's record (managedFields). The manager that
- * creates a container also owns its name, so a webhook that rewrites images of new pods does not count.
+ * Images of a running pod that another manager changed, as recorded by the API server (managedFields). The manager that
+ * creates a container also owns its name. So a webhook that rewrites the images of new pods does not count.
  */
 import type { Pod } from '../../../cluster/index.ts'
 import type { ManagedFieldsEntry } from '../../../crds/index.ts'

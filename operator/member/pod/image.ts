@@ -1,13 +1,14 @@
 /**
- * Which image a database runs, by digest. A tag can be moved; the digest that the pod's node resolved cannot. From then
- * on the template names the digest, so that every new pod runs the same program. Pure.
+ * Determines which image a database runs, by digest. A tag can be moved to another image; the digest that the pod's
+ * node resolved cannot. After the node resolved it, the template names the digest. So every new pod runs the same
+ * program. Pure.
  */
 
 const digestForm = /^(.+)@(sha256:[0-9a-f]{64})$/
-/** Prefix of some runtimes' image ids that name a repository too. */
+/** Prefix of the image ids of some runtimes. */
 const pullable = /^docker-pullable:\/\//
 
-/** The repository in a reference, parsed as Docker does; without tag and digest. */
+/** Returns the repository in a reference, without tag and digest. Parses the reference like Docker. */
 function repositoryOf(reference: string): string {
   const named = reference.replace(/@.*$/, '')
   const slash = named.lastIndexOf('/')
@@ -25,9 +26,9 @@ const withoutTag = (reference: string): string => {
 }
 
 /**
- * The reference by digest of the image that a container runs. `imageId` comes from its status: a repository with a
- * digest, if the image was pulled. It is undefined if the image was loaded into the node by hand (an id without a
- * repository, or an invented one) or the pod runs without an image: nothing could be pulled by that.
+ * Returns a reference by digest to the image that a container runs. `imageId`: from the container's status, a
+ * repository with a digest if the node pulled the image. Returns undefined if the image was loaded into the node by
+ * hand, or if the pod runs without an image: a node cannot pull such an image by its id.
  */
 export function pinnedReference(reference: string, imageId: string): string | undefined {
   if (reference.includes('@')) return undefined
@@ -36,7 +37,7 @@ export function pinnedReference(reference: string, imageId: string): string | un
   return repositoryOf(name) === repositoryOf(reference) ? `${withoutTag(reference)}@${digest}` : undefined
 }
 
-/** Whether an image is the one that a reference names, by digest. */
+/** Whether `image` is the image of `reference`, by digest. */
 export function isPinOf(reference: string, image: string): boolean {
   const [, name] = digestForm.exec(image) ?? []
   return name !== undefined && !reference.includes('@') && name === withoutTag(reference)

@@ -1,4 +1,4 @@
-/** When a Postgres that a restore stops counts as stopped, and what prevents its start. */
+/** Tests when a Postgres that a restore stops counts as stopped, and what prevents its start. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Pod, StatefulSet } from '../../../cluster/index.ts'
 import { apiVersion, childNames, labels, type Restore } from '../../../crds/index.ts'
@@ -43,16 +43,16 @@ const pod = (id: string, metadata: Partial<Pod['metadata']> = {}) =>
 
 describe('a Postgres', () => {
   test.each<[string, number, StatefulSet['status'], string]>([
-    ['that is to run counts as running', 1, { observedGeneration: 1, replicas: 0 }, 'running'],
-    ['whose StatefulSet is not observed may run', 0, undefined, 'running'],
+    ['whose StatefulSet requests a pod counts as running', 1, { observedGeneration: 1, replicas: 0 }, 'running'],
+    ['whose StatefulSet is not observed counts as running', 0, undefined, 'running'],
     [
-      'whose StatefulSet was observed in an older generation may run',
+      'whose StatefulSet was observed in an older generation counts as running',
       0,
       { observedGeneration: 0, replicas: 0 },
       'running',
     ],
-    ['whose StatefulSet still has a pod runs', 0, { observedGeneration: 1, replicas: 1 }, 'running'],
-    ['with none of these has stopped', 0, { observedGeneration: 1, replicas: 0 }, 'stopped'],
+    ['whose StatefulSet still has a pod counts as running', 0, { observedGeneration: 1, replicas: 1 }, 'running'],
+    ['whose StatefulSet is scaled down has stopped', 0, { observedGeneration: 1, replicas: 0 }, 'stopped'],
   ])('%s', async (what, replicas, status, expected) => {
     const id = what.replaceAll(/[^a-z]/g, '').slice(-30)
     await set(id, replicas, status)

@@ -1,7 +1,7 @@
 /**
- * The lock that prevents an old Postgres from starting while a restore copies and replaces its volume: a pod with the
- * same name as its StatefulSet's pod. Object names are unique, so a StatefulSet controller with a stale cache cannot
- * create a pod on the volume. The lock pod is never scheduled, and mounts nothing.
+ * The lock that prevents an old Postgres from starting while a restore copies and replaces its volume. The lock is a
+ * pod with the same name as the StatefulSet's pod. Object names are unique, so a StatefulSet controller with a stale
+ * cache cannot create a pod on the volume. The lock pod is never scheduled, and mounts nothing.
  */
 import type { Cluster, Draft, KindName, Pod, StatefulSet } from '../../../cluster/index.ts'
 import { apiVersion, childNames, labels, managedByEspalier, type ObjectMeta } from '../../../crds/index.ts'
@@ -10,14 +10,11 @@ import type { MemberKey } from '../member.ts'
 import { podSecurityContext, securityContext } from './security.ts'
 import { podsOfMember } from './stopped.ts'
 
-/** Finalizer of a lock. */
+/** The object that holds a lock, for example a Restore. */
 type Holder = { kind: KindName; metadata: ObjectMeta }
-/** Annotation of a lock: the uid of its holder. */
+/** Label of a lock: the uid of its holder. */
 const lockLabel = 'espalier.dev/locked-by'
-/**
- * The scheduling gate, so that no node gets it. In a cluster without scheduling gates this node name has the same
- * effect.
- */
+/** The lock's node selector, which matches no node. It prevents scheduling in clusters without scheduling gates. */
 const nowhere = { 'espalier.dev/lock': 'never-scheduled' }
 
 /**
@@ -29,7 +26,7 @@ export type Stop = 'running' | 'stopped' | 'locked'
 const isLockOf = ({ metadata, spec }: Pod, { metadata: { uid = '' } }: Holder): boolean =>
   metadata.labels?.[lockLabel] === uid && spec?.nodeName === undefined
 
-/** The controller has observed the present StatefulSet, and has no pod of it. */
+/** The StatefulSet controller has observed the current StatefulSet, and no pod of it exists. */
 const isScaledDown = ({ metadata, spec, status }: StatefulSet): boolean =>
   spec?.replicas === 0 &&
   status?.observedGeneration !== undefined &&
@@ -54,14 +51,17 @@ export async function lockOf(cluster: Cluster, of: MemberKey, holder: Holder): P
   return pod !== undefined && isLockOf(pod, holder) ? pod : undefined
 }
 
-/** Creates the lock, unless a pod has the name: the next pass reads which one. */
+/** Creates the lock, unless a pod has its name. The next pass reads whether that pod is the lock. */
 export async function lock(cluster: Cluster, of: MemberKey, holder: Holder): Promise<void> {
   const { namespace, id, incarnation, number } = of
   const set = await cluster.get('StatefulSet', { namespace, name: childNames.statefulSet(id, incarnation, number) })
   if (set !== undefined) await createIfAbsent(cluster, 'Pod', lockDraft(of, set, holder))
 }
 
-/** It has the same resource requests as the pod that it replaces, so that the same quota admits both. */
+/**
+ * The lock has the same resource requests as the pod that it replaces, so that a quota admits the lock if it admits the
+ * pod.
+ */
 function lockDraft(
   { namespace = '', id, incarnation, number }: MemberKey,
   { spec }: StatefulSet,
@@ -80,7 +80,7 @@ function lockDraft(
         [lockLabel]: uid,
         ...(tenant === undefined ? {} : { [labels.tenant]: tenant }),
       },
-      // It protects no data: if the holder's finalizer is removed by a user, the lock is deleted with the holder.
+      // The lock protects no data. So if a user removes the holder's finalizer, the lock is deleted with the holder.
       ownerReferences: [{ apiVersion, kind, name, uid }],
     },
     spec: {

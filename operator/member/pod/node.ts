@@ -1,15 +1,18 @@
 /**
- * The node of a pod whose kubelet does not respond. Only the node itself, or an administrator who turns the machine off,
- * can know whether Postgres still runs there: so the operator never treats a pod as dead.
+ * The node of a pod, if its kubelet does not respond. Then only an administrator who turns the machine off knows that
+ * Postgres no longer runs there. So the operator never treats such a pod as dead.
  */
 import { type Cluster, isClusterError, type Node } from '../../../cluster/index.ts'
 import type { PodFacts } from './pod.ts'
 
 export type NodeFacts = {
   name: string
-  /** Since when its kubelet has not responded, RFC 3339; absent if it responds. */
+  /** Time since which the kubelet has not responded, RFC 3339; absent if it responds. */
   silentSince: string | undefined
-  /** An administrator has declared the machine off: Kubernetes deletes its pods and detaches their volumes. */
+  /**
+   * An administrator has tainted the node as out of service. Kubernetes then deletes its pods and detaches their
+   * volumes.
+   */
   isOutOfService: boolean
 }
 
@@ -17,7 +20,7 @@ export const outOfServiceTaint = 'node.kubernetes.io/out-of-service'
 
 export function nodeFacts({ metadata, spec, status }: Node): NodeFacts {
   const ready = status?.conditions?.find(condition => condition.type === 'Ready')
-  // `False` comes from a responding kubelet; `Unknown` is set by the cluster if the kubelet does not respond.
+  // A responding kubelet reports `False`. The cluster sets `Unknown` if the kubelet does not respond.
   const isSilent = ready?.status === 'Unknown'
   return {
     name: metadata.name,
@@ -26,14 +29,14 @@ export function nodeFacts({ metadata, spec, status }: Node): NodeFacts {
   }
 }
 
-/** Reads the node if the state of the pod requires it; undefined if not, or if there is no such node. */
+/** Reads the node if the state of the pod requires it; undefined otherwise, or if the node does not exist. */
 export async function nodeOf(cluster: Cluster, pod: PodFacts | undefined): Promise<NodeFacts | undefined> {
   if (pod?.node === undefined || !(pod.terminating || pod.isNodeSilent)) return undefined
   try {
     const node = await cluster.get('Node', { name: pod.node })
     return node && nodeFacts(node)
   } catch (error) {
-    // An operator that may not read nodes still manages databases.
+    // Without permission to read nodes, the operator still manages databases.
     if (isClusterError(error, 'Forbidden')) return undefined
     throw error
   }
@@ -45,7 +48,7 @@ export function lostNode(node: NodeFacts | undefined): { reason: 'NodeLost'; mes
   const { name, silentSince } = node
   const message = node.isOutOfService
     ? `node ${name} is out of service: Kubernetes deletes its pod and detaches the volume, and Postgres starts on another node`
-    : `node ${name} has not responded since ${silentSince}, and Postgres may still run there: no second Postgres is started on its data. ` +
-      `Start the node again; or, once it is certain that its machine is off: kubectl taint nodes ${name} ${outOfServiceTaint}=nodeshutdown:NoExecute`
+    : `node ${name} has not responded since ${silentSince}, and Postgres may still run there: the operator does not start a second Postgres on its data. ` +
+      `Start the node again. If you are certain that its machine is off: kubectl taint nodes ${name} ${outOfServiceTaint}=nodeshutdown:NoExecute`
   return { reason: 'NodeLost', message }
 }

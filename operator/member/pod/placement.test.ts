@@ -27,12 +27,12 @@ const templateOf = (settings: object) =>
     pods: podSettings.parse(settings),
   }).spec?.template
 
-describe('the placement of a database', () => {
-  test('is any node, with a grace period of half an hour, by default', () => {
+describe('the placement of a database pod', () => {
+  test('is any node by default, with a grace period of half an hour', () => {
     expect(placementOf(podSettings.parse({}))).toEqual({ terminationGracePeriodSeconds: 1800 })
   })
 
-  test('is as the installation is configured', () => {
+  test("follows the installation's settings", () => {
     const settings = {
       imagePullSecrets: [{ name: 'registry' }],
       priorityClassName: 'databases',
@@ -50,7 +50,7 @@ describe('the placement of a database', () => {
     expect(templateOf(settings)?.spec).toMatchObject(settings)
   })
 
-  test('spreads the databases of the namespace, unless another selector is configured', () => {
+  test("spreads the namespace's databases, unless another selector is configured", () => {
     const zone = { topologyKey: 'topology.kubernetes.io/zone', maxSkew: 1, whenUnsatisfiable: 'ScheduleAnyway' }
     const labelSelector = { matchLabels: { tier: 'one' } }
     const { topologySpreadConstraints } = placementOf(
@@ -71,11 +71,15 @@ describe('the placement of a database', () => {
   test.each([
     ['a misspelt setting', { nodeselector: {} }, /nodeselector/],
     ['an unknown effect', { tolerations: [{ key: 'a', effect: 'NoRun' }] }, /effect/],
-    ['a toleration of everything', { tolerations: [{ value: 'a' }] }, /without a key/],
+    ['a toleration of all taints', { tolerations: [{ value: 'a' }] }, /without a key/],
     ['an invalid label', { nodeSelector: { 'a b': 'c' } }, /label/],
     ['an unknown affinity', { affinity: { nodeAfinity: {} } }, /nodeAfinity/],
-    ['a spread without a reason to wait', { topologySpreadConstraints: [{ topologyKey: 'a', maxSkew: 1 }] }, /when/],
-    ['no time to stop', { terminationGracePeriodSeconds: 0 }, /terminationGracePeriodSeconds/],
+    [
+      'a spread constraint without whenUnsatisfiable',
+      { topologySpreadConstraints: [{ topologyKey: 'a', maxSkew: 1 }] },
+      /when/,
+    ],
+    ['a grace period of 0', { terminationGracePeriodSeconds: 0 }, /terminationGracePeriodSeconds/],
   ])('refuses %s', (_, settings, message) => {
     expect(podSettings.safeParse(settings).error?.message).toMatch(message)
   })

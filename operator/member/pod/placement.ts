@@ -1,6 +1,6 @@
 /**
- * Where a database's pod may run, how its image is pulled and its termination grace period: the installation's settings
- * for all databases.
+ * The installation's settings for every database's pod: where it may run, how its image is pulled, and its termination
+ * grace period.
  */
 import type { Json, StatefulSet } from '../../../cluster/index.ts'
 import { labels } from '../../../crds/index.ts'
@@ -36,5 +36,5 @@ export function placementOf(settings: PodSettings): Json<Placement> {
     ...(tolerations.length > 0 ? { tolerations } : {}),
     ...(affinity === undefined ? {} : { affinity }),
     ...(spread.length > 0 ? { topologySpreadConstraints: spread } : {}),
-  } as Json<Placement> // zod types omitted properties as undefined
+  } as Json<Placement> // zod gives omitted properties the type undefined
 }

@@ -32,7 +32,7 @@ describe('a pod', () => {
     const alone = podFacts(pod({ podIP: '10.0.0.1', containerStatuses: [serving] }))
     expect(facts).toEqual(alone)
     expect(facts).toMatchObject({ ready: true, isNodeSilent: false, problem: undefined, isStuck: false })
-    // The node does not respond: the cluster changes only this condition.
+    // The node does not respond: then the cluster changes only this condition.
     const silent = pod({ podIP: '10.0.0.1', containerStatuses: [serving], conditions: conditions.slice(1) })
     expect(podFacts(silent)).toMatchObject({ ready: false, isNodeSilent: true })
   })
@@ -43,7 +43,7 @@ describe('a pod', () => {
     expect(podFacts(postgres({ terminated: { exitCode: 0 } })).address).toBeUndefined()
   })
 
-  test('is another run after each start of Postgres, not when it becomes ready', () => {
+  test('has a new run after each start of Postgres, but not when Postgres becomes ready', () => {
     const run = (more: object, startedAt = '2026-01-01T00:00:00Z') =>
       podFacts(postgres({ running: { startedAt } }, more)).run
     expect(run({ ready: true })).toBe(run({ ready: false }))
@@ -60,7 +60,7 @@ describe('a pod', () => {
       undefined,
     ],
     [
-      'finds no image',
+      'cannot pull its image',
       postgres({ waiting: { reason: 'ImagePullBackOff', message: 'no such image' } }),
       { reason: 'ImagePullBackOff', message: 'no such image', diskFull: false },
     ],
@@ -73,7 +73,7 @@ describe('a pod', () => {
       { reason: 'CrashLoopBackOff', message: 'postgres ended with exit code 1: FATAL:  b', diskFull: false },
     ],
     [
-      'finds another process on its port, as Postgres reports',
+      'reports that another process uses its port',
       postgres(
         { waiting: { reason: 'CrashLoopBackOff' } },
         {
@@ -93,7 +93,7 @@ describe('a pod', () => {
       { reason: 'AddressInUse', message: expect.stringContaining('port 5432 of 127.9.9.9, or of every address') },
     ],
     [
-      'ends with further messages after the reason',
+      'logs further messages after the reason',
       postgres({
         terminated: {
           exitCode: 1,
@@ -107,7 +107,7 @@ describe('a pod', () => {
       { message: 'postgres ended with exit code 1: FATAL:  could not map anonymous shared memory' },
     ],
     [
-      'ends with messages in its log on the volume',
+      'logs its last messages to the volume',
       postgres({
         terminated: {
           exitCode: 1,
@@ -125,15 +125,15 @@ describe('a pod', () => {
       { reason: 'ContainerFailed', diskFull: true },
     ],
     [
-      'is refused its volume',
+      'has a volume that `prepare` refuses',
       prepare({
         terminated: { exitCode: 20, message: JSON.stringify({ reason: 'other-database', message: 'not ours' }) },
       }),
       { refusal: 'other-database', message: 'prepare ended with exit code 20: not ours' },
     ],
-    ['finds its volume full', prepare({ terminated: { exitCode: 31 } }), { refusal: 'disk-full', diskFull: true }],
+    ['has a full volume', prepare({ terminated: { exitCode: 31 } }), { refusal: 'disk-full', diskFull: true }],
     [
-      'has no node',
+      'is not scheduled',
       pod({ conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '0/3 nodes' }] }),
       { reason: 'Unschedulable', message: '0/3 nodes' },
     ],

@@ -1,4 +1,4 @@
-/** The facts about a database's pod that the plan decides on. */
+/** The facts about a database's pod that the plan reads. */
 import type { Pod } from '../../../cluster/index.ts'
 import { isMemberOf, labels, parseMemberName } from '../../../crds/index.ts'
 import { type RefusalReason, reasonOfExitCode } from '../../../instance/refusal.ts'
@@ -21,13 +21,12 @@ import {
 } from './stateful-set.ts'
 import { walProbeAnnotation } from './wal-probe.ts'
 
-/** Kubernetes' own label. */
+/** Kubernetes' label with the revision of the pod's StatefulSet. */
 const revisionLabel = 'controller-revision-hash'
 
 /**
- * Whether a pod with a database's label runs its Postgres. The pods of services have that label too, with another
- * component label. A pod that lost its component label, or was given another one, is still recognised as Postgres by
- * its name.
+ * Whether a pod with a database's label runs its Postgres. Pods of services also have that label, but with another
+ * component label. A pod whose component label was removed or changed is recognised by its name.
  */
 const isPostgres = ({ metadata: { name, labels: objectLabels } }: Pod, id: string): boolean =>
   objectLabels?.[labels.component] === ('postgres' satisfies Component) || isMemberOf(parseMemberName('pod', name), id)
@@ -43,11 +42,13 @@ export type PodFacts = {
   /** The address of a running Postgres container; absent while there is none. */
   address: string | undefined
   ready: boolean
-  /** Its container was ready when its node last reported, and the cluster ignores that now: see node.ts. */
+  /**
+   * The container was ready at its node's last report, but the cluster has marked the pod not ready since: see node.ts.
+   */
   isNodeSilent: boolean
-  /** It has a probe that checks whether WAL can be written; one created before that probe existed has none. */
+  /** The pod has a probe that checks whether WAL can be written. A pod from before that probe existed has none. */
   probesWal: boolean
-  /** That probe reports, for a Postgres that was ready, that a write has not ended. */
+  /** The WAL probe reports that a write has not ended, although Postgres was ready before. */
   writeHangs: boolean
   terminating: boolean
   /** The size with which it was started. */
@@ -61,12 +62,13 @@ export type PodFacts = {
   /** Containers whose image another manager changed in the pod itself. */
   editedImages: string[]
   /**
-   * The revision of its StatefulSet from which it was created; absent without revisions, as on the embedded default.
+   * The revision of its StatefulSet from which it was created; absent in clusters without revisions, such as the
+   * embedded one.
    */
   revision: string | undefined
   /** The image that its Postgres runs, as the node reports it. */
   imageId: string | undefined
-  /** The annotations of its last requested restart and of its last maintenance window. */
+  /** The annotations of the pod's last requested restart, and of its last restart in a maintenance window. */
   restartAnnotations: RestartAnnotations
   /** Changes at each start of Postgres: facts from an earlier run are outdated. */
   run: string
@@ -76,8 +78,8 @@ export type PodFacts = {
   startedAt: number | undefined
   problem: PodProblem | undefined
   /**
-   * It will not run by itself: the objects it was created from must be corrected. A crash from which the pod recovers
-   * does not count.
+   * The pod will not run until its StatefulSet, or another object that it was created from, is corrected. False after a
+   * crash from which the pod can recover.
    */
   isStuck: boolean
 }
@@ -104,12 +106,12 @@ const waitingIsProblem = new Set([
   'RunContainerError',
 ])
 
-/** By this line Postgres reports that its log continues on the volume and not here (start.ts). */
+/** In these lines Postgres reports that its log continues on the volume, and not in the container's log (start.ts). */
 const aboutLog = /(?:LOG: {2}(?:redirecting|ending) log output|HINT: {2}Future log output) /
 
 /**
- * The line that contains the reason why a process ended: Postgres's last line comes after it, as do refused clients.
- * Without the part before the level, which differs at each start.
+ * Finds the line with the reason why a process ended. Postgres's last line and messages about refused clients can
+ * follow it. Removes the part before the level, which differs at each start.
  */
 function tellingLine(text: string): string {
   const lines = text
@@ -125,8 +127,8 @@ function tellingLine(text: string): string {
 }
 
 /**
- * The message of an ended container: from `espalier instance` a JSON object with `message`, from others the end of the
- * log.
+ * The message of an ended container. `espalier instance` writes a JSON object with `message`; for other containers it
+ * is the end of the log.
  */
 export function readMessage(text: string): string {
   try {
@@ -136,7 +138,9 @@ export function readMessage(text: string): string {
   return tellingLine(text)
 }
 
-/** The end of a failed container, now or before its present start. */
+/**
+ * Returns how a failed container ended: the current failure, or the last one if the container waits for its next start.
+ */
 function failureOf(
   status: ContainerStatus,
 ): { exitCode: number; text: string; endedAt: number | undefined } | undefined {
@@ -147,7 +151,10 @@ function failureOf(
 }
 
 const noSpace = /No space left on device|Disk quota exceeded/
-/** In Postgres's log (port/pqcomm.c) if the pod's address is not only its own: on one machine without namespaces. */
+/**
+ * This line in Postgres's log (port/pqcomm.c) shows that another process on the machine uses the address. Occurs on a
+ * machine without network namespaces.
+ */
 const notBound = /could not bind \w+ address "([^"]*)": Address (?:already )?in use/
 
 function containerProblem(status: ContainerStatus): PodProblem | undefined {
@@ -175,7 +182,7 @@ function containerProblem(status: ContainerStatus): PodProblem | undefined {
 
 const addressInUse = (address: string): PodProblem => ({
   reason: 'AddressInUse',
-  message: `another process listens on port ${postgresPort} of ${address}, or of every address of the machine: Postgres cannot`,
+  message: `another process listens on port ${postgresPort} of ${address}, or of every address of the machine, so Postgres cannot start`,
   refusal: undefined,
   diskFull: false,
 })
@@ -183,14 +190,14 @@ const addressInUse = (address: string): PodProblem => ({
 function unschedulable(pod: Pod): PodProblem | undefined {
   const scheduled = pod.status?.conditions?.find(condition => condition.type === 'PodScheduled')
   if (scheduled?.status !== 'False') return undefined
-  const { reason = 'Unschedulable', message = 'no node takes the pod' } = scheduled
+  const { reason = 'Unschedulable', message = 'no node can run the pod' } = scheduled
   return { reason, message, refusal: undefined, diskFull: false }
 }
 
-/** How long after its start a pod may still be reported as not ready because of its previous state. */
+/** How long after Postgres's start the pod's condition may still be from before the start. */
 const stabilizingMs = 15_000
 
-/** Whether a running Postgres became not ready after it had started. */
+/** Whether a running Postgres became not ready after its start. */
 function isUnreadySince(pod: Pod, startedAt: number | undefined): boolean {
   const status = pod.status?.containerStatuses?.find(({ name }) => name === postgresContainer)
   if (status?.started !== true || status.ready || startedAt === undefined) return false
@@ -198,22 +205,24 @@ function isUnreadySince(pod: Pod, startedAt: number | undefined): boolean {
   return condition?.status === 'False' && Date.parse(condition.lastTransitionTime ?? '') > startedAt + stabilizingMs
 }
 
-/** So many times in a row Postgres may end by itself and start again from the same template. */
+/**
+ * How many consecutive times Postgres may end and start again from the same template before the pod counts as stuck.
+ */
 const passingCrashes = 3
 
-/** Postgres ran, and has ended: killed for its memory, for example. Its node starts it again. */
+/** Postgres ran and has ended, for example because the kernel killed it for its memory. The kubelet starts it again. */
 const isPassingCrash = (postgres: ContainerStatus | undefined): boolean =>
   postgres !== undefined && failureOf(postgres) !== undefined && postgres.restartCount < passingCrashes
 
 export function podFacts(pod: Pod): PodFacts {
   const postgres = pod.status?.containerStatuses?.find(status => status.name === postgresContainer)
-  // The state of the agent beside it is no problem of Postgres.
+  // A problem of the agent's container is not a problem of Postgres.
   const statuses = [...(pod.status?.initContainerStatuses ?? []), ...(postgres === undefined ? [] : [postgres])]
   const running = postgres?.state?.running
   const isReady = postgres?.ready === true
   const conditionStatus = (condition: string) => pod.status?.conditions?.find(({ type }) => type === condition)?.status
-  // The kubelet changes both conditions at once; the cluster changes only this one, if the node does not respond. If
-  // Postgres is ready, other containers are not, and that does not matter.
+  // The kubelet changes both conditions at once. If the node does not respond, the cluster changes only `Ready`. If
+  // Postgres is ready and both are False, another container is not ready, which does not matter here.
   const isNodeSilent = isReady && conditionStatus('Ready') === 'False' && conditionStatus('ContainersReady') !== 'False'
   const probesWal = pod.metadata.annotations?.[walProbeAnnotation] === 'true'
   const startedAt = running?.startedAt === undefined ? undefined : Date.parse(running.startedAt)

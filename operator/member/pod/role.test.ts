@@ -1,4 +1,4 @@
-/** Services select the primary by its role label, and pods from before there were roles as before. */
+/** Services select the primary by its role label. Pods from before role labels are selected as before. */
 import { describe, expect, test } from 'vitest'
 import { labels } from '../../../crds/index.ts'
 import { podSettings } from '../../pod-settings.ts'
@@ -25,18 +25,18 @@ const restarted: RestartsOf = () => ({
 })
 
 describe('the role of a member', () => {
-  test('is a label of new pods, and selects them', () => {
+  test('is a label of new pods, and the Service selects by it', () => {
     expect(rolesIn({})).toEqual(['primary', 'primary', 'primary'])
     expect(rolesIn({ children: { statefulSet: undefined, pod: undefined }, pod: undefined })).toEqual([
       ...['primary', 'primary', 'primary'],
     ])
   })
-  test('is neither added to a running pod without it nor selected, also after an upgrade', () => {
+  test('is not added to a running pod after an upgrade, and the Service does not select by it', () => {
     expect(rolesIn({ children: before })).toEqual([undefined, undefined, undefined])
     const actions = actionsOf({ children: before })
     expect(actions.filter(action => action.do === 'repair-pod')).toEqual([])
   })
-  test('is added with the next restart: to the template and the running pod, before it selects', () => {
+  test('is added at the next restart, to template and pod, before the Service selects by it', () => {
     expect(rolesIn({ children: before }, restarted)).toEqual([undefined, undefined, 'primary'])
     const { statefulSet } = children
     expect(rolesIn({ children: { ...before, statefulSet } })).toEqual([undefined, undefined, 'primary'])
@@ -45,7 +45,7 @@ describe('the role of a member', () => {
     )
     expect(rolesIn({ children: { service: before.service } })).toEqual(['primary', 'primary', 'primary'])
   })
-  test('does not select the pod of another incarnation to which the Service leads for now', () => {
+  test("does not select another incarnation's pod to which the Service still routes", () => {
     const { service } = before
     const selector = { ...service.spec?.selector, [labels.incarnation]: '7' }
     const elsewhere = { ...service, spec: { ...service.spec, selector } }

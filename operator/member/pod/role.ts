@@ -1,7 +1,8 @@
 /**
- * The role of a member, as a label of its pod. The template has it, so that a pod created while no operator runs is
- * selected at once. A StatefulSet from before there were roles gets it with its next template, and nothing selects by
- * it before that and its pod have it: an upgrade never sets a selector that the pod does not match.
+ * The role of a member, as a label of its pod. The template has the label, so a Service selects a pod that is created
+ * while no operator runs. An older StatefulSet without the label gets it with its next template. A Service selects by
+ * the label only after the template and the pod have it. So an upgrade never sets a selector that does not match the
+ * pod.
  */
 import { labels } from '../../../crds/index.ts'
 import type { ObservedMember } from '../observed.ts'
@@ -10,7 +11,7 @@ import type { Role } from './addresses.ts'
 const isPrimary = (podLabels: Record<string, string> | undefined): boolean =>
   podLabels?.[labels.role] === ('primary' satisfies Role)
 
-/** Whether every pod that the member has, or may get, has its role label. */
+/** Whether the member's pod, and every pod that its StatefulSet may create, has the role label. */
 export function isFoundByRole({ children: { statefulSet, pod } }: ObservedMember): boolean {
   const isMadeSo = statefulSet === undefined || isPrimary(statefulSet.spec?.template.metadata?.labels)
   return isMadeSo && (pod === undefined || isPrimary(pod.metadata.labels))

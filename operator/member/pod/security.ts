@@ -1,9 +1,11 @@
-/** Fields that the "restricted" Pod Security Standard requires of a pod and its containers, and no token. */
+/**
+ * Fields that the "restricted" Pod Security Standard requires of a pod and its containers. The pod mounts no API token.
+ */
 import type { Json, StatefulSet } from '../../../cluster/index.ts'
 
 type PodSpec = NonNullable<NonNullable<StatefulSet['spec']>['template']['spec']>
 
-/** The numeric user of the image; any except root works. */
+/** The image's user id. Any id except root's works. */
 const postgresUser = 10001
 
 export const podSecurityContext: Json<NonNullable<PodSpec['securityContext']>> = {

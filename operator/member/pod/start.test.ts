@@ -1,4 +1,4 @@
-/** The shell that starts Postgres, with a fake Postgres that prints its arguments. */
+/** Tests the shell script that starts Postgres, with a fake Postgres that prints its arguments. */
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -8,7 +8,7 @@ import { startCommand } from './start.ts'
 
 type Volume = { prepared?: boolean; lockFile?: boolean; log?: boolean; freeSpace?: string }
 
-/** The arguments that Postgres gets on such a volume, at its first start and at the next. */
+/** The arguments that Postgres gets on such a volume, at its first and second start. */
 function starts({ prepared = true, lockFile = false, log = true, freeSpace = 'echo 1000000 4096' }: Volume): string[] {
   const root = mkdtempSync(join(tmpdir(), 'espalier-start-'))
   onTestFinished(() => rmSync(root, { recursive: true }))
@@ -26,7 +26,7 @@ function starts({ prepared = true, lockFile = false, log = true, freeSpace = 'ec
   return [1, 2].map(() => {
     const { stdout, stderr, pid } = spawnSync(shell, args, { env, encoding: 'utf8' })
     expect(stderr).toBe('')
-    // The fake Postgres replaced the shell (exec).
+    // The shell was replaced by the fake Postgres (exec).
     expect(stdout).toMatch(new RegExp(`^${pid} `))
     return stdout.slice(`${pid} -D ${volume}`.length).trim()
   })
@@ -34,9 +34,13 @@ function starts({ prepared = true, lockFile = false, log = true, freeSpace = 'ec
 const [retained, printed] = ['', '-c logging_collector=off']
 
 test.each<[string, Volume, string[]]>([
-  ['is on the volume, and is printed after a start that failed in order', {}, [retained, printed]],
-  ['is on the volume after a killed start', { lockFile: true }, [retained, retained]],
-  ['is on the volume if only the lock file shows a start', { prepared: false, lockFile: true }, [retained, retained]],
+  ['is on the volume, and is printed after a start that failed without a crash', {}, [retained, printed]],
+  ['is on the volume after Postgres was killed', { lockFile: true }, [retained, retained]],
+  [
+    'is on the volume if only the lock file shows that Postgres ran',
+    { prepared: false, lockFile: true },
+    [retained, retained],
+  ],
   ['is printed if its directory does not exist', { log: false }, [printed, printed]],
   ['is printed if the volume is almost full', { freeSpace: 'echo 8191 4096', lockFile: true }, [printed, printed]],
   [

@@ -1,18 +1,18 @@
 /**
- * The command that starts Postgres: a shell decides whether the log is written to the volume, and is then replaced by
- * Postgres (exec). The settings for that are on the volume already (instance/log); the command line overrides them.
- * Postgres prints its log to stderr
+ * The command that starts Postgres. A shell decides whether Postgres logs to the volume, and Postgres then replaces the
+ * shell (exec). The volume already has the settings for that (instance/log); the command line overrides them. Postgres
+ * logs to stderr:
  *
- * - if the volume is almost full: its last messages could not be written there, and the operator reads them;
- * - after a start that failed in order and left no lock file, for example because it could not listen or recover: its
- *   last messages went to the volume, and now go to the container's log, where the kubelet and so the operator find
- *   them. A killed Postgres leaves its lock file;
- * - if the directory does not exist: Postgres does not start if it cannot open its log.
+ * - if the volume is almost full: Postgres could not write its last messages there, and the operator must read them;
+ * - after a start that failed without a crash and left no lock file, for example because Postgres could not listen or
+ *   recover. Its last messages are only on the volume. The next start logs them to the container's log, where the
+ *   kubelet and the operator find them. A killed Postgres leaves its lock file;
+ * - if the log directory does not exist: Postgres does not start if it cannot open its log.
  *
- * The kernel drops signals to a container's first process unless it has a handler. So the shell sets its handlers
- * first: a pod may be deleted the moment it starts, and would otherwise run for its complete grace period.
+ * The kernel drops signals to a container's first process unless that process handles them. So the shell sets its
+ * signal handlers first. Without them, a pod that is deleted at its start would run for the complete grace period.
  *
- * Plain shell: a template must run with an image that is older than itself.
+ * A plain shell script: a template must also run with an older image.
  */
 import { fileBytes, logDirectory, preparedFile } from '../../../instance/log/directory.ts'
 import { dataDirectory } from '../../../instance/volume.ts'
@@ -35,7 +35,7 @@ rm -f "$prepared"
 exec "$@"
 `.trim()
 
-/** `volume`: its root. `command`: that of Postgres. */
+/** `volume`: the root directory of the volume. `command`: starts Postgres. */
 export const startCommand = (volume: string, command: readonly string[]): string[] => [
   ...['sh', '-c', script, startName, volume],
   ...command,

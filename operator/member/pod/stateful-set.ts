@@ -1,12 +1,12 @@
 /**
  * The StatefulSet of one member: one Postgres pod, with its agent (agent.ts), on the volume that the operator created.
- * It has no claim template, so it can never get an empty volume of its own, and is `OnDelete`, so that a new template
- * restarts nothing: the operator deletes the pod when a restart is due, and gives the StatefulSet a new template (a new
- * release of Espalier, another image) only then: see plan/template.ts.
+ * It has no claim template, so it can never create an empty volume. Its update strategy is `OnDelete`, so a new
+ * template restarts nothing. When a restart is due, the operator deletes the pod. Only then does it apply a template
+ * from a new release or with another image: see plan/template.ts.
  *
  * The pod meets the "restricted" Pod Security Standard. The image defines the stop signal (STOPSIGNAL SIGINT, the fast
- * shutdown): a cluster without the feature gate ContainerStopSignals drops `lifecycle.stopSignal` from applied objects,
- * and the template would differ for ever.
+ * shutdown). The template does not set `lifecycle.stopSignal`: a cluster without the feature gate ContainerStopSignals
+ * drops this field, so the template would always differ.
  */
 import type { StatefulSet } from '../../../cluster/index.ts'
 import { childNames, labels, type PinnedSize, type SizeShape } from '../../../crds/index.ts'
@@ -32,22 +32,28 @@ type Draft = Omit<StatefulSet, 'status'>
 type PodSpec = NonNullable<NonNullable<StatefulSet['spec']>['template']['spec']>
 type Container = PodSpec['containers'][number]
 
-/** Pod annotation: the size it was started with. If it differs from the database's, the pod is restarted. */
+/**
+ * Pod annotation: the size that the pod was started with. If it differs from the database's size, the operator restarts
+ * the pod.
+ */
 export const sizeAnnotation = 'espalier.dev/size'
-/** Pod annotation: the uid of the volume claim it was created for. If that differs, the pod is restarted. */
+/**
+ * Pod annotation: the uid of the volume claim that the pod was created for. If it differs, the operator restarts the
+ * pod.
+ */
 export const volumeAnnotation = 'espalier.dev/volume'
 /**
- * Pod annotation: a digest of the template it was created from. A pod that does not run is created again from a newer
- * one.
+ * Pod annotation: a digest of the template that the pod was created from. The operator replaces a pod that does not run
+ * if the template is newer.
  */
 export const templateAnnotation = 'espalier.dev/template'
-/** Pod annotation: the image as the installation names it, whatever digest it was pinned to. */
+/** Pod annotation: the image as configured in the installation. The pod may run it by digest. */
 export const imageAnnotation = 'espalier.dev/image'
-/** Pod annotation: a digest of the request for its last restart. */
+/** Pod annotation: a digest of the last restart request. */
 export const restartAnnotation = 'espalier.dev/restart'
 /** Pod annotation: the maintenance window of its last restart. */
 export const maintenanceAnnotation = 'espalier.dev/maintenance'
-/** Pod annotation, `true`: its agent archives. */
+/** Pod annotation, `true`: the pod's agent archives. */
 export const archivesAnnotation = 'espalier.dev/archives'
 export const prepareContainer = 'prepare'
 export const postgresContainer = 'postgres'
@@ -83,7 +89,7 @@ const prepare = (image: string, shape: SizeShape, recovers: boolean): Container 
   image,
   command: ['espalier', 'instance', 'prepare'],
   args: ['--data', paths.data, '--configuration', paths.configuration, '--tls', paths.tls],
-  // A variable, since an older image would not start with an unknown argument.
+  // A variable, because an older image would not start with an unknown argument.
   env: [
     { name: logVariable, value: paths.log },
     ...(recovers ? [{ name: archiveTlsVariable, value: archiveSourceMount.mountPath }] : []),
@@ -112,15 +118,15 @@ const postgres = (image: string, shape: SizeShape, archives: boolean): Container
   ports: [{ name: 'postgres', containerPort: postgresPort, protocol: 'TCP' }],
   resources: resources(shape),
   securityContext,
-  // Crash recovery may take long; the postmaster listens meanwhile, so neither probe ends it.
+  // Crash recovery may take long. The postmaster listens during recovery, so neither probe restarts the container.
   startupProbe: { tcpSocket: { port: postgresPort }, periodSeconds: 1, failureThreshold: 600, timeoutSeconds: 1 },
-  // No probe is needed to detect a dead postmaster: the container ends with it.
+  // A dead postmaster needs no probe: the container ends with it.
   readinessProbe: { exec: { command: walProbeCommand(paths.wal, paths.walProbeLock) }, ...walProbeTiming },
   terminationMessagePolicy: 'FallbackToLogsOnError',
   volumeMounts: archives ? [...volumeMounts, { ...markers, readOnly: true }] : volumeMounts,
 })
 
-/** The requested restarts, as annotated on a pod created since. */
+/** The restarts that were requested before the pod was created, as annotated on the pod. */
 export type RestartAnnotations = { restart: string | undefined; maintenance: string | undefined }
 
 type StatefulSetRequest = Member & {
@@ -131,9 +137,9 @@ type StatefulSetRequest = Member & {
   volume: string
   suspended: boolean
   pods: PodSettings
-  /** The archive to which its agent writes; absent: it does not archive. */
+  /** The archive that the pod's agent writes to; absent if it does not archive. */
   archive?: Archive | undefined
-  /** Its volume was recovered from the archive: the certificate for that is mounted if it exists. */
+  /** The volume was recovered from the archive. The pod mounts the certificate for that, if it exists. */
   recovers?: boolean
   role: Role
 }
@@ -160,7 +166,8 @@ const podSpec = ({
   volumes: [
     { name: 'data', persistentVolumeClaim: { claimName: childNames.claim(owner.id, incarnation, number) } },
     { name: 'configuration', configMap: { name: childNames.configuration(owner.id, incarnation, number) } },
-    // Postgres requires that only its owner can read the key; Kubernetes adds read access for the pod's group.
+    // Postgres requires that only the owner of the file can read the key. Kubernetes adds read access for the pod's
+    // group.
     { name: 'tls', secret: { secretName: childNames.tls(owner.id), defaultMode: 0o400 } },
     { name: 'shared-memory', emptyDir: { medium: 'Memory', sizeLimit: canonicalQuantity(shape.sharedMemorySize) } },
     { name: 'temporary', emptyDir: { sizeLimit: canonicalQuantity(shape.temporaryDataSize) } },
@@ -170,7 +177,7 @@ const podSpec = ({
   ],
 })
 
-/** The same, for a pod that has had these restarts. */
+/** Returns the draft with the annotations of these restarts. */
 export function withRestartAnnotations(draft: Draft, { restart, maintenance }: RestartAnnotations): Draft {
   if (draft.spec === undefined) return draft
   const { template } = draft.spec
@@ -185,7 +192,7 @@ export function withRestartAnnotations(draft: Draft, { restart, maintenance }: R
   }
 }
 
-/** The same, scaled to zero. */
+/** Returns the draft, scaled to zero. */
 export const withoutPod = (draft: Draft): Draft => {
   const { [draftAnnotation]: _, ...annotations } = draft.metadata.annotations ?? {}
   return stamped({

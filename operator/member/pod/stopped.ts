@@ -1,4 +1,3 @@
-/** The pods of one member, read from the cluster. */
 import type { Cluster, Pod } from '../../../cluster/index.ts'
 import { childNames, labels } from '../../../crds/index.ts'
 import type { MemberKey } from '../member.ts'

@@ -1,4 +1,4 @@
-/** The probe as the kubelet runs it, on a healthy, full, missing and frozen file system. */
+/** Runs the probe as the kubelet does, on a healthy, full, missing and frozen file system. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -31,7 +31,7 @@ async function probe(wal: string, lock: string): Promise<{ code: number; tookMs:
   return { code, tookMs: performance.now() - began }
 }
 
-/** The process that holds the lock, as a write does while it lasts. */
+/** A process that holds the lock, like a write that has not ended. */
 async function takeLock(lock: string): Promise<() => Promise<unknown>> {
   const holder = spawn('flock', [lock, 'sh', '-c', 'echo held; exec sleep 60'], {
     stdio: ['ignore', 'pipe', 'ignore'],
@@ -47,7 +47,7 @@ async function takeLock(lock: string): Promise<() => Promise<unknown>> {
 }
 
 describe('the WAL probe', () => {
-  test('writes 512 bytes to one file each time, and leaves nothing else', async () => {
+  test('writes 512 bytes to one file each time, and leaves no other file', async () => {
     const { wal, lock } = directories()
     for (let count = 0; count < 3; count++) expect((await probe(wal, lock)).code).toBe(0)
     expect(readdirSync(wal)).toEqual(['espalier-probe'])
@@ -61,7 +61,7 @@ describe('the WAL probe', () => {
     expect((await probe(wal, lock)).code).toBe(0)
   })
 
-  test('fails at once while the previous write has not ended, and starts no second one', async () => {
+  test('fails at once while the previous write has not ended, and starts no second write', async () => {
     const { wal, lock } = directories()
     const release = await takeLock(lock)
     for (let count = 0; count < 2; count++) {
@@ -74,9 +74,9 @@ describe('the WAL probe', () => {
     await expect.poll(async () => (await probe(wal, lock)).code, { timeout: 5_000 }).toBe(0)
   })
 
-  test('fails after ten seconds of a write that hangs, ends by itself, and passes again after it', async () => {
+  test('fails ten seconds into a write that hangs, ends by itself, and passes after the write ends', async () => {
     const { wal, lock } = directories()
-    // A pipe without a reader: opening it for writing blocks for ever.
+    // A pipe without a reader: a process that opens it for writing waits until a reader opens it.
     const pipe = join(wal, 'espalier-probe')
     expect(spawnSync('mkfifo', [pipe]).status).toBe(0)
     const { code, tookMs } = await probe(wal, lock)
@@ -89,11 +89,11 @@ describe('the WAL probe', () => {
     await expect.poll(async () => (await probe(wal, lock)).code, { timeout: 5_000 }).toBe(0)
   }, 40_000)
 
-  test('fails on a file system that is full, and passes once it is not', async () => {
+  test('fails while the file system is full, and passes after that', async () => {
     const { root, lock } = directories()
     const mounted = join(root, 'mounted')
     if (!mountLoop(root, mounted)) {
-      console.log('not shown here: a full file system needs root and loop devices')
+      console.log('not tested here: a full file system needs root and loop devices')
       return
     }
     expect((await probe(mounted, lock)).code).toBe(0)
@@ -104,11 +104,11 @@ describe('the WAL probe', () => {
     expect((await probe(mounted, lock)).code).toBe(0)
   })
 
-  test('fails on a file system that is frozen, and passes once it is not', async () => {
+  test('fails while the file system is frozen, and passes after that', async () => {
     const { root, lock } = directories()
     const mounted = join(root, 'mounted')
     if (!mountLoop(root, mounted)) {
-      console.log('not shown here: a frozen file system needs root, loop devices and fsfreeze')
+      console.log('not tested here: a frozen file system needs root, loop devices and fsfreeze')
       return
     }
     expect((await probe(mounted, lock)).code).toBe(0)
@@ -122,7 +122,7 @@ describe('the WAL probe', () => {
   }, 40_000)
 })
 
-/** A file system in a file; false if it cannot be created. */
+/** Mounts a file system from a file. Returns false if it cannot be created. */
 function mountLoop(root: string, directory: string): boolean {
   const image = join(root, 'image')
   writeFileSync(image, Buffer.alloc(16 * 2 ** 20))

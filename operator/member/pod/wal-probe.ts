@@ -1,34 +1,35 @@
 /**
  * The probe by which a pod reports whether WAL writes reach the disk: a small synced write beside WAL, every twenty
- * seconds. No other cheap check detects a hanging disk: the postmaster continues to accept connections, and a probe of
- * Postgres that hangs might be due to a busy machine.
+ * seconds. No other cheap check detects a hanging disk. The postmaster still accepts connections, and a query that
+ * hangs might only show a busy machine.
  *
- * It runs beside the database, so it is careful:
- * - It makes the pod not ready, and never ends it: restarting Postgres on a hanging disk makes the problem worse.
- * - Only a hang or a full disk fails it: the operator's probe then finds out which. Clients are still sent to a pod
- *   that is not ready (the Service says so), since Postgres goes on answering reads. Postgres itself reports write
+ * The probe must not harm the database:
+ * - It makes the pod not ready, but never restarts it: a restart of Postgres on a hanging disk makes the problem worse.
+ * - It fails only if a write hangs or the disk is full. The operator's probe then distinguishes the two. The Service
+ *   still routes clients to a pod that is not ready, since Postgres still answers reads. Postgres itself reports write
  *   errors.
- * - It never hangs itself: a process that waits for a hanging disk cannot be ended, not even by the kubelet's time
- *   limit. A second process does the write, and holds a lock while it writes. The probe only waits for the lock, with a
- *   time limit. While a write has not ended, no second one is started.
- * - It overwrites 512 bytes in place, and does not use Postgres: a connection would cost it a process each time.
+ * - It never hangs itself. Not even the kubelet's timeout can end a process that waits for a hanging disk. So a second
+ *   process writes, and holds a lock while it writes. The probe waits only for the lock, with a timeout. It starts no
+ *   second write while the first has not ended.
+ * - It overwrites 512 bytes in place, and does not connect to Postgres: a connection would start a server process each
+ *   time.
  *
- * Plain shell and standard Linux tools: a template must run with an image that is older than itself.
+ * Plain shell and standard Linux tools: a template must also run with an older image.
  */
 
 /**
- * `$0` of the probe's shell; the embedded runtime recognises the probe by it (embedded/runtime/pods/shared-probe.ts).
+ * `$0` of the probe's shell. The embedded runtime recognises the probe by it (embedded/runtime/pods/shared-probe.ts).
  */
 export const walProbeName = 'espalier-wal-probe'
 
-/** Pod annotation: the pod has this probe, so its readiness reports on the disk. */
+/** Pod annotation: the pod has this probe. Its readiness then also reports on the disk. */
 export const walProbeAnnotation = 'espalier.dev/wal-probe'
 
-/** How long the write may take before one probe fails; the next one fails at once while it still lasts. */
+/** How long the write may take before the probe fails. While the write has not ended, later probes fail at once. */
 const timeoutSeconds = 10
 
 /**
- * Less free space than this counts as full: the amount that the operator's probe writes to check it
+ * With less free space than this, the disk counts as full. The operator's probe writes as much
  * (operator/postgres/state.ts).
  */
 export const leastFreeBytes = 64 * 1024
@@ -43,11 +44,11 @@ set -- $(stat -f -c '%a %S' "$1" 2>/dev/null || echo 1 ${leastFreeBytes})
 [ $(($1 * $2)) -ge ${leastFreeBytes} ]
 `.trim()
 
-/** `wal`: the directory of WAL. `lock`: a file in memory. */
+/** `wal`: the WAL directory. `lock`: a file in memory. */
 export const walProbeCommand = (wal: string, lock: string): string[] => ['sh', '-c', script, walProbeName, wal, lock]
 
 /**
- * A hang is reported at most 20 + 10 + 20 s after it began: two failed probes in a row, the second of which does not
- * wait.
+ * The pod reports a hang at most 20 + 10 + 20 s after it began: after two failed probes in a row. The second one does
+ * not wait.
  */
 export const walProbeTiming = { periodSeconds: 20, failureThreshold: 2, timeoutSeconds: timeoutSeconds + 5 }

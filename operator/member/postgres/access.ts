@@ -1,6 +1,6 @@
 /**
- * All access of the operator to a Postgres: administration, and a login like any client's. One type, so that a test can
- * count, interrupt or replace it.
+ * The operator's access to a Postgres: administration, and a login like a client's. It is one type, so that a test can
+ * count, interrupt or replace all calls.
  */
 import { Socket } from 'node:net'
 import { Client } from 'pg'
@@ -14,11 +14,11 @@ import { postgresErrorOf } from '../../postgres/errors.ts'
 export type Login =
   | { result: 'succeeded' }
   | { result: 'refused'; message: string }
-  /** Nothing answers on the way to it. */
+  /** No server answers at the address. */
   | { result: 'unreachable'; message: string }
-  /** It had no room for one more client: that says nothing against it. */
+  /** Postgres has no free connection. This is no sign of a failure. */
   | { result: 'busy' }
-  /** It took too long: nothing is known. */
+  /** The login timed out, so its result is unknown. */
   | { result: 'slow' }
 
 export type PostgresAccess = PostgresAdministrator & {
@@ -44,7 +44,7 @@ async function login(target: PostgresTarget, password: string, signal: AbortSign
     ssl: { ca: target.ca, servername: target.serverName, minVersion: 'TLSv1.2' },
   })
   client.on('error', () => {
-    // Calls in progress reject with it.
+    // `pg` also rejects the calls in progress with this error.
   })
   const abort = () => socket.destroy()
   signal.addEventListener('abort', abort, { once: true })

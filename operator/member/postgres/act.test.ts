@@ -1,4 +1,4 @@
-/** Changes to a Postgres over a connection: which functions are called, and when a change is skipped. */
+/** Changes to a Postgres over a connection: which functions are called, and when the operator skips a change. */
 import { randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { childNames, firstMember } from '../../../crds/index.ts'
@@ -13,7 +13,7 @@ import type { PostgresAccess } from './access.ts'
 const it = useActions()
 const { passOf } = it
 
-describe('a change in Postgres', () => {
+describe('a change to Postgres', () => {
   const memberKey = () => memberKeyOf(`${testNamespace}/${it.database.metadata.name}`, firstMember)
   const target = { host: '127.0.0.1' } as NonNullable<Pass['target']>
   const passwords = { admin: 'a', app: 'b', app_read_only: 'c' }
@@ -50,7 +50,7 @@ describe('a change in Postgres', () => {
       executor: { keys: () => ({ sealingKey, authority: undefined }) },
       pass: { access, target, passwords },
     })
-    // Replaced since it was observed.
+    // The Secret was replaced after it was observed.
     const secret = await it.cluster.get('Secret', key(childNames.credentials(it.owner.id)))
     if (secret === undefined) throw new Error('there are no credentials')
     await it.cluster.replace('Secret', rotated(secret, sealingKey, { app: 'again' }))
@@ -72,7 +72,7 @@ describe('a change in Postgres', () => {
     expect(pass.outdated).toEqual([outdated, outdated, outdated, outdated, outdated])
   })
 
-  test('outdates the last probe if it fails', async () => {
+  test('marks the last probe as outdated if it fails', async () => {
     const { access } = recording(true)
     const pass = passOf({ pass: { access, target } })
     await expect(pass.do({ do: 'reload' })).rejects.toThrow('no')
@@ -92,7 +92,7 @@ describe('a change in Postgres', () => {
     expect(calls).toEqual([])
   })
 
-  test('of the roles is skipped if the passwords are not readable', async () => {
+  test('to the roles is skipped if the passwords are not readable', async () => {
     const { calls, access } = recording()
     const unreadable = { state: 'unreadable' as const, message: 'sealed under another key' }
     await passOf({ observed: { credentials: readable }, pass: { access, target } }).do({ do: 'ensure-roles' })

@@ -4,13 +4,13 @@ import type { PostgresAccess } from './access.ts'
 import type { PostgresAction } from './actions.ts'
 
 export type PostgresExecutor = {
-  /** The last answer of this Postgres is outdated. `failed`: the change failed. */
+  /** Marks the last answer of this Postgres as outdated. `failed`: the change failed. */
   outdateProbe: (memberKey: string, failed: boolean) => void
 }
 
 /**
- * `memberKey`: of the owner and the member's number. Without `access` or `target`, Postgres cannot be reached, and
- * nothing is changed.
+ * `memberKey`: contains the owner's key and the member's number. Without `access` or `target`, the operator cannot
+ * reach Postgres, and changes nothing.
  */
 export type PostgresPass = {
   memberKey: string
@@ -19,7 +19,7 @@ export type PostgresPass = {
   signal: AbortSignal
 }
 
-/** `readRoles`: undefined if the credentials of the roles are not readable; then no role is changed. */
+/** `readRoles`: undefined if the roles' credentials are not readable. In that case no role is changed. */
 export async function performPostgres(
   executor: PostgresExecutor,
   pass: PostgresPass,
@@ -39,17 +39,14 @@ export async function performPostgres(
   })
 }
 
-/** Runs the work while no operator changes the roles. Does nothing if Postgres cannot be reached. */
+/** Runs `work` while no other operator changes the roles. Does nothing if Postgres cannot be reached. */
 export const withRolesLocked = (
   executor: PostgresExecutor,
   pass: PostgresPass,
   work: () => Promise<void>,
 ): Promise<void> => withPostgres(executor, pass, (access, target) => access.withRolesLocked(target, work, pass.signal))
 
-/**
- * Runs the work in Postgres, if it can be reached, and marks its last answer as outdated whether the work succeeds or
- * fails.
- */
+/** Runs `work` if Postgres can be reached. Then marks its last answer as outdated, even if `work` failed. */
 async function withPostgres(
   { outdateProbe }: PostgresExecutor,
   { memberKey, access, target }: PostgresPass,

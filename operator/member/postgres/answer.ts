@@ -1,23 +1,23 @@
-/** Postgres's last answer, if it still applies. */
+/** Postgres's last answer, if it is still valid. */
 import type { ObservedMember, PostgresAnswer } from '../observed.ts'
 
-/** Postgres's answer in its present run, with the present passwords; undefined if there is none. */
+/** Postgres's answer in its current run, with the current passwords. Undefined if there is none. */
 export type Answered = Extract<PostgresAnswer, { state: 'answered' }> | undefined
 
 /**
- * Whether the data on the volume may be recorded as this instance's. A copy is recorded only once the objects of its
- * source are removed, so that a recorded one is never treated as a new copy.
+ * Whether the operator may record the data on the volume as this instance's. It records a copy only after the source's
+ * objects are removed. So a recorded copy is never treated as a new copy.
  */
 export const isOwn = (answered: Answered): answered is NonNullable<Answered> =>
   answered !== undefined && !answered.closed?.inherited
 
-/** Postgres's answer, unless an earlier run gave it, or none has been given within the timeout yet. */
+/** Postgres's answer. Undefined if it is from an earlier run, or if no probe has answered within its timeout yet. */
 export function presentAnswer({
   pod,
   postgres,
   children,
 }: Pick<ObservedMember, 'pod' | 'postgres' | 'children'>): PostgresAnswer | undefined {
   if (pod?.address === undefined || pod.run !== postgres?.run) return undefined
-  // The data on another volume say nothing about this one.
+  // An answer about another volume is not valid for this one.
   return pod.volume === children.claim?.metadata.uid ? postgres.answer : undefined
 }

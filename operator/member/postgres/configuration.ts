@@ -1,6 +1,6 @@
 /**
- * The ConfigMap with an instance's configuration: `instance.json`, read by its init container before every start, and
- * Postgres's own files, which the running server reads from the mount at each reload.
+ * The ConfigMap with an instance's configuration. Its init container reads `instance.json` before every start. The
+ * running Postgres reads its own files from the mount at each reload.
  */
 import type { Draft } from '../../../cluster/index.ts'
 import { childNames, firstMember, type PgVersion, type SizeShape } from '../../../crds/index.ts'
@@ -12,7 +12,7 @@ import { archiveCommand } from '../archive/settings.ts'
 import type { Member } from '../member.ts'
 
 export const instanceFile = 'instance.json'
-/** Annotation of the ConfigMap: the digest of its files, which Postgres reports for those that it has read. */
+/** Annotation of the ConfigMap: the digest of its files. Postgres reports the digest of the files that it has read. */
 export const configurationAnnotation = 'espalier.dev/configuration'
 
 type ConfigurationRequest = Member & {
@@ -20,7 +20,7 @@ type ConfigurationRequest = Member & {
   shape: SizeShape
   /** What `prepare` may do to a volume that is not recorded as this instance's yet. */
   origin: 'initialise' | DataSource | undefined
-  /** Its agent archives. */
+  /** Whether the agent archives. */
   archives: boolean
 }
 

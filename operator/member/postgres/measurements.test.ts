@@ -1,6 +1,5 @@
 /**
- * When a size is measured, and what is stored of it: the size of the data, and the use of a volume that grows
- * automatically.
+ * When a size is measured, and what is stored: the size of the data, and the use of a volume that grows automatically.
  */
 import { describe, expect, test } from 'vitest'
 import { createFakePostgres } from '../../testing/fake-postgres.ts'
@@ -27,7 +26,7 @@ describe('the size of the data', () => {
     expect(next(undefined, '0/1')).toBe(0)
     expect(next(measured, '0/1')).toBeUndefined()
   })
-  test('is measured ten minutes after the last time once WAL has advanced, later if that took long', () => {
+  test('is measured ten minutes after the last time if WAL has advanced, later if the measurement took long', () => {
     expect(next(measured, '0/2')).toBe(1_600_000)
     expect(next({ ...measured, isChanging: false }, '0/2')).toBe(1_600_000)
     expect(next({ ...measured, tookMs: 60_000 }, '0/2')).toBe(1_000_000 + 6_000_000)
@@ -40,12 +39,12 @@ describe('the size of the data', () => {
 
 describe('the use of a volume', () => {
   const next = (last?: Measured) => nextMeasurement(volumeUse, last, undefined)
-  test('is measured at once the first time, after a minute while it changes, and after five otherwise', () => {
+  test('is measured at once the first time, then after a minute if it changes, or after five minutes', () => {
     expect(next()).toBe(0)
     expect(next(measured)).toBe(1_060_000)
     expect(next({ ...measured, isChanging: false })).toBe(1_300_000)
   })
-  test('is measured in a hundredth of the time at most, and at the latest after an hour', () => {
+  test('is measured for at most a hundredth of the time, but at least every hour', () => {
     expect(next({ ...measured, tookMs: 3_000 })).toBe(1_300_000)
     expect(next({ ...measured, failures: 30 })).toBe(1_000_000 + 3_600_000)
   })
@@ -84,7 +83,7 @@ describe('measurements', () => {
     return { measurements, measuredKeys: measured, later, now: () => now }
   }
 
-  test('report a size of the data once, and are not repeated while WAL does not advance', async () => {
+  test('report a size once, and are not repeated until WAL advances', async () => {
     const { measurements, measuredKeys, later } = open()
     let queries = 0
     const measure = async () => {
@@ -104,7 +103,7 @@ describe('measurements', () => {
     await measurements.stop()
   })
 
-  test('are cancelled by a new run of Postgres and at the end', async () => {
+  test('are cancelled by a new run of Postgres, and when the operator stops', async () => {
     const { measurements } = open()
     const signals: AbortSignal[] = []
     const measure: Access['measure'] = (_, signal) => {
@@ -125,7 +124,7 @@ describe('measurements', () => {
     expect(signals[1]?.aborted).toBe(true)
   })
 
-  test('run for two databases at a time', async () => {
+  test('run for two databases at the same time', async () => {
     const { measurements } = open()
     let atOnce = 0
     const gate = Promise.withResolvers<number>()
@@ -143,7 +142,7 @@ describe('measurements', () => {
     await measurements.stop()
   })
 
-  test('of a volume report each time, and return when the next is due', async () => {
+  test('of a volume are reported each time, and return the time of the next', async () => {
     const { measurements, measuredKeys, later, now } = open(volumeUse)
     let bytes = 10 * megabyte
     const request = requestOf({ measureVolume: async () => bytes })

@@ -1,6 +1,6 @@
 /**
- * Measures sizes in Postgres as background jobs, since a measurement reads every file and may take minutes. The pause
- * between two measurements of a database grows with the duration of the last one, and doubles after each failure.
+ * Measures sizes in Postgres as background jobs: a measurement reads every file, and may take minutes. The pause
+ * between two measurements of a database depends on the duration of the last one, and doubles after each failure.
  */
 import type { Logger } from 'pino'
 import { systemClock } from '../../../cluster/informer/index.ts'
@@ -8,19 +8,19 @@ import { createBackgroundJobs } from '../../background-jobs/background-jobs.ts'
 import type { PostgresTarget } from '../../postgres/administrator.ts'
 import type { PostgresAccess } from './access.ts'
 
-/** `bytes`: undefined if Postgres reports none. */
+/** `bytes`: undefined if Postgres reports no size. */
 type Measure = (access: PostgresAccess, target: PostgresTarget, signal: AbortSignal) => Promise<number | undefined>
 
 type Measurement = {
-  /** The kind of its background jobs. */
+  /** The name of its background jobs. */
   kind: string
   measure: Measure
-  /** Shortest pause: after a measurement with another size, and after one with the same. */
+  /** The shortest pause. `changing`: after the size has changed; `still`: after the size was the same. */
   pauseMs: { changing: number; still: number }
   longestPauseMs: number
-  /** A longer measurement is cancelled: Postgres reports no progress. */
+  /** Cancels a measurement that takes longer: Postgres reports no progress. */
   stallMs: number
-  /** If true, every measurement is reported; if false, only one with a different size. */
+  /** If true, reports every measurement. If false, reports only a different size. */
   reportsEach: boolean
 }
 
@@ -35,8 +35,8 @@ export const dataSize: Measurement = {
 }
 
 /**
- * Postgres's use of its volume, for a volume that grows automatically: it counts more files than the size of the data,
- * and more often.
+ * Postgres's use of its volume, for a volume that grows automatically. It includes more files than the size of the
+ * data, and is measured more often.
  */
 export const volumeUse: Measurement = {
   kind: 'measure-volume',
@@ -51,32 +51,32 @@ export type MeasureRequest = {
   key: string
   access: PostgresAccess
   target: PostgresTarget
-  /** The run of Postgres: a measurement in a previous run is cancelled. */
+  /** The run of Postgres. A measurement from a previous run is cancelled. */
   run: string
-  /** The WAL position. Nothing is measured until it has advanced; undefined: unknown. */
+  /** The WAL position. The next measurement waits until it has advanced. Undefined if unknown. */
   walPosition?: string | undefined
 }
 
 export type Measured = {
-  /** When it ended, and how long it took, in ms. */
+  /** When the measurement ended, and how long it took, in ms. */
   at: number
   tookMs: number
   /** Consecutive failures. */
   failures: number
-  /** As last measured. */
+  /** The last measured size. */
   bytes: number | undefined
-  /** It differs from the previous size by more than 1 MiB. */
+  /** The size differs from the previous one by more than 1 MiB. */
   isChanging: boolean
   walPosition: string | undefined
 }
 
-/** A database is being measured for at most this share of the time. */
+/** Measurements of a database take at most this share of the time. */
 const share = 0.01
 const noticeableBytes = 1024 * 1024
-/** Measurements load a disk: this many run at once, over all databases. */
+/** Measurements load the disk. `atOnce`: how many run at the same time, over all databases. */
 const limits = { atOnce: 2, mostWaiting: 1_000 }
 
-/** Returns when to measure again, in ms since the epoch; undefined: not before WAL has advanced. Pure. */
+/** Returns the time of the next measurement, in ms since the epoch. Undefined if WAL must advance first. Pure. */
 export function nextMeasurement(
   { pauseMs, longestPauseMs }: Pick<Measurement, 'pauseMs' | 'longestPauseMs'>,
   last: Measured | undefined,
@@ -103,7 +103,7 @@ export function afterMeasurement(last: Measured | undefined, { at, tookMs, resul
 
 type Options = { now: () => number; onMeasured: (key: string) => void; logger: Logger }
 
-/** The measurements of one kind, by the keys of the owners. */
+/** The measurements of one kind, by member key. */
 export class Measurements {
   readonly #measurement: Measurement
   readonly #options: Options
@@ -122,14 +122,14 @@ export class Measurements {
     })
   }
 
-  /** Bytes, as last measured. */
+  /** The last measured size, in bytes. */
   get(key: string): number | undefined {
     return this.#measured.get(key)?.bytes
   }
 
   /**
-   * Measures if it is due. @returns when it is due next, in ms since the epoch; undefined while it runs or until WAL
-   * advances
+   * Measures if a measurement is due.
+   * @returns when the next one is due, in ms since the epoch; undefined while one runs, or if WAL must advance first
    */
   request({ key, access, target, run, walPosition }: MeasureRequest): number | undefined {
     const state = this.#jobs.state(key)?.state

@@ -42,7 +42,7 @@ const at = (more: Partial<ProbeTime> = {}) =>
   })
 
 describe('the next probe', () => {
-  test('is due at once if a pass waits for it, and otherwise spread over the interval', () => {
+  test('is due at once if a pass waits for it; otherwise it is spread over the interval', () => {
     expect(at({ facts: undefined, awaited: true })).toBe(2_000)
     const spread = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'].map(key => at({ facts: undefined, key }))
     expect(Math.min(...spread)).toBeGreaterThanOrEqual(0)
@@ -56,7 +56,7 @@ describe('the next probe', () => {
     expect(at({ ...unknown, latestCertificateAt: 1_900_000 })).toBeGreaterThan(1_902_000)
     expect(at({ ...unknown, latestCertificateAt: 1_800_000 })).toBeGreaterThan(1_902_000)
   })
-  test('is due soon while a role is missing that a user has to create, and less often with time', () => {
+  test('is due soon while a role is missing that a user must create, then less often', () => {
     const authenticator = { role: 'ours', inOrder: true, passwordVersion: 'm' } as const
     const lacking = (kind: 'missing' | 'granted') => ({
       facts: {
@@ -96,12 +96,12 @@ describe('the next probe', () => {
     expect(at(finding({ tables: [{ exists: false, missing: [], vectors: [] }] }))).toBe(soon)
     expect(at(finding({ tables: [{ exists: true, missing: ['c'], vectors: [] }] }))).toBe(soon)
   })
-  test('is due within seconds of a suspicion, with a pause of some seconds between two', () => {
+  test('is due within seconds of a suspicion, with some seconds between two probes', () => {
     expect(at({ suspectedAt: 2_000 })).toBe(6_000)
     expect(at({ suspectedAt: 60_000, now: 60_000 })).toBe(60_000)
     expect(at({ facts: undefined, suspectedAt: 2_000 })).toBe(2_000)
   })
-  test('is due soon after an uncertain one, and after a reload until the certificate can be mounted', () => {
+  test('is due soon after an uncertain probe, and after a reload until the certificate is mounted', () => {
     expect(at({ facts: { ...facts, isUncertain: true } })).toBe(2_000)
     const reloaded = { ...facts, isOutdated: true }
     expect(at({ facts: reloaded, certificateIssuedAt: 1_000 })).toBe(1_100)
@@ -110,7 +110,7 @@ describe('the next probe', () => {
   test('is due a minute after a commit that hung', () => {
     expect(at({ facts: { ...facts, answer: { ...answered, walHangs: true } }, awaited: true })).toBe(61_000)
   })
-  test('is delayed more and more while Postgres does not start', () => {
+  test('is delayed longer each time while Postgres does not start', () => {
     const delays = [0, 10_000, 100_000].map(retryDelay)
     expect(delays).toEqual(delays.toSorted((left, right) => left - right))
     expect(delays[0]).toBe(20)
@@ -131,7 +131,7 @@ const anyTime = fc.record({
 })
 
 describe('slow probes', () => {
-  test('never make the next probe earlier than it would be without them', () => {
+  test('never make the next probe earlier', () => {
     fc.assert(
       fc.property(anyFacts, anyTime, ({ hasAnswer, ...some }, { sinceMs, ...time }) => {
         const known = { ...facts, ...some, answer: hasAnswer ? answered : undefined }
@@ -141,7 +141,7 @@ describe('slow probes', () => {
       }),
     )
   })
-  test('delay the next probe more with each, up to a limit', () => {
+  test('delay the next probe longer each time, up to a limit', () => {
     for (const usualMs of [20, 2_000, intervalMs]) {
       const delays = Array.from({ length: 60 }, (_, index) => slowDelay(index + 1, usualMs))
       expect(delays).toEqual(delays.toSorted((left, right) => left - right))

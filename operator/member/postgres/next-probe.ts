@@ -1,49 +1,52 @@
 /**
- * When to probe a Postgres next. If nothing happens, that is every five minutes: failures are reported by the pod (it
- * ends, it is not ready) and by the gateway (it cannot connect), and each report causes a probe at once. Pure.
+ * Decides when to probe a Postgres next. Without events, that is every five minutes. The pod reports failures (it ends,
+ * or is not ready), and so does the gateway (it cannot connect). Each report causes a probe at once. Pure.
  */
 
 import { createHash } from 'node:crypto'
 import type { FoundReferences } from '../../postgres/administrator.ts'
 import type { PostgresFacts } from '../observed.ts'
 
-/** Between two probes of a database without events. */
+/** The time between two probes of a database without events. */
 export const intervalMs = 300_000
-/** How soon a probe that found no machine at the address is repeated, before it counts. */
+/** How soon to repeat a probe that found no machine at the address. The second such result counts as a failure. */
 const uncertainMs = 1_000
-/** How soon a suspicion causes another probe: the gateway may report many at once, and a client can cause them. */
+/**
+ * The shortest time between a probe and a probe that a suspicion causes. A gateway may report many failed connections,
+ * and a client can cause them.
+ */
 const suspicionMs = 5_000
 /**
- * How soon after a probe the next one is due while changes of Postgres fail: a change that fails each time must not
- * keep it busy.
+ * The shortest time between two probes while changes to Postgres fail. A change that always fails must not keep
+ * Postgres busy.
  */
 const failureMs = { first: 250, most: 60_000 }
-/** A commit that hangs leaves a server process behind, so it is not repeated often. */
+/** A commit that hangs leaves a server process, so the operator does not repeat it often. */
 const hangingMs = 60_000
-/** While a role, schema or table is missing that a user has to create: users often create it soon after the service. */
+/** The time between probes while a role, schema or table is missing. Users often create it soon after the service. */
 const missingMs = { first: 3_000, most: 60_000 }
-/** Longest interval of slow probes. */
+/** The longest time between probes that time out. */
 const rarestMs = 4 * intervalMs
 
-/** A number from 0 to 1 that is constant for a key, so that probes of many databases spread out. */
+/** A constant number from 0 to 1 for each key, which spreads the probes of many databases over time. */
 const spreadOf = (key: string): number => createHash('sha256').update(key).digest().readUInt32BE() / 2 ** 32
 
-/** How long to wait after a failed probe: little while Postgres starts, longer with time. */
+/** How long to wait after a failed probe: short while Postgres starts, longer later. */
 export function retryDelay(sinceStartMs: number): number {
   if (sinceStartMs < 5_000) return 20
   return sinceStartMs < 60_000 ? 250 : 2_000
 }
 
 /**
- * How long to wait after a probe before checking whether the new certificate or files are loaded: mounting them takes
- * up to a minute.
+ * How long to wait before the next probe checks whether Postgres has loaded the new certificate or files. Their mount
+ * takes up to a minute.
  */
 function reloadDelay(sinceIssuedMs: number): number {
   if (sinceIssuedMs < 5_000) return 100
   return sinceIssuedMs < 120_000 ? 5_000 : 60_000
 }
 
-/** A wait that grows with the time since Postgres was started. */
+/** A delay that grows with the time since Postgres was started. */
 const missingDelay = (sinceStartMs: number): number =>
   Math.min(missingMs.most, Math.max(missingMs.first, sinceStartMs / 20))
 
@@ -63,7 +66,7 @@ const lacksReferences = ({ missingSchemas, vector, tables }: FoundReferences): b
 const failureDelay = (failures: number): number =>
   failures === 0 ? 0 : Math.min(failureMs.most, failureMs.first * 2 ** (failures - 1))
 
-/** How long to wait after a probe that timed out: twice as long after each, and never less than the usual wait. */
+/** How long to wait after a probe that timed out: twice as long after each timeout, and at least the usual delay. */
 export function slowDelay(slow: number, usualMs: number): number {
   return Math.max(usualMs, Math.min(rarestMs, Math.max(usualMs, 1_000) * 2 ** (slow - 1)))
 }
@@ -71,15 +74,15 @@ export function slowDelay(slow: number, usualMs: number): number {
 export type ProbeTime = {
   key: string
   facts: PostgresFacts | undefined
-  /** The pod as it is now. */
+  /** The current state of the pod. */
   pod: { run: string; ready: boolean; startedAt: number | undefined }
   /** A pass waits for a fact that only Postgres can report. */
   awaited: boolean
-  /** If Postgres presents another certificate than it should: when the right one was issued. */
+  /** If Postgres presents an old certificate: when the new one was issued. */
   certificateIssuedAt: number | undefined
-  /** When the certificate that it should present was issued, whatever it presents. */
+  /** When the certificate was issued that Postgres should present. Set even if Postgres presents it. */
   latestCertificateAt: number | undefined
-  /** When a client last failed to connect, since the last probe. */
+  /** When a client failed to connect. Undefined if none failed since the last probe. */
   suspectedAt: number | undefined
   operatorStartedAt: number
   now: number
@@ -89,7 +92,8 @@ export type ProbeTime = {
 export function nextProbe({ key, facts, pod, awaited, suspectedAt, ...more }: ProbeTime): number {
   const { certificateIssuedAt, latestCertificateAt, operatorStartedAt, now } = more
   if (facts?.run !== pod.run) {
-    // Postgres has to be reloaded to use that certificate; if its authority was lost meanwhile, this probe detects it.
+    // Postgres must be reloaded to present that certificate. If the authority was lost meanwhile, this probe detects
+    // it.
     const isReissued = latestCertificateAt !== undefined && latestCertificateAt >= operatorStartedAt
     const isUrgent = awaited || suspectedAt !== undefined || isReissued
     return isUrgent ? now : operatorStartedAt + spreadOf(key) * intervalMs

@@ -81,7 +81,7 @@ describe('probes', () => {
     return { answered, prober: createProber({ now: Date.now, onAnswer: key => answered.push(key), logger: silent }) }
   }
 
-  test('that hang block no other database, and run one at a time for one database', async () => {
+  test('that hang do not block other databases, and run one at a time for one database', async () => {
     const { answered, prober } = open()
     let taken = 0
     for (let count = 0; count < 3; count++)
@@ -120,7 +120,7 @@ describe('probes', () => {
     message: reason,
   })
 
-  test('that time out change nothing that is known', async () => {
+  test('that time out change no known fact', async () => {
     const { prober, take } = taker()
     expect((await take(async () => observation()))?.slow).toBe(0)
     for (const slow of [1, 2, 3, 4]) {
@@ -131,7 +131,7 @@ describe('probes', () => {
     await prober.stop()
   })
 
-  test('that all timed out in this run of Postgres have no result', async () => {
+  test('have no result if all of them timed out in this run of Postgres', async () => {
     const { prober, take } = taker()
     await take(async () => observation())
     expect(await take(refused('timeout'), { run: 'next' })).toMatchObject({ run: 'next', slow: 1, answer: undefined })
@@ -146,7 +146,7 @@ describe('probes', () => {
     await prober.stop()
   })
 
-  test('that cannot reach the machine count at once if a gateway reports the same, for that probe alone', async () => {
+  test('that cannot reach the machine count at once if a gateway reports the same before that probe', async () => {
     const { prober, take } = taker()
     await take(async () => observation())
     prober.reportUnreachable('a')
@@ -178,7 +178,7 @@ describe('probes', () => {
     await prober.stop()
   })
 
-  test('log in through the Service, which may not lead to the pod yet', async () => {
+  test('log in through the Service, which may not route to the pod yet', async () => {
     const { prober, take } = taker()
     const hosts: string[] = []
     let login: Login = { result: 'unreachable', message: 'connect ECONNREFUSED' }
@@ -191,11 +191,14 @@ describe('probes', () => {
     }
     const observe = (clientPath: ProbeRequest['clientPath']) => take(access.observe, { access, clientPath })
     expect(await observe({ by: 'elsewhere' })).toMatchObject({
-      answer: { login: 'unreachable', loginMessage: 'its Service does not lead to it yet' },
+      answer: { login: 'unreachable', loginMessage: 'the Service does not route to this Postgres yet' },
     })
     expect(hosts).toEqual([])
     expect(await observe({ by: 'service', address: '10.0.0.1' })).toMatchObject({
-      answer: { login: 'unreachable', loginMessage: 'its Service does not lead to it yet: connect ECONNREFUSED' },
+      answer: {
+        login: 'unreachable',
+        loginMessage: 'the Service does not route to this Postgres yet: connect ECONNREFUSED',
+      },
     })
     login = { result: 'refused', message: 'no hba' }
     expect(await observe({ by: 'direct' })).toMatchObject({ answer: { login: 'refused', loginMessage: 'no hba' } })
@@ -217,7 +220,7 @@ describe('probes', () => {
     await prober.stop()
   })
 
-  test('that started before a change in Postgres are discarded', async () => {
+  test('that started before a change to Postgres are discarded', async () => {
     const { answered, prober } = open()
     const gate = Promise.withResolvers<PostgresObservation>()
     prober.request(request('a', () => gate.promise))

@@ -1,10 +1,10 @@
 /**
- * Probes Postgres beside the passes: a probe may take seconds if a machine does not respond, and must not delay other
- * databases. So a pass requests one and continues; when the answer arrives, the database is enqueued again. The stored
- * answers are used twice only to decide the time of the next probe (next-probe.ts).
+ * Probes Postgres outside the passes: a probe may take seconds if a machine does not respond, and must not delay other
+ * databases. A pass requests a probe and continues. When the answer arrives, the prober enqueues the database again.
+ * The time of the next probe also depends on the stored answers (next-probe.ts).
  *
- * A slow Postgres is not a broken one: after a timeout only the next probe is delayed; nothing else changes. Only a
- * wrong answer, a refusal or a missing server counts as a failure.
+ * A slow Postgres is not a failed Postgres: a timeout only delays the next probe. Only a wrong answer, a refusal or a
+ * missing server counts as a failure.
  */
 
 import type { Logger } from 'pino'
@@ -33,43 +33,49 @@ export type ProbeRequest = {
   passwordVersion: string | undefined
   /** The desired login of the service `rest`. */
   authenticator?: DesiredAuthenticator | undefined
-  /** The objects that services' configurations name. */
+  /** The objects that the services' configurations name. */
   references?: References | undefined
-  /** Where the service `mcp` stores its conversations. */
+  /** The storage of the service `mcp` for its conversations. */
   mcpState?: DesiredMcpState | undefined
   /** The pod has no WAL probe: this probe checks whether WAL can be written. */
   commits: boolean
-  /** The digest of the files that should be applied. */
+  /** The digest of the files that Postgres should have applied. */
   configuration: string | undefined
-  /** The pod reports that its disk hangs or is full; a probe that does not soon find it full reports a hang. */
+  /**
+   * The pod reports that its disk hangs or is full. The probe then has a short timeout; if it times out, the disk
+   * counts as hanging.
+   */
   isUrgent: boolean
 }
 
 type Prober = {
   get(key: string): PostgresFacts | undefined
-  /** Starts a probe as soon as there is a slot; does nothing if one runs for this key. */
+  /** Starts a probe as soon as a slot is free. Does nothing if a probe with this key already runs. */
   request(request: ProbeRequest): void
-  /** Marks the last answer as outdated: Postgres was changed. `failed`: the change failed. */
+  /** Marks the last answer as outdated, after a change to Postgres. `failed`: the change failed. */
   outdate(key: string, failed: boolean): void
-  /** A client could not reach it: the last answer may be outdated. */
+  /** Reports that a client could not connect, so the last answer may be outdated. */
   reportUnreachable(key: string): void
-  /** Since when it has been suspected without a probe. */
+  /** The time of the first failed connection since the last probe. */
   suspectedAt(key: string): number | undefined
   forget(key: string): void
   stop(): Promise<void>
 }
 
 type Concluded = Pick<ProbeRequest, 'run' | 'ready' | 'passwordVersion' | 'configuration'> & {
-  /** A gateway could not connect, before the probe. */
+  /** A gateway could not connect before the probe. */
   isSuspected?: boolean
 }
 
 const concurrentProbes = 32
-/** Longer than the limit of a commit (administrator.ts): a hanging one is detected, not interrupted. */
+/**
+ * Longer than the timeout of a commit (administrator.ts), so that the probe detects a hanging commit instead of being
+ * cancelled.
+ */
 const probeTimeoutMs = 40_000
 const urgentTimeoutMs = 3_000
 
-/** The result of an observation, without a login. */
+/** The answer for an observation, before a login. */
 export function answerOf(
   observation: PostgresObservation,
   passwordVersion: string | undefined,
@@ -111,8 +117,8 @@ export function answerOf(
 }
 
 /**
- * The state after this result of a probe. Pure. A probe that finds no machine counts only if confirmed: by a second one
- * in a row, or by a gateway that could not connect before the first.
+ * The facts after a probe's answer. Pure. A probe that finds no machine must be confirmed: by a second such probe, or
+ * by a gateway that could not connect before the first one.
  */
 function conclude(
   { run, ready, passwordVersion, configuration, isSuspected = false }: Concluded,
@@ -179,7 +185,7 @@ export function createProber(options: { now: () => number; onAnswer: (key: strin
       answer = { state: 'refused', reason: 'timeout', message }
       logger.debug({ key, err: error }, 'a probe of Postgres failed')
     }
-    // Outdated meanwhile: the result may be from before the change.
+    // The answer was marked as outdated meanwhile: it may be from before the change.
     if (underWay.get(key) !== ticket) return onAnswer(key)
     underWay.delete(key)
     answers.set(key, conclude({ ...request, isSuspected }, answer, answers.get(key), now()))
@@ -226,7 +232,7 @@ export function createProber(options: { now: () => number; onAnswer: (key: strin
   }
 }
 
-/** Whether Postgres reads its files from the mount, and has not read the desired ones. */
+/** Whether Postgres reads its files from the mount, but has not read the desired files yet. */
 function hasOtherFiles(configuration: string | undefined, answer: PostgresAnswer): boolean {
   if (answer.state !== 'answered' || configuration === undefined || !answer.configuration.isMounted) return false
   return answer.configuration.inForce !== configuration
@@ -235,8 +241,8 @@ function hasOtherFiles(configuration: string | undefined, answer: PostgresAnswer
 type Answered = Extract<PostgresAnswer, { state: 'answered' }>
 
 /**
- * Adds a real login, which proves that clients are served, if the password is the Secret's and no login has succeeded
- * in this run with these passwords.
+ * Adds a real login, which proves that Postgres serves clients. Skips it if the role's password is not the Secret's, or
+ * if a login has already succeeded in this run with these passwords.
  */
 async function withLogin(
   request: ProbeRequest,

@@ -8,14 +8,17 @@ import type { ObservedMember } from '../observed.ts'
 import { serviceHost } from '../pod/addresses.ts'
 
 /**
- * How clients reach a Postgres: through the address of its Service, which the nodes learn a little after the Service
- * exists; `direct` if Services have no address, as on the embedded default, whose gateway resolves a Service at each
- * connection. `elsewhere`: the Service leads to another incarnation, or does not exist yet.
+ * How clients reach a Postgres.
+ *
+ * - `service`: through the Service's address. The nodes learn the address a little after the Service is created.
+ * - `direct`: Services have no address, as in the embedded cluster. There the gateway resolves the Service at each
+ *   connection.
+ * - `elsewhere`: the Service routes to another incarnation, or does not exist yet.
  */
 export type ClientPath = { by: 'service'; address: string } | { by: 'direct' } | { by: 'elsewhere' }
 
 /** The message for `elsewhere`, and for a login through the Service that reaches no Postgres. */
-export const notSelectedMessage = 'its Service does not lead to it yet'
+export const notSelectedMessage = 'the Service does not route to this Postgres yet'
 
 type Led = Pick<ObservedMember, 'incarnation'> & { children: { service?: Pick<Service, 'spec'> | undefined } }
 
@@ -25,7 +28,7 @@ export function clientPath({ children: { service }, incarnation }: Led): ClientP
   return clusterIP === undefined ? { by: 'direct' } : { by: 'service', address: clusterIP }
 }
 
-/** How an owner's Postgres is reached at its pod's address. */
+/** The connection to an owner's Postgres at its pod's address. */
 export const targetAt = (owner: Owner, host: string, { accepted }: Pick<Trust, 'accepted'>): PostgresTarget => ({
   host,
   port: postgresPort,

@@ -1,4 +1,4 @@
-/** Planned writes of claims and volumes in a cluster that has changed in the meantime. */
+/** Planned writes of claims and volumes in a cluster that has changed since the observation. */
 import { describe, expect, test } from 'vitest'
 import { type Cluster, ClusterError, type Draft, type PersistentVolume } from '../../../cluster/index.ts'
 import { childNames, firstMember } from '../../../crds/index.ts'
@@ -62,14 +62,14 @@ describe('a volume', () => {
     })
     const policy = async () => (await get(`pv-${it.count}`))?.spec?.persistentVolumeReclaimPolicy
 
-    test('gets its reclaim policy back while its claim exists', async () => {
+    test('has its previous reclaim policy restored while its claim exists', async () => {
       const claim = await it.cluster.create('PersistentVolumeClaim', claimDraft(it.owner, it.count))
       const volume = await it.cluster.create('PersistentVolume', retained(claim.metadata.uid))
       expect(await passOf().do(giveBack(volume))).toBe('done')
       expect(await policy()).toBe('Delete')
     })
 
-    test('stays retained if its claim is terminating or deleted and the caches do not know it yet', async () => {
+    test('stays retained if its claim is terminating or deleted, although the caches still have it', async () => {
       const draft = claimDraft(it.owner, it.count)
       const retainedVolume = { ...draft, metadata: { ...draft.metadata, finalizers: ['kubernetes.io/pvc-protection'] } }
       const claim = await it.cluster.create('PersistentVolumeClaim', retainedVolume)
@@ -85,7 +85,7 @@ describe('a volume', () => {
       expect(await policy()).toBe('Retain')
     })
 
-    test('gets its reclaim policy back without a claim if its owner is being torn down', async () => {
+    test('has its previous reclaim policy restored without a claim if its owner is being deleted', async () => {
       const volume = await it.cluster.create('PersistentVolume', retained('one-that-was'))
       expect(await passOf().do(giveBack(volume, 'one-that-was'))).toBe('done')
       expect(await policy()).toBe('Delete')
@@ -111,7 +111,7 @@ describe('a claim', () => {
     expect(await it.cluster.get('PersistentVolumeClaim', key(name))).toEqual(foreign)
   })
 
-  test('whose creation fails reports the error, also if it was deleted while it was read', async () => {
+  test('is not copied if the creation fails or the volume was deleted meanwhile: the error is reported', async () => {
     const fails = (reason: 'AlreadyExists' | 'Forbidden') =>
       passOf({
         executor: {
@@ -124,7 +124,7 @@ describe('a claim', () => {
       )
   })
 
-  test('that exists is not changed if creation is forbidden', async () => {
+  test('that exists is not changed if the operator may not create volumes', async () => {
     const { labels: _, ...metadata } = claimDraft(it.owner, it.count).metadata
     const there = await it.cluster.create('PersistentVolumeClaim', { ...claimDraft(it.owner, it.count), metadata })
     const create = () => Promise.reject(new ClusterError('Forbidden', 'no'))
@@ -174,13 +174,13 @@ describe('the growth of a claim', () => {
     },
   )
 
-  test('is retried after a conflict, which is no refusal', async () => {
+  test('is retried after a conflict, which does not count as a refusal', async () => {
     const { growthRefusals, grow, name } = growing('Conflict')
     await expect(grow()).rejects.toThrow('no more')
     expect(growthRefusals.refusalOf(name)).toBeUndefined()
   })
 
-  test('clears the last refusal if it is accepted', async () => {
+  test('deletes the last refusal when the cluster accepts it', async () => {
     const { growthRefusals, grow, name, claim } = growing()
     growthRefusals.refused(name, claim as never, 'before')
     expect(await grow()).toBe('done')

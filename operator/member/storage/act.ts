@@ -1,4 +1,4 @@
-/** Writes a member's claim and the volumes behind it. */
+/** Writes a member's claim and its volumes. */
 import { type Cluster, ClusterError, isRefused, type PersistentVolume } from '../../../cluster/index.ts'
 import { type ChildExecutor, type ChildPass, createChild } from '../../children/act.ts'
 import type { StorageAction } from './actions.ts'
@@ -7,7 +7,7 @@ import { changedVolume, copiedVolume } from './persistent-volume.ts'
 
 export type StorageExecutor = ChildExecutor & { growthRefusals: GrowthRefusals }
 
-/** `memberKey`: of the owner and the member's number. */
+/** `memberKey`: contains the owner's key and the member's number. */
 type StoragePass = ChildPass & { memberKey: string }
 
 /** `refused`: the cluster does not allow the volume to grow. */
@@ -36,7 +36,7 @@ export async function performStorage(
   }
 }
 
-/** Records a refusal by a quota or a storage class, so that a condition reports it and the next request waits. */
+/** Records a refusal by a quota or a storage class. A condition then reports it, and the next request waits. */
 async function growClaim(
   { cluster, growthRefusals }: StorageExecutor,
   { memberKey }: StoragePass,
@@ -61,21 +61,25 @@ async function changeVolume(
   if (volume === undefined || volume.metadata.uid !== uid) return
   const changed = changedVolume(volume, change)
   if (changed === volume) return
-  // A teardown passes the claim that it has deleted.
+  // A deletion of the owner has itself deleted the claim, and passes its uid.
   if (change.to === 'give-back' && change.claimUid === undefined) await checkClaimStays(cluster, volume)
   await cluster.replace('PersistentVolume', changed)
 }
 
 /**
- * A cache may lag behind the deletion of a claim for which another leader retained the volume: the volume gets its
- * reclaim policy back only while its claim exists. @throws ClusterError `Conflict`
+ * Another leader may have retained the volume because its claim was deleted, and this cache may lag. So the volume's
+ * previous reclaim policy is restored only if the claim exists.
+ * @throws ClusterError `Conflict`
  */
 async function checkClaimStays(cluster: Cluster, { metadata, spec }: PersistentVolume): Promise<void> {
   const { namespace, name = '', uid } = spec?.claimRef ?? {}
   const claim = await cluster.get('PersistentVolumeClaim', { namespace, name })
   const stays = claim !== undefined && claim.metadata.uid === uid && claim.metadata.deletionTimestamp === undefined
   if (stays && metadata.deletionTimestamp === undefined) return
-  throw new ClusterError('Conflict', `the claim of volume ${metadata.name} has changed: the volume stays retained`)
+  throw new ClusterError(
+    'Conflict',
+    `the claim of volume ${metadata.name} has changed: the operator keeps the volume's reclaim policy Retain`,
+  )
 }
 
 async function copyVolume(

@@ -1,4 +1,4 @@
-/** Actions on a member's claim and on the volumes behind it. */
+/** Actions on a member's claim and volumes. */
 import type { Draft, PersistentVolumeClaim } from '../../../cluster/index.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import type { VolumeChange } from './persistent-volume.ts'

@@ -28,8 +28,8 @@ describe('the claim for a volume that has lost its claim', () => {
 
   test.each([
     ['with a class names it', { storageClassName: 'fast' }, 'fast'],
-    ['without a class names none, so that no default is set', {}, ''],
-    ['with the empty class as well', { storageClassName: '' }, ''],
+    ['without a class has the empty class, so that the cluster sets no default', {}, ''],
+    ['with the empty class has the empty class', { storageClassName: '' }, ''],
   ])('%s', (_what, storageClass, named) => {
     expect(claimFor(storageClass)).toEqual({
       volumeName: 'pv',
@@ -61,7 +61,7 @@ describe('a claim', () => {
     claimDraft({ owner, incarnation: 1, number: 0 }, shapeOf(storage), regionOf(storageClass), {
       systemIdentifier: undefined,
     })
-  /** The claim as a cluster returns it: with its default class, or with fields that an admission webhook added. */
+  /** The claim as the cluster returns it: with its default class, or with fields that an admission webhook added. */
   const admitted = (storage: string, storageClass: string | undefined, put: object) => {
     const draft = made(storage, storageClass)
     return { ...draft, spec: { ...draft.spec, ...put } }
@@ -78,12 +78,12 @@ describe('a claim', () => {
     ['a smaller one', admitted('2Gi', undefined, {}), '1Gi', undefined, false],
     ['the default class, which the cluster added', admitted('1Gi', undefined, webhook), '1Gi', undefined, true],
     ['another class than the requested one', admitted('1Gi', 'slow', {}), '1Gi', 'fast', false],
-    ['no class any more', admitted('1Gi', 'slow', {}), '1Gi', undefined, false],
+    ['no class, instead of one', admitted('1Gi', 'slow', {}), '1Gi', undefined, false],
     ['the original request, whatever a webhook changed', admitted('1Gi', 'fast', webhook), '1Gi', 'fast', true],
-    ['the same, of an older operator', ofOlder('1Gi', 'fast'), '1Gi', 'fast', true],
-    ['the default class, of an older operator', ofOlder('1Gi', 'fast'), '1Gi', undefined, true],
-    ['another class, of an older operator', ofOlder('1Gi', 'slow'), '1Gi', 'fast', false],
-    ['a larger one, of an older operator', ofOlder('1Gi', undefined), '2Gi', undefined, false],
+    ['the original request of an older operator', ofOlder('1Gi', 'fast'), '1Gi', 'fast', true],
+    ['the default class, in a claim of an older operator', ofOlder('1Gi', 'fast'), '1Gi', undefined, true],
+    ['another class, in a claim of an older operator', ofOlder('1Gi', 'slow'), '1Gi', 'fast', false],
+    ['a larger request, in a claim of an older operator', ofOlder('1Gi', undefined), '2Gi', undefined, false],
   ])('is compared with the requested storage and class: %s', (_what, claim, storage, storageClass, is) => {
     expect(
       hasRequest(
@@ -94,7 +94,7 @@ describe('a claim', () => {
     ).toBe(is)
   })
 
-  test('of an older operator is not written only to add the annotation of its first request', () => {
+  test('of an older operator is not updated only to add the annotation with its request', () => {
     const { annotations: _, ...metadata } = made('1Gi', undefined).metadata
     const before = {
       ...made('1Gi', undefined),

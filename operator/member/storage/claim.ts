@@ -1,6 +1,6 @@
 /**
- * The volume claim of one member. It is created once and never from a template, so that only the operator decides when
- * a database gets a volume. Its growth: plan/growth.ts.
+ * The volume claim of one member. The operator creates the claim once, and never from a template. So only the operator
+ * decides when a database gets a volume. For its growth, see plan/growth.ts.
  */
 import type { Draft, PersistentVolumeClaim } from '../../../cluster/index.ts'
 import { childNames, type ObjectMeta, type Region, type SizeShape } from '../../../crds/index.ts'
@@ -13,25 +13,22 @@ import { selectedNodeAnnotation } from './copy-node.ts'
 import type { VolumeFacts } from './persistent-volume.ts'
 
 /**
- * Claim annotation: the system identifier of the data on its volume, by which a database that was put back recognises
- * it.
+ * Claim annotation: the system identifier of the data on its volume. A database that was recreated recognises its data
+ * by it.
  */
 export const systemIdentifierAnnotation = 'espalier.dev/system-identifier'
 
-/**
- * Claim annotation: the storage and class that the operator requested. Defaults that the cluster adds are not part of
- * it.
- */
+/** Claim annotation: the storage and class that the operator requested, without defaults that the cluster added. */
 const requestAnnotation = 'espalier.dev/asked-storage'
 
 /**
- * Claim annotation: the retained volume that it took over. The data there are started as they are, and never
- * initialised.
+ * Claim annotation: the retained volume that the claim uses again. Postgres starts on its data unchanged; the volume is
+ * never initialised.
  */
 const adoptedAnnotation = 'espalier.dev/adopted-volume'
 
 /**
- * Claim annotation: the restore source in the archive from which its volume was recovered. Its pods mount the
+ * Claim annotation: the restore source in the archive from which the volume was recovered. The claim's pods mount the
  * certificate for that, if it exists.
  */
 const recoveredAnnotation = 'espalier.dev/recovered-from'
@@ -67,7 +64,7 @@ function claimMetadata(member: Member, systemIdentifier: string | undefined): Ob
 }
 
 /**
- * At least as large as the volume that had the data before: the size may since be smaller, or that volume may have
+ * At least as large as the volume that had the data before. The size may be smaller since then, or that volume may have
  * grown automatically.
  */
 function storageFor({ storageSize }: SizeShape, source: DataSource | undefined): string {
@@ -75,7 +72,9 @@ function storageFor({ storageSize }: SizeShape, source: DataSource | undefined):
   return source !== undefined && source.bytes > (sizeInBytes(requested) ?? 0) ? String(source.bytes) : requested
 }
 
-/** `systemIdentifier`: of the data on it, once known; `node`: the only one where a copy of the source can be. */
+/**
+ * `systemIdentifier`: of the data on the volume, once known. `node`: the only node where a copy of the source can be.
+ */
 type ClaimContent = {
   systemIdentifier: string | undefined
   source?: DataSource | undefined
@@ -117,7 +116,10 @@ const snapshotReference = ({ snapshot }: SnapshotSource) => ({
   name: snapshot,
 })
 
-/** Whether a claim was created with this request. An older operator's claim has no annotation, so its spec counts. */
+/**
+ * Whether the claim was created with this request. A claim of an older operator has no annotation, so its spec is
+ * compared.
+ */
 export function hasRequest({ metadata, spec }: PersistentVolumeClaim, shape: SizeShape, region: Region): boolean {
   const requested = metadata.annotations?.[requestAnnotation]
   if (requested !== undefined) return requested === requestText(shape, region)
@@ -126,7 +128,7 @@ export function hasRequest({ metadata, spec }: PersistentVolumeClaim, shape: Siz
   return isLarge && spec?.storageClassName === storageClass
 }
 
-/** The claim that takes over a volume whose own claim is deleted: with the volume's own size, so that it fits. */
+/** The claim that replaces a volume's deleted claim. It has the volume's own size, so that the volume fits. */
 export function reboundClaimDraft(
   member: Member,
   systemIdentifier: string | undefined,
@@ -139,28 +141,28 @@ export function reboundClaimDraft(
     spec: {
       volumeName: name,
       accessModes,
-      // Set even if empty: if it is omitted, a cluster sets its default class, with which the volume does not bind.
-      // Some drivers create volumes without any class; a claim that explicitly requests none could then never grow.
+      // Set even if empty. If it were omitted, the cluster would set its default class, and the volume would not bind.
+      // Some drivers create volumes without a class. A claim that requests no class could then never grow.
       ...(storageClass === '' && isProvisioned ? {} : { storageClassName: storageClass }),
       resources: { requests: { storage: capacity ?? '0' } },
     },
   }
 }
 
-/** The claim that takes over a volume that outlived its database. */
+/** The claim for a volume that was retained when its database was deleted. */
 export function adoptedClaimDraft(member: Member, volume: VolumeFacts): Draft<'PersistentVolumeClaim'> {
   const draft = reboundClaimDraft(member, undefined, volume)
   const annotations = { ...draft.metadata.annotations, [adoptedAnnotation]: volume.name }
   return { ...draft, metadata: { ...draft.metadata, annotations } }
 }
 
-/** The claim with the labels of this owner; undefined if it has them, or is being deleted. */
+/** The claim with this owner's labels. Undefined if it already has them, or is being deleted. */
 export function repairedClaim(
   claim: PersistentVolumeClaim,
   { metadata: { labels: objectLabels, annotations: wanted = {} } }: Draft<'PersistentVolumeClaim'>,
 ): PersistentVolumeClaim | undefined {
   if (claim.metadata.deletionTimestamp !== undefined) return undefined
-  // Fields set at creation only, which are not applied later.
+  // Fields that are set only at creation.
   const { [requestAnnotation]: _, ...annotations } = wanted
   if (isUpToDate(claim.metadata, { labels: objectLabels, annotations })) return undefined
   const metadata = {

@@ -1,4 +1,4 @@
-/** On which node a copy's volume is created, and how long its pod waits for it. */
+/** On which node the storage driver creates a copy's volume, and how long the pod waits for the volume. */
 import { describe, expect, test } from 'vitest'
 import type { PersistentVolume, PersistentVolumeClaim, Pod } from '../../../cluster/index.ts'
 import { labels } from '../../../crds/index.ts'
@@ -14,17 +14,25 @@ const volumeWith = (...terms: ReturnType<typeof expression>[][]): PersistentVolu
 })
 const onOne = volumeWith([expression('In', ['one'])])
 
-describe('a volume is only on a node', () => {
+describe('a volume is usable only on a node', () => {
   test.each<[string, PersistentVolume, boolean]>([
-    ['that is the only one in its affinity', onOne, true],
-    ['that it names beside its zone', volumeWith([expression('In', ['zone-a']), expression('In', ['one'])]), true],
-    ['that each of its terms names', volumeWith([expression('In', ['one'])], [expression('In', ['one'])]), true],
-    ['not if it names another', volumeWith([expression('In', ['two'])]), false],
-    ['not if it names two', volumeWith([expression('In', ['one', 'two'])]), false],
+    ['that is the only node in its affinity', onOne, true],
+    [
+      'that its affinity names beside its zone',
+      volumeWith([expression('In', ['zone-a']), expression('In', ['one'])]),
+      true,
+    ],
+    [
+      'that each term of its affinity names',
+      volumeWith([expression('In', ['one'])], [expression('In', ['one'])]),
+      true,
+    ],
+    ['not if the affinity names another node', volumeWith([expression('In', ['two'])]), false],
+    ['not if the affinity names two nodes', volumeWith([expression('In', ['one', 'two'])]), false],
     ['not if another term names no node', volumeWith([expression('In', ['one'])], [expression('In', ['z'])]), false],
-    ['not if it excludes the node', volumeWith([expression('NotIn', ['one'])]), false],
-    ['not if it names a zone', volumeWith([expression('In', ['zone-a'])]), false],
-    ['not if its terms are empty', volumeWith(), false],
+    ['not if the affinity excludes the node', volumeWith([expression('NotIn', ['one'])]), false],
+    ['not if the affinity names only a zone', volumeWith([expression('In', ['zone-a'])]), false],
+    ['not if the affinity has no terms', volumeWith(), false],
     ['not without affinity', { ...onOne, spec: {} }, false],
   ])('%s', (_, volume, is) => {
     expect(isOnlyOn(volume, 'one')).toBe(is)
@@ -49,28 +57,32 @@ describe('the claim of a copy', () => {
   })
   const indexed = <T>(objects: T[]) => ({ byIndex: (_: string, id: string) => (id === 'source' ? objects : []) })
   const nodeFor = (pods: Pod[], volumes: PersistentVolume[], instance = copy) =>
-    // No other cache is read.
+    // `copyNodeOf` reads no other cache.
     copyNodeOf(
       { pods: indexed(pods), volumes: indexed(volumes) } as unknown as Parameters<typeof copyNodeOf>[0],
       instance,
     )
 
   test.each<[string, string | undefined, string | undefined]>([
-    ['names the node of its source, if its volume is on that one only', nodeFor([podOn('one')], [onOne]), 'one'],
-    ['names none if the source does not run', nodeFor([], [onOne]), undefined],
-    ['names none if the source has no node yet', nodeFor([podOn(undefined)], [onOne]), undefined],
+    ["names the source's node, if the source's volume is only on that node", nodeFor([podOn('one')], [onOne]), 'one'],
+    ['names no node if the source does not run', nodeFor([], [onOne]), undefined],
+    ["names no node if the source's pod has none yet", nodeFor([podOn(undefined)], [onOne]), undefined],
     [
-      'names that of its source, and not that of a service beside it',
+      "names the node of the source's Postgres, not of a service's pod",
       nodeFor([podOn('two', 'databases', 'rest'), podOn('one')], [onOne]),
       'one',
     ],
-    ['names none by a pod in another namespace', nodeFor([podOn('one', 'others')], [onOne]), undefined],
-    ['names none if the source is elsewhere', nodeFor([podOn('two')], [onOne]), undefined],
-    ['names none if no volume is known', nodeFor([podOn('one')], []), undefined],
-    ['names none if volumes are on several nodes', nodeFor([podOn('one')], [onOne, volumeWith()]), undefined],
-    ['names none if it is no copy', nodeFor([podOn('one')], [onOne], { ...copy, dataSource: undefined }), undefined],
+    ['names no node because of a pod in another namespace', nodeFor([podOn('one', 'others')], [onOne]), undefined],
+    ["names no node if the source's pod is on another node", nodeFor([podOn('two')], [onOne]), undefined],
+    ['names no node if no volume is known', nodeFor([podOn('one')], []), undefined],
+    ['names no node if volumes are on several nodes', nodeFor([podOn('one')], [onOne, volumeWith()]), undefined],
     [
-      'names none if it has its volume',
+      'names no node if it is not a copy',
+      nodeFor([podOn('one')], [onOne], { ...copy, dataSource: undefined }),
+      undefined,
+    ],
+    [
+      'names no node if it already has a volume',
       nodeFor([podOn('one')], [onOne], {
         ...copy,
         status: { volume: { claim: 'claim', uid: 'uid', systemIdentifier: '7' } },
@@ -93,11 +105,11 @@ describe('a volume is provisioned without a pod', () => {
   const named = { [selectedNodeAnnotation]: 'one' }
   test.each<[string, PersistentVolumeClaim | undefined, number, boolean]>([
     ['while its claim is new and names a node', claimOf('Pending', named), made, true],
-    ['also before the claim has a phase', claimOf(undefined, named), made + 4_999, true],
-    ['not after a while', claimOf('Pending', named), made + 5_000, false],
-    ['not by a clock that is far behind', claimOf('Pending', named), made - 5_000, false],
-    ['not once it exists', claimOf('Bound', named), made, false],
-    ['not if the driver has refused the node', claimOf('Pending', {}), made, false],
+    ['even before the claim has a phase', claimOf(undefined, named), made + 4_999, true],
+    ['not after some seconds', claimOf('Pending', named), made + 5_000, false],
+    ['not if the clock is far behind', claimOf('Pending', named), made - 5_000, false],
+    ['not if the volume exists', claimOf('Bound', named), made, false],
+    ['not if the driver has removed the annotation', claimOf('Pending', {}), made, false],
     ['not without a claim', undefined, made, false],
   ])('%s', (_, claim, now, comes) => {
     expect(provisionsWithoutPod(claim, now)).toBe(comes)

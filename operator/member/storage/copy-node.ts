@@ -1,11 +1,11 @@
 /**
- * Chooses the node for the volume of a copy. Much storage keeps a volume and its snapshots on one node, and a copy
- * cannot be anywhere else; the scheduler does not know that. It chooses a node for the pod, and then checks only once a
- * second whether the volume is bound. So if the source's volume is on one node only, the copy's claim names that node
- * from the start, by the scheduler's own annotation, and the pod is created once the volume exists.
+ * Chooses the node for the volume of a copy. Much storage keeps a volume and its snapshots on one node, so a copy can
+ * only be on that node. The scheduler does not know this. It chooses a node for the pod, and then checks only once a
+ * second whether the volume is bound.
  *
- * This is a hint: a driver that cannot follow it removes the annotation, and after a few seconds the pod is created
- * anyway, as for any other claim.
+ * So if the source's volume is on one node only, the copy's claim names that node, with the scheduler's own annotation.
+ * The operator creates the pod after the volume exists. The annotation is a hint: a driver that cannot use it removes
+ * it. After a few seconds the operator creates the pod in any case, as for any other claim.
  */
 import type { PersistentVolume, PersistentVolumeClaim } from '../../../cluster/index.ts'
 import type { Caches } from '../../caches.ts'
@@ -13,10 +13,13 @@ import type { Instance } from '../../objects/instance.ts'
 import { podsOf } from '../pod/pod.ts'
 import { waitMs } from './provisioning.ts'
 
-/** Kubernetes' own annotation: the node for a claim's volume, if its class waits for the first consumer. */
+/** Kubernetes' annotation: the node for a claim's volume, if the storage class waits for the first consumer. */
 export const selectedNodeAnnotation = 'volume.kubernetes.io/selected-node'
 
-/** Whether a volume can be used on this node and on no other: drivers of local storage name it by the node's name. */
+/**
+ * Whether a volume can be used on this node and on no other. Drivers of local storage set the node's name in the
+ * volume's affinity.
+ */
 export function isOnlyOn(volume: Pick<PersistentVolume, 'spec'>, node: string): boolean {
   const terms = volume.spec?.nodeAffinity?.required?.nodeSelectorTerms ?? []
   const namesIt = (term: (typeof terms)[number]): boolean =>
@@ -26,7 +29,10 @@ export function isOnlyOn(volume: Pick<PersistentVolume, 'spec'>, node: string): 
   return terms.length > 0 && terms.every(namesIt)
 }
 
-/** The node for the claim that is about to be created; undefined if any will do, or if it is unknown. */
+/**
+ * The node for the claim that the operator is about to create. Undefined if any node is suitable, or if the node is
+ * unknown.
+ */
 export function copyNodeOf(
   caches: Pick<Caches, 'volumes' | 'pods'>,
   { metadata: { namespace }, status, dataSource }: Instance,
@@ -34,12 +40,12 @@ export function copyNodeOf(
   if (status?.volume !== undefined || dataSource?.kind !== 'snapshot') return undefined
   const { id } = dataSource
   const node = podsOf(caches, id, namespace)[0]?.spec?.nodeName
-  // The id can have volumes of several incarnations; if they are on different nodes, the right one is unknown here.
+  // The id can have volumes of several incarnations. If they are on different nodes, the correct node is unknown here.
   const sources = caches.volumes.byIndex('database', id)
   return node !== undefined && sources.length > 0 && sources.every(volume => isOnlyOn(volume, node)) ? node : undefined
 }
 
-/** Whether a claim's volume is being provisioned before a pod uses it. `now`: ms since the epoch. */
+/** Whether the driver is creating a claim's volume before a pod uses it. `now`: ms since the epoch. */
 export function provisionsWithoutPod(claim: PersistentVolumeClaim | undefined, now: number): boolean {
   if (claim?.metadata.annotations?.[selectedNodeAnnotation] === undefined) return false
   if ((claim.status?.phase ?? 'Pending') !== 'Pending') return false

@@ -1,7 +1,7 @@
 /**
- * Stores which growth of a volume the cluster refused, so that a condition reports it and the next request waits. No
- * event reports a change of a quota or a storage class: the request is repeated with a growing pause. A new process
- * requests at once.
+ * Stores which growth of a volume the cluster refused. A condition reports it, and the next request waits. No event
+ * reports a change of a quota or storage class. So the operator repeats the request, with increasing pauses. After a
+ * restart, it repeats the request at once.
  */
 
 import type { PersistentVolumeClaim } from '../../../cluster/index.ts'
@@ -11,7 +11,7 @@ const firstRetryMs = 1_000
 const lastRetryMs = 60_000
 
 export type GrowthRefusals = {
-  /** The last refusal, until a growth is accepted. */
+  /** The last refusal. Undefined after the cluster has accepted a growth. */
   refusalOf(key: string): GrowthRefusal | undefined
   refused(key: string, claim: PersistentVolumeClaim, message: string): void
   admitted(key: string): void

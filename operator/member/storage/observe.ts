@@ -1,5 +1,6 @@
 /**
- * Reads the claim and the volumes of a member: from the caches, and from the cluster itself if a cache could mislead.
+ * Reads a member's claim and volumes. Reads the cluster instead of a cache where an outdated cache could cause a wrong
+ * decision.
  */
 import type { Cluster, PersistentVolumeClaim } from '../../../cluster/index.ts'
 import type { Caches } from '../../caches.ts'
@@ -10,9 +11,9 @@ import { systemIdentifierOf } from './claim.ts'
 import { copyName, type VolumeFacts, volumeFacts } from './persistent-volume.ts'
 
 /**
- * The claim of the data: the recorded one by its uid, whatever its labels and owner; before one is recorded, the one
- * with this owner's labels, or one whose owner no longer exists. A recorded claim counts as deleted only if the cluster
- * itself has no such object.
+ * The claim of the data. After a volume is recorded: the claim with the recorded uid, whatever its labels and owner.
+ * Before that: the claim with this owner's labels, or a claim whose owner no longer exists. A recorded claim counts as
+ * deleted only if the cluster itself does not have it.
  */
 export async function claimOf(
   cluster: Cluster,
@@ -26,13 +27,13 @@ export async function claimOf(
   const live = await cluster.get('PersistentVolumeClaim', { namespace, name: recorded.claim })
   if (live !== undefined && owner !== undefined && isUnderAnotherId(owner, live)) return undefined
   if (live !== undefined || cached === undefined || cached.metadata.name === recorded.claim) return live
-  // The record may be of another object with this name, whose status was put back.
+  // The recorded claim may belong to a deleted object with the same name, if its status was restored with this object.
   return ownerUidOf(cached) === uid && systemIdentifierOf(cached) !== undefined ? cached : undefined
 }
 
 /**
- * The volumes of the claim and of the record: from the cluster itself if one seems to be deleted or terminating, since
- * a stop of Postgres may depend on it.
+ * The volumes that the claim and the record name. If one of these objects seems to be deleted or terminating, reads the
+ * cluster: the result may decide whether the operator stops Postgres.
  */
 export async function volumesOf(
   caches: Caches,
@@ -52,8 +53,8 @@ export async function volumesOf(
     const volume = (isCalm && cached(name)) || (await cluster.get('PersistentVolume', { name }))
     if (volume === undefined || (owner !== undefined && isUnderAnotherId(owner, volume))) return undefined
     const facts = volumeFacts(volume, owner)
-    // Volumes have no namespace: one bound to a claim in another namespace is not this database's, though a copied
-    // status names it.
+    // Volumes have no namespace. A volume bound to a claim in another namespace does not belong to this database, even
+    // if a copied status names it.
     const isNamed = recorded !== undefined && claim?.metadata.uid === recorded.uid && boundName === name
     return !isNamed && facts.claim?.startsWith(`${metadata.namespace}/`) === false ? undefined : facts
   }

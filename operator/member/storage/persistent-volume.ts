@@ -1,12 +1,15 @@
 /**
- * The PersistentVolume with a database's data, and the changes that the operator makes to it: its labels; the reclaim
- * policy `Retain` while its claim or itself is being deleted, with the previous policy in an annotation; releasing it
- * from its claim, for another to bind it; a second object for the same storage if this one is being deleted.
+ * The PersistentVolume with a database's data, and the changes that the operator makes to it:
  *
- * A second object is necessary because a deletion cannot be undone: the object is deleted with its claim. `Retain` then
- * keeps the storage, but only the object contains its location (driver, handle, attributes, node), and no claim can be
- * bound without one. If the new object were created after the old one was deleted, a crash in between would lose that
- * location.
+ * - its labels;
+ * - the reclaim policy `Retain` while the volume or its claim is being deleted; an annotation has the previous policy;
+ * - its release from its claim, so that another claim can bind it;
+ * - a second object for the same storage, if the first object is being deleted.
+ *
+ * The second object is necessary because a deletion cannot be undone: the object is deleted with its claim. `Retain`
+ * keeps the storage, but only the object has its location (driver, handle, attributes, node). A claim can be bound only
+ * to such an object. If the operator created the second object after the deletion of the first, a crash in between
+ * would lose the location.
  */
 import type { Draft, PersistentVolume } from '../../../cluster/index.ts'
 import { labels, managedByEspalier } from '../../../crds/index.ts'
@@ -17,27 +20,27 @@ export const reclaimPolicyAnnotation = 'espalier.dev/reclaim-policy'
 const retain = 'Retain'
 /** Kubernetes' own annotation: the driver that created a volume. */
 const provisionedByAnnotation = 'pv.kubernetes.io/provisioned-by'
-/** Kubernetes' own annotations about a binding, which a second object must not inherit. */
+/** Kubernetes' annotations about a binding. A second object must not have them. */
 const bindingAnnotations = ['pv.kubernetes.io/bound-by-controller', 'pv.kubernetes.io/bind-completed']
 
 export type VolumeFacts = {
   name: string
   uid: string
-  /** It is being deleted: the object disappears as soon as no claim is bound to it. */
+  /** The volume is being deleted. The object is removed as soon as no claim is bound to it. */
   isTerminating: boolean
   isRetained: boolean
-  /** The policy before the operator set it to `Retain`; absent if it did not. */
+  /** The reclaim policy before the operator set it to `Retain`. Absent if the operator did not. */
   policyBefore: string | undefined
-  /** The claim it is reserved for, `namespace/name`, and that claim's uid once it is bound. */
+  /** The claim in its claimRef, `namespace/name`, and that claim's uid if it is bound. */
   claim: string | undefined
   claimUid: string | undefined
   isBound: boolean
-  /** It has the label of its owner. */
+  /** The volume has the label of its owner. */
   isLabelled: boolean
   accessModes: string[]
   capacity: string | undefined
   storageClass: string
-  /** A driver created it for a claim; it was not created by hand. */
+  /** A driver created the volume for a claim. A user did not create it by hand. */
   isProvisioned: boolean
 }
 
@@ -86,8 +89,9 @@ export function trimVolume(volume: PersistentVolume): PersistentVolume {
 type Reservation = { namespace: string; name: string; uid: string }
 
 /**
- * `reserve`: for its own claim again, and retained until the claim is bound. `give-back`: with its previous reclaim
- * policy, and as the volume of the former claim with this uid.
+ * `reserve`: reserves the volume for its own claim again, and retains it until the claim is bound. `give-back`:
+ * restores the previous reclaim policy. With `claimUid`, also sets this uid in the claimRef, so that the volume counts
+ * as the former claim's.
  */
 export type VolumeChange =
   | { to: 'mark' | 'retain'; owner: Owner }
@@ -106,7 +110,7 @@ const isLabelled = (owner: Owner, { metadata }: PersistentVolume): boolean =>
   metadata.labels?.[labels.database] === owner.id &&
   metadata.labels[labels.managedBy] === managedByEspalier
 
-/** The volume after the change; the same object if nothing changes. */
+/** Returns the volume after the change. Returns the same object if nothing changes. */
 export function changedVolume(volume: PersistentVolume, change: VolumeChange): PersistentVolume {
   const { metadata, spec } = volume
   switch (change.to) {
@@ -147,10 +151,10 @@ export function changedVolume(volume: PersistentVolume, change: VolumeChange): P
   }
 }
 
-/** The name of the second object for the storage of the volume to which this claim was bound. */
+/** The name of the second object for the storage of the volume that this claim was bound to. */
 export const copyName = (claimUid: string): string => `espalier-${claimUid}`
 
-/** A second object for the same storage, retained, and reserved for the future claim with the old name. */
+/** A second object for the same storage. It is retained, and reserved for a later claim with the same name. */
 export function copiedVolume(volume: PersistentVolume, name: string, owner: Owner): Draft<'PersistentVolume'> {
   const { claimRef, ...spec } = volume.spec ?? {}
   const { uid: _, resourceVersion: __, ...reservation } = claimRef ?? {}

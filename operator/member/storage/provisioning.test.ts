@@ -30,7 +30,7 @@ test.each<[string, Event[], string | undefined]>([
     'ProvisioningFailed: no space',
   ],
   [
-    'the newest, whichever field has its time',
+    'the newest event, whichever field has its time',
     [
       event('Warning', 'Old', 'one', { lastTimestamp: early }),
       event('Warning', 'New', 'two', { eventTime: late }),
@@ -39,7 +39,7 @@ test.each<[string, Event[], string | undefined]>([
     'New: two',
   ],
   [
-    'one line, without a secret',
+    'a message on one line, without a secret',
     [event('Warning', 'Failed', 'rpc error\n  password=hunter2 refused', {})],
     'Failed: rpc error password=*** refused',
   ],

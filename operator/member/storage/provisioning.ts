@@ -1,6 +1,6 @@
 /**
- * Why a claim gets no volume, as the cluster reports it: most storage reports it only in Events. Events have no
- * informer, so they are listed, and only if the wait is longer than any that usually succeeds.
+ * Why a claim gets no volume, as the cluster reports it. Most storage reports this only in Events. Events have no
+ * informer. So the operator lists them, and only if the claim has waited longer than a successful one usually does.
  */
 import { type Cluster, type Event, isClusterError, type PersistentVolumeClaim } from '../../../cluster/index.ts'
 import { withoutSecrets } from '../../../controller/index.ts'
@@ -9,7 +9,7 @@ import type { Instance } from '../../objects/instance.ts'
 
 /** How long a claim waits before its Events are read. */
 export const waitMs = 5_000
-/** A limit that no claim reaches: Kubernetes counts repeated Events in one object. */
+/** More Events than a claim ever has: Kubernetes counts repeated Events in one object. */
 const most = 50
 const longestMessage = 400
 
@@ -44,7 +44,7 @@ export async function provisioningOf(
     const { items } = await cluster.list('Event', { namespace, about: uid, limit: most })
     return newestEvent(items)
   } catch (error) {
-    // An operator that may not read Events still manages databases.
+    // Without permission to read Events, the operator still manages databases.
     if (isClusterError(error, 'Forbidden')) return undefined
     throw error
   }

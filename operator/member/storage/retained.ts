@@ -1,6 +1,7 @@
 /**
- * Volumes that outlived their claim and database: retained, and labelled with the id of a database that was put back
- * without its claim. Read from the cluster itself, since without one a database may start on an empty volume.
+ * Volumes that were retained when their claim and database were deleted. They have the label with the id of a database
+ * that was recreated without its claim. Reads the cluster: if such a volume were missed, the database could start on an
+ * empty volume.
  */
 import type { Cluster } from '../../../cluster/index.ts'
 import { isMemberOf, labels, parseMemberName } from '../../../crds/index.ts'
@@ -15,7 +16,7 @@ export async function retainedVolumes(cluster: Cluster, { id }: Owner): Promise<
   return retained.filter((_, index) => used[index] === false)
 }
 
-/** Whether the claim of the volume's claimRef exists. */
+/** Whether the claim that the volume's claimRef names exists. */
 async function isInUse(cluster: Cluster, { claim = '', claimUid }: VolumeFacts): Promise<boolean> {
   const [namespace, name] = claim.split('/')
   if (name === undefined || claimUid === undefined) return false
@@ -23,7 +24,7 @@ async function isInUse(cluster: Cluster, { claim = '', claimUid }: VolumeFacts):
   return found?.metadata.uid === claimUid
 }
 
-/** Returns the incarnation of a volume, if it is reserved for a claim of this owner's member with that number. */
+/** Returns a volume's incarnation if the volume is reserved for a claim of this owner's member with that number. */
 export function incarnationOn(
   { claim = '', isTerminating }: VolumeFacts,
   { owner: { namespace, id }, number }: Pick<Member, 'owner' | 'number'>,
@@ -34,7 +35,7 @@ export function incarnationOn(
   return isOwn && !isTerminating ? named.incarnation : undefined
 }
 
-/** Returns the volume to take over: the only retained one, if it is reserved for a claim of this member. */
+/** Returns the volume for the new claim: the only retained volume, if it is reserved for a claim of this member. */
 export function volumeToAdopt(
   retained: readonly VolumeFacts[],
   member: Pick<Member, 'owner' | 'number'>,

@@ -111,9 +111,9 @@ describe('the wait', () => {
     ['a login, without a reason', { answer: { login: 'refused' } }, 'PreparingRoles', /^a login as app was refused$/],
     [
       'its Service to lead to it',
-      { answer: { login: 'unreachable', loginMessage: 'its Service does not lead to it yet: no' } },
+      { answer: { login: 'unreachable', loginMessage: 'the Service does not route to this Postgres yet: no' } },
       'Connecting',
-      /^its Service does not lead to it yet: no$/,
+      /^the Service does not route to this Postgres yet: no$/,
     ],
     ['its volume to be recorded', { status: { volume: undefined } }, 'PreparingRoles', /^recording the volume$/],
     ['its pod to be ready', { pod: { ready: false } }, 'Connecting', /^waiting for the pod to be ready$/],
@@ -296,9 +296,9 @@ describe('whether clients are served', () => {
     ],
     [
       'one that its Service does not lead to',
-      { answer: { login: 'unreachable', loginMessage: 'its Service does not lead to it yet: no' } },
+      { answer: { login: 'unreachable', loginMessage: 'the Service does not route to this Postgres yet: no' } },
       'NotReachable',
-      'its Service does not lead to it yet: no',
+      'the Service does not route to this Postgres yet: no',
     ],
     ['one whose pod is not ready', { pod: { ready: false } }, 'PodNotReady', 'the pod is not ready'],
     ['one that is not open yet', { ...notBefore, ...written }, 'RulesPending', 'the rules are being applied'],

@@ -4,7 +4,10 @@ import type { ObservedMember } from '../../observed.ts'
 import { isWorthRestart } from './pending-restart.ts'
 import type { Newest } from './restart-annotations.ts'
 
-/** Returns the annotation of a restart that changes something. `isUnsure`: only Postgres can report whether it does. */
+/**
+ * Returns the annotation of the window's restart, if the restart would apply a change. `isUnsure`: only Postgres can
+ * report whether it would.
+ */
 export function maintenanceAnnotationFor(
   observed: ObservedMember,
   newest: Newest,

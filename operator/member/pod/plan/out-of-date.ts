@@ -1,4 +1,4 @@
-/** Whether a pod is restarted because it is out of date. */
+/** Whether a pod is out of date, so that the operator restarts it. */
 import type { ObservedMember } from '../../observed.ts'
 import type { PodFacts } from '../pod.ts'
 import { sizeText } from '../stateful-set.ts'
@@ -7,7 +7,7 @@ import type { SizeState } from './size.ts'
 
 type Wanted = { size: SizeState; restarts: Restarts }
 
-/** Whether a requested restart, or one due in the region's maintenance window, has not been done yet. */
+/** Whether the pod has not had a restart that a user requested or that the region's maintenance window requires. */
 function lacksRestart(
   { restarts: { restartAnnotations: desired } }: Wanted,
   { restartAnnotations }: PodFacts,
@@ -16,7 +16,7 @@ function lacksRestart(
   return lacks('restart') || lacks('maintenance')
 }
 
-/** Whether a pod has another size or volume than desired, or is to be restarted. */
+/** Whether the pod has another size or volume than desired, or a restart is due. */
 export const isOutOfDate = (observed: ObservedMember, desired: Wanted, pod: PodFacts): boolean =>
   pod.size !== sizeText(desired.size.effective) ||
   pod.volume !== observed.children.claim?.metadata.uid ||

@@ -1,6 +1,6 @@
 /**
- * Changes that take effect at the next restart, and since when they are pending. None is urgent, and none causes a
- * restart.
+ * Changes that take effect at the next restart, and the time since which they are pending. None is urgent, and none
+ * causes a restart.
  */
 
 import { shortened } from '../../../../values/text.ts'
@@ -14,7 +14,7 @@ import type { Newest } from './restart-annotations.ts'
 type Reason = 'Image' | 'PodTemplate' | 'Settings' | 'Configuration'
 type Found = { reason: Reason; message: string }
 
-/** Differences between the pod and one created now. */
+/** Differences between the pod and a pod created now. */
 function ofTemplate({ pod }: ObservedMember, { newestTemplate, image }: Newest): Found[] {
   if (pod === undefined || newestTemplate === undefined || pod.template === newestTemplate) return []
   if (pod.image !== undefined && image !== undefined && pod.image !== image)
@@ -22,29 +22,29 @@ function ofTemplate({ pod }: ObservedMember, { newestTemplate, image }: Newest):
   return [{ reason: 'PodTemplate', message: 'the pod was created from an older template' }]
 }
 
-/** Postgres's own report; undefined if it has not been queried in its present run. */
+/** Changes that Postgres reports as pending. Undefined if Postgres has not answered in its current run. */
 function ofSettings(observed: ObservedMember, { configurationDigest }: Newest): Found[] | undefined {
   const answer = presentAnswer(observed)
   if (answer?.state !== 'answered') return undefined
   const { pendingRestart, isMounted, refused, inForce } = answer.configuration
   const found: Found[] = []
   if (pendingRestart.length > 0)
-    found.push({ reason: 'Settings', message: `changed settings that require a restart: ${pendingRestart.join(', ')}` })
+    found.push({ reason: 'Settings', message: `changed settings require a restart: ${pendingRestart.join(', ')}` })
   if (!isMounted && refused === null && configurationDigest !== undefined && inForce !== configurationDigest)
     found.push({
       reason: 'Configuration',
-      message: 'the pod was created before configuration could be reloaded: it runs with copies made at its start',
+      message: 'the pod cannot reload its configuration: an older release created it with copies of the files',
     })
   return found
 }
 
-/** Postgres's own report, as last recorded. */
+/** Changes that Postgres reported as pending, as last recorded. */
 const reportedBefore = ({ status }: Instance): PendingRestart[] =>
   (status?.pendingRestart ?? []).filter(({ reason }) => reason === 'Settings' || reason === 'Configuration')
 
 /**
- * Whether a restart would apply anything: undefined if only the record says so. The record may be old, from a backup of
- * the cluster, so Postgres is queried first.
+ * Whether a restart would apply a change. Undefined if only the record says so: the record may be from an old backup of
+ * the cluster. The operator then queries Postgres first.
  */
 export function isWorthRestart(observed: ObservedMember, newest: Newest): boolean | undefined {
   if (observed.pod === undefined || ofTemplate(observed, newest).length > 0) return true

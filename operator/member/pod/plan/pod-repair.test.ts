@@ -1,4 +1,4 @@
-/** Changes by other managers to a running pod are reverted to its template, and never cause a restart. */
+/** The operator reverts other managers' changes to a running pod, without a restart. */
 import { expect, test } from 'vitest'
 import { type Given, reconciledDatabase } from '../../../testing/reconciled-database.ts'
 import { restartAnnotation, sizeAnnotation } from '../stateful-set.ts'
@@ -43,7 +43,7 @@ test.each([
   expect(doneTo(given)).toMatchObject([{ do: 'delete' }])
 })
 
-test('a StatefulSet that its controller has not observed causes no repair', () => {
+test('a pod is not repaired if its StatefulSet is not observed yet', () => {
   expect(doneTo(edited('one', { observedGeneration: 2 }))).toEqual([])
 })
 

@@ -1,6 +1,7 @@
 /**
- * Reverts changes by other managers to a pod in place: the labels by which Service and StatefulSet select it, images
- * (the node then restarts the container), and annotations by which the operator decides whether the pod is out of date.
+ * Reverts other managers' changes to a pod in place: the labels by which Service and StatefulSet select it, its images,
+ * and its annotations. The kubelet restarts a container whose image changes. From the annotations the operator
+ * determines whether the pod is out of date.
  */
 
 import type { Pod, StatefulSet } from '../../../../cluster/index.ts'
@@ -32,7 +33,8 @@ export function podRepair(
 }
 
 /**
- * Whether the pod was created from the StatefulSet's current template. The annotations of other templates are unknown.
+ * Whether the pod was created from the StatefulSet's current template. The operator does not know the annotations of
+ * other templates.
  */
 function isOfRevision(set: StatefulSet | undefined, revision: string | undefined): boolean {
   const { observedGeneration, updateRevision } = set?.status ?? {}

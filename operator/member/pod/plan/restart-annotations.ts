@@ -1,11 +1,14 @@
-/** The restarts that an owner requests: the owner decides which, and when. */
+/** The restarts that an owner requests. The owner decides which restarts are done, and when. */
 
 import type { ObservedMember } from '../../observed.ts'
 import { maintenanceAnnotation, type RestartAnnotations, restartAnnotation } from '../stateful-set.ts'
 
-/** What the next pod would be created from and run with. */
+/** The template, image and configuration that the next pod would get. */
 export type Newest = {
-  /** The digest of the template for the next restart, which the StatefulSet need not have yet; and its image. */
+  /**
+   * The digest of the template for the next restart; the StatefulSet may still have another. Also that template's
+   * image.
+   */
   newestTemplate: string | undefined
   image: string | undefined
   /** Digest of the configuration files, as Postgres reports it. */
@@ -13,25 +16,31 @@ export type Newest = {
 }
 
 export type Restarts = {
-  /** Restart annotations that are requested, or already on the pod. */
+  /** Restart annotations of requested restarts, or of restarts that the pod has had. */
   restartAnnotations: RestartAnnotations
-  /** Only Postgres can report whether the restart in the region's window would change anything, and has not yet. */
+  /**
+   * Only Postgres can report whether the restart in the region's window would apply a change, and it has not answered
+   * yet.
+   */
   isUnsure: boolean
-  /** The requested restart was not done within its timeout, and is abandoned. */
+  /** The requested restart was not done within its timeout. The operator no longer tries it. */
   isGivenUp: boolean
 }
 
-/** Returns the restarts, given what the next pod would be created from. */
+/** Returns the owner's restarts, given the next pod's template, image and configuration. */
 export type RestartsOf = (newest: Newest) => Restarts
 
-/** For an owner that never requests one. */
+/** For an owner that never requests a restart. */
 export const noRestarts: RestartsOf = () => ({
   restartAnnotations: { restart: undefined, maintenance: undefined },
   isUnsure: false,
   isGivenUp: false,
 })
 
-/** The restart annotations of the template. Those of finished restarts remain, so that their end changes nothing. */
+/**
+ * The restart annotations for the template. Annotations of finished restarts remain, so that the end of a restart
+ * changes no template.
+ */
 export function templateRestartAnnotations(
   { children }: ObservedMember,
   { restartAnnotations }: Restarts,

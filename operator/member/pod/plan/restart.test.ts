@@ -1,4 +1,4 @@
-/** When a pod is deleted to be created again, what is pending until then, and what is reported. */
+/** When the operator restarts a pod, which changes are pending until then, and what it reports. */
 
 import { describe, expect, test } from 'vitest'
 import type { StatefulSet } from '../../../../cluster/index.ts'
@@ -30,7 +30,7 @@ const issued = (issuedAt: number | undefined, state: 'good' | 'due' = 'good') =>
   certificate: { state, fingerprint: 'f', issuedAt, isLoaded: false },
 })
 
-describe('a pod is deleted to be created again', () => {
+describe('the operator restarts the pod', () => {
   const deleted = [{ do: 'delete', kind: 'Pod', name: pod.name, namespace: 'databases', uid: pod.uid }]
   const restartsFor = (given: Given, restarts?: RestartsOf) => {
     const seen = observedOf(given)
@@ -54,7 +54,7 @@ describe('a pod is deleted to be created again', () => {
     ['if it does not run and was created from an older template', stuck],
     ['if its certificate expired and it started before the present one was issued', ended],
     [
-      'once the cluster has observed the StatefulSet',
+      'if the cluster has observed the StatefulSet',
       {
         ...bySize,
         children: {
@@ -73,13 +73,13 @@ describe('a pod is deleted to be created again', () => {
   test.each<[string, Given, RestartsOf?]>([
     ['if it has its desired state', {}],
     ['if it is terminating', { pod: { size: 'large-v1', terminating: true } }],
-    ['if there is none', { pod: undefined }],
+    ['if there is no pod', { pod: undefined }],
     ['if the database is to be suspended', { ...bySize, spec: { suspended: true } }],
     [
-      'if its StatefulSet is scaled to zero already',
+      'if its StatefulSet is already scaled to zero',
       { ...bySize, spec: { suspended: true }, children: { statefulSet: resting } },
     ],
-    ["where the data are another's", { ...bySize, answer: { systemIdentifier: 'another' } }],
+    ['if the data belong to another database', { ...bySize, answer: { systemIdentifier: 'another' } }],
     ['if the data are lost', { ...bySize, children: { claim: undefined } }],
     [
       'if the data would be deleted with it',
@@ -106,12 +106,12 @@ describe('a pod is deleted to be created again', () => {
       },
     ],
     ['if it runs and was created from an older template', { pod: { template: 'older' } }],
-    ['if it does not run and was created from the newest', { pod: { address: undefined, problem } }],
+    ['if it does not run and was created from the newest template', { pod: { address: undefined, problem } }],
     ['for a certificate issued before its start', { ...ended, pod: { startedAt: 3 } }],
     ['for a certificate issued at its start', { ...ended, pod: { startedAt: 2 } }],
     ['for a certificate that is not issued yet', { ...ended, rest: issued(2, 'due') }],
     ['for a certificate with an unknown issue time', { ...ended, rest: issued(undefined) }],
-    ['for one with an unknown start time', { ...ended, pod: {} }],
+    ["if the pod's start time is unknown", { ...ended, pod: {} }],
     ['for a certificate that is merely not trusted', { ...ended, answer: expired('self-signed certificate') }],
     ['for another refusal', { ...ended, answer: expired('certificate has expired', 'auth') }],
   ])('not %s', (_, given, restarts) => {
@@ -136,7 +136,7 @@ describe('a pod is deleted to be created again', () => {
   })
 })
 
-describe('the restart marks of a template', () => {
+describe('the restart annotations of a template', () => {
   const live = (annotations: Record<string, string>) => {
     const spec = statefulSet.spec as NonNullable<StatefulSet['spec']>
     return observedOf({
@@ -148,7 +148,7 @@ describe('the restart marks of a template', () => {
   const restarts = noRestarts({ newestTemplate: undefined, image: undefined, configurationDigest: undefined })
   const restartAnnotations = { restart: 'r', maintenance: 'm' }
 
-  test('of finished restarts remain, so that their end changes nothing', () => {
+  test('of finished restarts remain, so that the template does not change', () => {
     expect(
       templateRestartAnnotations(live({ [restartAnnotation]: 'r', [maintenanceAnnotation]: 'm' }), restarts),
     ).toEqual(restartAnnotations)
@@ -168,7 +168,7 @@ describe('the restart marks of a template', () => {
       }),
     ).toEqual(restartAnnotations)
   })
-  test('request nothing by themselves', () => {
+  test('do not request a restart by themselves', () => {
     expect(restarts).toStrictEqual({
       restartAnnotations: { restart: undefined, maintenance: undefined },
       isUnsure: false,
@@ -182,10 +182,10 @@ const newest: Newest = { newestTemplate, image, configurationDigest }
 const since = '2025-12-31T00:00:00Z'
 const onImage = { reason: 'Image', message: 'the pod runs postgres:18; a new pod runs postgres:18.1' }
 const onTemplate = { reason: 'PodTemplate', message: 'the pod was created from an older template' }
-const onSettings = { reason: 'Settings', message: 'changed settings that require a restart: a, b' }
+const onSettings = { reason: 'Settings', message: 'changed settings require a restart: a, b' }
 const onCopies = {
   reason: 'Configuration',
-  message: 'the pod was created before configuration could be reloaded: it runs with copies made at its start',
+  message: 'the pod cannot reload its configuration: an older release created it with copies of the files',
 }
 const other: Newest = { ...newest, newestTemplate: 'newer' }
 const copied = { isMounted: false, inForce: 'older' }
@@ -202,22 +202,32 @@ describe('the pending restart', () => {
       { ...other, image: 'postgres:18.1' },
       [onTemplate],
     ],
-    ['is another template, if no image has that version now', {}, { ...other, image: undefined }, [onTemplate]],
-    ['is no image with the same template', {}, { ...newest, image: 'postgres:18.1' }, []],
-    ['is no unknown template', {}, { ...newest, newestTemplate: undefined }, []],
-    ['is a setting', { configuration: { pendingRestart: ['a', 'b'] } }, newest, [onSettings]],
-    ['is configuration that a pod with copies cannot read', { configuration: copied }, newest, [onCopies]],
     [
-      'is nothing for copies that are current',
+      'is another template, if the installation has no image for that version',
+      {},
+      { ...other, image: undefined },
+      [onTemplate],
+    ],
+    ['is not the image if the template is the same', {}, { ...newest, image: 'postgres:18.1' }, []],
+    ['is not the template if the new template is unknown', {}, { ...newest, newestTemplate: undefined }, []],
+    ['is a setting', { configuration: { pendingRestart: ['a', 'b'] } }, newest, [onSettings]],
+    ['is the configuration if the pod has copies of the files', { configuration: copied }, newest, [onCopies]],
+    [
+      "is nothing if the pod's copies are current",
       { configuration: { ...copied, inForce: configurationDigest ?? null } },
       newest,
       [],
     ],
-    ['is nothing for refused files', { configuration: { ...copied, refused: 'wrong' } }, newest, []],
-    ['is nothing for files that a reload applies', { configuration: { inForce: 'older' } }, newest, []],
-    ['is nothing for unknown files', { configuration: copied }, { ...newest, configurationDigest: undefined }, []],
+    ['is nothing if Postgres refused the files', { configuration: { ...copied, refused: 'wrong' } }, newest, []],
+    ['is nothing if a reload applies the files', { configuration: { inForce: 'older' } }, newest, []],
     [
-      'is all of these',
+      'is nothing if the desired files are unknown',
+      { configuration: copied },
+      { ...newest, configurationDigest: undefined },
+      [],
+    ],
+    [
+      'is a template and settings',
       { configuration: { ...copied, pendingRestart: ['a', 'b'] } },
       other,
       [onTemplate, onSettings, onCopies],
@@ -239,7 +249,7 @@ describe('the pending restart', () => {
       { ...onSettings, since },
     ])
   })
-  test('remains as recorded until Postgres answers', () => {
+  test('stays as recorded until Postgres answers', () => {
     const status = { pendingRestart: pendingFor('PodTemplate', 'Settings', 'Configuration', 'Image') }
     for (const answer of [undefined, expired()])
       expect(pendingRestarts(observedOf({ status, answer }), newest, now)).toEqual(
@@ -263,20 +273,25 @@ describe('the pending restart', () => {
 
 describe('a restart', () => {
   test.each<[string, Given, Newest, boolean | undefined]>([
-    ['without a pod creates one', { pod: undefined }, newest, true],
+    ['creates a pod if there is none', { pod: undefined }, newest, true],
     ['applies another template', { answer: undefined }, other, true],
     ['applies a setting', { configuration: { pendingRestart: ['a'] } }, newest, true],
     ['applies nothing', {}, newest, false],
-    ['applies nothing, whatever is recorded', { status: { pendingRestart: pendingFor('Settings') } }, newest, false],
-    ['applies nothing if nothing was reported', { answer: undefined }, newest, false],
     [
-      'may apply what is recorded: only Postgres knows',
+      'applies nothing if Postgres reports nothing, although the record does',
+      { status: { pendingRestart: pendingFor('Settings') } },
+      newest,
+      false,
+    ],
+    ['applies nothing if the record has nothing and Postgres does not answer', { answer: undefined }, newest, false],
+    [
+      'may apply recorded settings, if Postgres does not answer',
       { answer: undefined, status: { pendingRestart: pendingFor('Settings') } },
       newest,
       undefined,
     ],
     [
-      'applies no template that is only recorded',
+      'does not apply a template that is only recorded',
       { answer: undefined, status: { pendingRestart: pendingFor('PodTemplate') } },
       newest,
       false,

@@ -1,6 +1,6 @@
 /**
- * Whether the pod is restarted now, by deleting it. The owner decides which restarts are requested or due:
- * `restart-annotations.ts`.
+ * Decides whether the operator restarts the pod now, by deleting it. The owner decides which restarts are requested or
+ * due: `restart-annotations.ts`.
  */
 
 import type { ChildAction } from '../../../children/actions.ts'
@@ -14,9 +14,13 @@ import { isOutOfDate } from './out-of-date.ts'
 import { mayStop, stopsToRebind } from './stop.ts'
 
 /**
- * Deletes the pod, for the StatefulSet to create it again: if its size or volume is not the requested one; if it does
- * not run and was created from an older template; if it runs with an expired certificate, so that the operator cannot
- * log in to make it load the new one. The pod is deleted only after the new configuration and template are written.
+ * Deletes the pod, so that the StatefulSet creates it again, in these cases:
+ *
+ * - its size or volume is not the requested one;
+ * - it does not run, and was created from an older template;
+ * - it runs with an expired certificate, so that the operator cannot log in to reload the new one.
+ *
+ * The operator deletes the pod only after it has written the new configuration and template.
  */
 export function restart(
   observed: ObservedMember,
@@ -40,7 +44,10 @@ export function restart(
   return [{ do: 'delete', kind: 'Pod', name: pod.name, namespace, uid: pod.uid }]
 }
 
-/** The pod will not run, and was created from a template that another manager had edited and that has been reverted. */
+/**
+ * The pod will not run by itself. It was created from a template that another manager had changed, and the operator has
+ * restored the template.
+ */
 function isOfEdited({ pod, children: { statefulSet } }: ObservedMember): boolean {
   const current = statefulSet?.status?.updateRevision
   if (pod?.isStuck !== true || pod.revision === undefined || current === undefined) return false
@@ -48,8 +55,9 @@ function isOfEdited({ pod, children: { statefulSet } }: ObservedMember): boolean
 }
 
 /**
- * Postgres presents an expired certificate, which clients refuse too, and was started before the valid one was issued.
- * (One that merely does not trust the operator serves its clients, and is not restarted.)
+ * Postgres presents an expired certificate, which clients also refuse. Postgres was started before the valid
+ * certificate was issued. A Postgres that only does not trust the operator still serves its clients, and is not
+ * restarted.
  */
 function showsExpired(observed: ObservedMember, certificateIssuedAt: number | undefined): boolean {
   const { pod } = observed

@@ -1,4 +1,6 @@
-/** Which size a database has, what is reported while it is not the requested one, and when that is applied. */
+/**
+ * Which size a database has, what it reports while the requested size is not applied, and when that size is applied.
+ */
 
 import { describe, expect, test } from 'vitest'
 import type { PersistentVolumeClaim, StatefulSet } from '../../../../cluster/index.ts'
@@ -49,7 +51,7 @@ const claimOf = ({
     ...(given ? { allocatedResourceStatuses: { storage: given } } : {}),
   },
 })
-/** The large size is requested, and the small one applied. */
+/** The large size is requested, and the small size is applied. */
 const withClaim = (claimCase: ClaimCase, given: Given = {}): Given => ({
   ...given,
   spec: { size: large, ...given.spec },
@@ -81,11 +83,11 @@ describe('the applied size', () => {
 
   test.each<[string, string | undefined, unknown]>([
     ['is that of the running pod', 'medium-v12', { name: 'medium', version: 12 }],
-    ['ends with a version', 'a-v1-v2', { name: 'a-v1', version: 2 }],
-    ['is none without a version', 'medium', small],
-    ['is none without a name', '-v1', small],
-    ['is none with an invalid version', 'medium-v0', small],
-    ['is none with more than a version', 'medium-v1x', small],
+    ['is parsed with its version', 'a-v1-v2', { name: 'a-v1', version: 2 }],
+    ['is unknown if the annotation has no version', 'medium', small],
+    ['is unknown if the annotation has no name', '-v1', small],
+    ['is unknown if the version is invalid', 'medium-v0', small],
+    ['is unknown if text follows the version', 'medium-v1x', small],
     ['is the recorded one if the pod has no annotation', undefined, small],
   ])('%s', (_, size, expected) => {
     expect(appliedSizeOf(instance, templateOf('other-v1'), { ...running, size })).toEqual(expected)
@@ -96,7 +98,7 @@ describe('the applied size', () => {
     expect(appliedSizeOf(instance, templateOf('other-v1'), { ...running, size, address: undefined })).toEqual(small)
     expect(appliedSizeOf(instance, templateOf('other-v1'), { ...running, size, terminating: true })).toEqual(small)
   })
-  test('without a record is the one of the template, and without a template the requested one', () => {
+  test('is that of the template without a record, and the requested one without a template', () => {
     expect(appliedSizeOf(unrecorded, templateOf('other-v1'), undefined)).toEqual({ name: 'other', version: 1 })
     expect(appliedSizeOf(unrecorded, templateOf(undefined), undefined)).toEqual(large)
     expect(appliedSizeOf(unrecorded, undefined, undefined)).toEqual(large)
@@ -112,7 +114,7 @@ describe('a requested size', () => {
     ['once the volume has grown', withClaim(grown)],
     ['if the volume is large enough', withClaim({ requests: '4Gi', has: '4Gi' })],
     [
-      'if a volume is not created yet',
+      'if the volume does not exist yet',
       withClaim(
         {},
         {
@@ -123,10 +125,10 @@ describe('a requested size', () => {
       ),
     ],
     [
-      'if a claim is not created yet',
+      'if the claim does not exist yet',
       withClaim({}, { status: { volume: undefined }, pod: undefined, children: { claim: undefined } }),
     ],
-  ])('is applied as a whole %s', (_, given) => {
+  ])('is applied completely %s', (_, given) => {
     expect(stateOf(given)).toMatchObject(applied)
     expect(stateOf(given).shortfall).toBeUndefined()
   })
@@ -144,13 +146,13 @@ describe('a requested size', () => {
       blocker: undefined,
     })
   })
-  test('is kept by a database that has it after it is retired', () => {
+  test('stays applied after it is retired', () => {
     expect(stateOf({ rest: { size: sizeOf('small', '1Gi', 'retired') } })).toMatchObject({
       effective: small,
       blocker: undefined,
     })
   })
-  test('is applied, with what its volume lacks', () => {
+  test('is applied, and the missing growth of the volume is reported', () => {
     expect(stateOf({ rest: { size: sizeOf('small', '2Gi') } })).toMatchObject({
       effective: small,
       blocker: undefined,
@@ -173,7 +175,7 @@ describe('a requested size', () => {
       withClaim(grown, { rest: { size: sizeOf('large', '2Gi', 'retired') } }),
       {
         reason: 'SizeRetired',
-        message: 'spec.size: large-v1 is retired and cannot be used for other databases',
+        message: 'spec.size: large-v1 is retired; only databases that already have it can use it',
         passes: false,
       },
     ],
@@ -193,7 +195,7 @@ describe('a requested size', () => {
       { reason: 'Growing', message: 'the volume is growing from 1Gi to 2Gi', passes: true },
     ],
     [
-      'the volume grows, also of one that is suspended',
+      'the volume of a suspended database grows',
       withClaim(growing, resting),
       { reason: 'Growing', message: 'the volume is growing from 1Gi to 2Gi', passes: true },
     ],
@@ -203,27 +205,31 @@ describe('a requested size', () => {
       { reason: 'Growing', message: 'the file system is growing', passes: true },
     ],
     [
-      'the file system is growing when a pod mounts it',
+      'the file system grows when a pod mounts it',
       withClaim(lagging, resting),
       { reason: 'AwaitsResume', message: 'the volume grows when the database is resumed', passes: true },
     ],
     [
-      'the file system is growing under its last pod',
+      'the file system grows while the last pod still exists',
       withClaim(lagging, { spec: { suspended: true } }),
       { reason: 'Growing', message: 'the file system is growing', passes: true },
     ],
     [
-      'the file system is growing under its next pod',
+      'the file system grows in the next pod',
       withClaim(lagging, { pod: undefined }),
       { reason: 'Growing', message: 'the file system is growing', passes: true },
     ],
     [
-      'the claim is not confirmed yet',
+      "the claim is not confirmed as the database's yet",
       withClaim(growing, { rest: { isOrphanClaim: true } }),
-      { reason: 'Growing', message: 'the volume must first be confirmed as that of this database', passes: true },
+      {
+        reason: 'Growing',
+        message: 'the operator must first confirm that the volume belongs to this database',
+        passes: true,
+      },
     ],
     [
-      'the claim is not confirmed before a pod mounts it',
+      'the claim of a suspended database is not confirmed yet',
       withClaim(growing, { ...resting, rest: { isOrphanClaim: true } }),
       { reason: 'AwaitsResume', message: 'the volume grows when the database is resumed', passes: true },
     ],
@@ -251,11 +257,11 @@ describe('a requested size', () => {
     expect(stateOf(given)).toEqual({ effective: small, shape: smallSize.spec.shape, blocker })
   })
 
-  test('that is unknown keeps an applied one that is unknown', () => {
+  test('that does not exist keeps an applied size that does not exist', () => {
     const appliedSize = { pinned: small, size: undefined }
     expect(stateOf(withClaim(growing, { rest: { appliedSize } }))).toMatchObject({ effective: small, shape: undefined })
   })
-  test('is another one if only its version differs', () => {
+  test('with another version is another size', () => {
     const given = withClaim(growing, { spec: { size: { name: 'small', version: 2 } } })
     expect(stateOf(given).effective).toEqual(small)
   })
@@ -266,27 +272,32 @@ describe('the recorded size', () => {
     recordedSize(observedOf(given), { effective, shape: undefined, blocker: undefined }, isPrepared)
 
   test.each<[string, Given, { effective?: typeof small; isPrepared?: boolean }, typeof small | undefined]>([
-    ['is that of the pod, once it has it', { spec: { size: large }, pod: { size: 'large-v1' } }, {}, large],
-    ['stays until the pod has another', { spec: { size: large } }, {}, small],
-    ['stays while that pod ends', { spec: { size: large }, pod: { size: 'large-v1', terminating: true } }, {}, small],
+    ['is the new size if the pod has it', { spec: { size: large }, pod: { size: 'large-v1' } }, {}, large],
+    ['stays until the pod has the new size', { spec: { size: large } }, {}, small],
+    [
+      'stays while the new pod terminates',
+      { spec: { size: large }, pod: { size: 'large-v1', terminating: true } },
+      {},
+      small,
+    ],
     ['stays while there is no pod', { spec: { size: large }, pod: undefined }, {}, small],
-    ['is another one without a pod once the next pod will have it', resting, {}, large],
-    ['stays without a pod before that', resting, { isPrepared: false }, small],
+    ['is the new size without a pod, if the next pod will have it', resting, {}, large],
+    ['stays without a pod, if the next pod may not have it', resting, { isPrepared: false }, small],
     ['stays while a pod has not stopped yet', { spec: { suspended: true, size: large } }, {}, small],
     [
-      'is none before the first volume',
+      'is empty before the first volume',
       { status: { volume: undefined }, pod: undefined, children: { claim: claimOf({ phase: 'Pending' }) } },
       {},
       undefined,
     ],
     [
-      'is none before a pod has the first',
+      'is empty before a pod has the first size',
       { status: { size: undefined }, spec: { size: large }, pod: undefined },
       {},
       undefined,
     ],
     [
-      'is the one that an older operator set and did not record',
+      'is the size that an older operator applied without a record',
       { status: { size: undefined }, spec: { size: large }, pod: undefined },
       { effective: small },
       small,
@@ -296,7 +307,7 @@ describe('the recorded size', () => {
   })
 })
 
-describe('the message about another size', () => {
+describe('the message about a size that is not applied', () => {
   const blocker: NonNullable<SizeState['blocker']> = { reason: 'Growing', message: 'it grows', passes: true }
   const requested = { ...blocker, isRequested: true as const }
   const finding = (given: Given, state: Partial<SizeState>, recorded: typeof small | undefined = small) =>
@@ -308,25 +319,25 @@ describe('the message about another size', () => {
     rest: { isAtRest: true },
   }
 
-  test('is empty if the requested size is applied or none is known', () => {
+  test('is empty if the requested size is applied, or if no size is known', () => {
     expect(finding({}, {})).toBeUndefined()
     expect(
       sizeFinding(observedOf({ spec: { size: large } }), { effective: large, shape: undefined, blocker }, undefined),
     ).toBeUndefined()
   })
-  test('reports what blocks it, or else that it is applied with a restart', () => {
+  test('reports what blocks the size, or that Postgres is being restarted', () => {
     const both = 'small-v1 is applied and large-v1 is requested'
     expect(finding({ spec: { size: large } }, { blocker })).toEqual(failedFinding('Growing', `${both}: it grows`))
     expect(finding({ spec: { size: large } }, {})).toEqual(
-      failedFinding('Restarting', `${both}: Postgres is being restarted with it`),
+      failedFinding('Restarting', `${both}: Postgres is being restarted with the requested size`),
     )
   })
-  test('reports what the volume lacks for the applied size', () => {
+  test('reports that the volume is smaller than the applied size', () => {
     expect(finding({}, { shortfall: blocker })).toEqual(
       failedFinding('Growing', 'small-v1 is applied, with a smaller volume: it grows'),
     )
   })
-  test('stays as the previous operator wrote it until Postgres answers', () => {
+  test('stays as the previous operator process wrote it, until the cluster answers', () => {
     expect(finding(refusedBefore, { blocker: requested })).toEqual(failedFinding('GrowthRefused', 'quota'))
     expect(finding({ ...refusedBefore, spec: {} }, { shortfall: requested })).toEqual(
       failedFinding('GrowthRefused', 'quota'),
@@ -338,7 +349,7 @@ describe('the message about another size', () => {
   })
 })
 
-describe('a size that could not be applied when it was requested', () => {
+describe('a size that was blocked when it was requested', () => {
   const comes = (given: Given, rest: Partial<Observed> = {}) => {
     const observed = { ...observedOf(withClaim(grown, given)), isAtRest: true, ...rest }
     return comesIntoForce(observed, sizeState(observed))
@@ -357,8 +368,8 @@ describe('a size that could not be applied when it was requested', () => {
       'if the Size does not exist',
       { spec: { size: small }, rest: { size: undefined, appliedSize: { pinned: large, size: undefined } } },
     ],
-    ['if none was ever applied', { status: { size: undefined } }],
-    ['if it is applied', {}, { appliedSize: { pinned: large, size: largeSize } }],
+    ['if no size was ever applied', { status: { size: undefined } }],
+    ['if it is already applied', {}, { appliedSize: { pinned: large, size: largeSize } }],
   ])('does not %s', (_, given, rest) => {
     expect(comes(given, rest)).toBe(false)
   })

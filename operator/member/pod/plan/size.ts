@@ -1,7 +1,7 @@
 /**
- * Which size a database has while another is requested. A size is applied as a whole: settings, resources and volume.
- * Since only the volume's growth can be refused, it grows first. Until it has, everything keeps the applied size, and
- * the request remains in the spec (docs/decisions/0019-applied-size.md).
+ * Determines a database's size while another size is requested. The operator applies settings, resources and volume of
+ * a size together. Only the growth of the volume can be refused, so the volume grows first. Until it has grown,
+ * everything keeps the applied size, and the request remains in the spec (docs/decisions/0019-applied-size.md).
  */
 
 import type { PinnedSize, SizeShape } from '../../../../crds/index.ts'
@@ -24,21 +24,23 @@ type SizeBlocker = {
     | 'GrowthRefused'
     | 'GrowthInfeasible'
   message: string
-  /** Waiting resolves it, now or maybe later. If not, it is reported at once, and the operation has failed. */
+  /**
+   * Whether waiting can remove the blocker. If not, the operator reports the blocker at once, and the operation fails.
+   */
   passes: boolean
-  /** This pass repeats the request, to find out whether the block still exists. */
+  /** This pass repeats the request, to check whether the blocker still exists. */
   isRequested?: true | undefined
 }
 
 export type SizeState = {
-  /** The size for settings and pod: the requested one as soon as nothing blocks it, else the applied one. */
+  /** The size for settings and pod: the requested size if nothing blocks it, otherwise the applied size. */
   effective: PinnedSize
   /** Undefined if its Size object does not exist. */
   shape: SizeShape | undefined
   blocker: SizeBlocker | undefined
   /**
-   * Why the volume is smaller than that of the applied size, if it is: caused by an older operator, or by a restore by
-   * hand.
+   * Set if the volume is smaller than the applied size requires. An older operator, or a restore by hand, can cause
+   * this.
    */
   shortfall?: SizeBlocker | undefined
 }
@@ -50,7 +52,7 @@ export function sizeState(observed: ObservedMember): SizeState {
   const { instance, children, size, appliedSize } = observed
   const requested = instance.spec.size
   const wished: SizeState = { effective: requested, shape: size?.spec.shape, blocker: undefined }
-  // A claim that waits for its volume is replaced, so nothing has to grow.
+  // The operator replaces a claim that waits for its volume, so nothing has to grow.
   if (size !== undefined && isUnprovisioned(observed)) return wished
   const { claim } = children
   const growth = size && claim && growthOf(claim, size.spec.shape.storageSize, observed.growthRefusal)
@@ -62,11 +64,11 @@ export function sizeState(observed: ObservedMember): SizeState {
     blocker,
   })
   if (size === undefined) return retained({ reason: 'SizeNotFound', message: sizeNotFound(requested), passes: false })
-  // A database that has a retired size keeps it.
+  // A retired size stays applied. A database that does not have it cannot get it.
   if (size.spec.status === 'retired')
     return retained({
       reason: 'SizeRetired',
-      message: `spec.size: ${sizeText(requested)} is retired and cannot be used for other databases`,
+      message: `spec.size: ${sizeText(requested)} is retired; only databases that already have it can use it`,
       passes: false,
     })
   if (claim === undefined)
@@ -86,9 +88,9 @@ function blockerOf(growth: Growth, observed: ObservedMember): SizeBlocker | unde
     case 'done':
       return undefined
     case 'underway':
-      // A claim is not changed before it is known to be the database's own.
+      // The operator does not change a claim before it is known to belong to the database.
       return isOrphanClaim
-        ? awaitsPod('the volume must first be confirmed as that of this database')
+        ? awaitsPod('the operator must first confirm that the volume belongs to this database')
         : { reason: 'Growing', message: growth.message, passes: true, isRequested: growth.isRequested }
     case 'awaits-pod':
       return awaitsPod(growth.message)
@@ -109,8 +111,8 @@ function blockerOf(growth: Growth, observed: ObservedMember): SizeBlocker | unde
 }
 
 /**
- * The recorded size after this pass: the new one once the pod has it, or if there is no pod and the next one will have
- * it.
+ * The recorded size after this pass. It is the new size if the pod has it, or if no pod exists and the next pod will
+ * have it.
  */
 export function recordedSize(
   observed: ObservedMember,
@@ -126,7 +128,7 @@ export function recordedSize(
   return status?.size ?? (sameSize(effective, spec.size) ? undefined : effective)
 }
 
-/** The condition while the requested size is not the applied one; none for a database that never had one. */
+/** The condition while the requested size is not applied. A database that never had a size has none. */
 export function sizeFinding(
   { instance, isAtRest }: ObservedMember,
   state: SizeState,
@@ -135,7 +137,7 @@ export function sizeFinding(
   const requested = instance.spec.size
   if (recorded === undefined) return undefined
   const { blocker, shortfall } = state
-  // After a restart of the operator no refusals are known, so the old condition stays until the cluster answers.
+  // After a restart, the operator knows no refusals. So the previous condition stays until the cluster answers.
   const before = conditionOf(instance.status, 'SizeApplied')
   if (before?.reason === 'GrowthRefused' && isAtRest && (blocker ?? shortfall)?.isRequested)
     return no(before.reason, before.message)
@@ -147,12 +149,12 @@ export function sizeFinding(
   const failed = (reason: string, why: string): Finding =>
     no(reason, `${sizeText(recorded)} is applied and ${sizeText(requested)} is requested: ${why}`)
   if (blocker) return failed(blocker.reason, blocker.message)
-  return failed('Restarting', 'Postgres is being restarted with it')
+  return failed('Restarting', 'Postgres is being restarted with the requested size')
 }
 
 /**
- * Whether a size that could not be applied when it was requested can be applied now. That stops Postgres for a moment,
- * so it is an operation of its own.
+ * Whether a size that was blocked when it was requested can be applied now. To apply it, the operator stops Postgres
+ * for a moment, so this is a separate operation.
  */
 export const comesIntoForce = (observed: ObservedMember, { effective }: SizeState): boolean => {
   const { instance, appliedSize } = observed

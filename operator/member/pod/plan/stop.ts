@@ -1,6 +1,6 @@
 /**
  * The only check before the operator stops Postgres: for a new size or volume, a requested or due restart, or a
- * suspension. Everything that stops a pod, except the deletion of the database itself, uses it.
+ * suspension. Only the deletion of the database stops a pod without this check.
  */
 
 import { conditionOf } from '../../../objects/conditions.ts'
@@ -10,8 +10,8 @@ import { mayRunOnRecordedVolume, outlivesClaim, volumeStateOf } from '../../stor
 import { sizeText } from '../stateful-set.ts'
 
 /**
- * Whether the data outlive the pod. A claim or volume that is being deleted is retained only by the pod that uses it.
- * If the claim is lost, the volume may still exist, under a running Postgres.
+ * Whether the data outlive the pod. If a claim or volume is being deleted, only the pod that uses it delays the
+ * deletion. If the claim is lost, the volume may still exist, and Postgres may still run on it.
  */
 export function mayStop(observed: ObservedMember): boolean {
   const state = volumeStateOf(observed)
@@ -20,8 +20,8 @@ export function mayStop(observed: ObservedMember): boolean {
 }
 
 /**
- * Whether a stop is also used to bind the volume to a new claim. Then the StatefulSet is scaled to zero; the pod is not
- * just deleted.
+ * Whether the stop also serves to bind the volume to a new claim. The operator then scales the StatefulSet to zero
+ * instead of only deleting the pod.
  */
 export const stopsToRebind = (observed: ObservedMember): boolean => {
   const state = volumeStateOf(observed)
@@ -29,8 +29,8 @@ export const stopsToRebind = (observed: ObservedMember): boolean => {
 }
 
 /**
- * Whether another size is being applied. A claim that is being deleted no longer grows, so the new claim is created
- * first.
+ * Whether another size is being applied. A claim that is being deleted no longer grows, so the operator creates the new
+ * claim first.
  */
 function isResizing({ instance, appliedSize, size }: ObservedMember): boolean {
   const { spec, status } = instance
@@ -39,8 +39,8 @@ function isResizing({ instance, appliedSize, size }: ObservedMember): boolean {
 }
 
 /**
- * Whether a suspension waits for work that needs Postgres: only while nothing has begun to stop Postgres. A Postgres
- * that is down, such as after a crash, is started again. The work fails by a deadline of its own
+ * Whether a suspension waits for work that needs Postgres. It waits only if the stop has not begun. Meanwhile a
+ * Postgres that is down, for example after a crash, is started again. The work has its own deadline
  * (operator/backup/plan/timeouts.ts).
  */
 export const isSuspensionDelayed = (observed: ObservedMember): boolean => {
@@ -54,7 +54,10 @@ export const isSuspensionDelayed = (observed: ObservedMember): boolean => {
 /** Whether a suspension may stop the existing pod. */
 const maySuspend = (observed: ObservedMember): boolean => mayStop(observed) && !isSuspensionDelayed(observed)
 
-/** Whether no pod is to run: fenced, suspended as requested, nothing to run on, or a claim that is to be replaced. */
+/**
+ * Whether no pod may run: the instance is fenced or suspended, there is no volume to run on, or the claim is to be
+ * replaced.
+ */
 export function isStopped(observed: ObservedMember): boolean {
   const { instance, children, pod } = observed
   const state = volumeStateOf(observed)
@@ -62,7 +65,7 @@ export function isStopped(observed: ObservedMember): boolean {
   if (state === 'lost') return !mayRunOnRecordedVolume(observed) || (instance.spec.suspended && maySuspend(observed))
   if (isToBeReplaced(observed)) return true
   if (stopsToRebind(observed) && mayStop(observed)) {
-    // Postgres stopped by itself, or was stopped: what was begun is completed.
+    // Postgres has stopped, by itself or because the operator stopped it. The operator completes what it began.
     const isDown = pod === undefined || pod.terminating || pod.address === undefined
     if (state === 'released' || isDown || isResizing(observed)) return true
     if (children.statefulSet?.spec?.replicas === 0) return true

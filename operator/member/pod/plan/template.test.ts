@@ -1,4 +1,4 @@
-/** The template and image from which a pod is created: changes of a new release wait for a restart. */
+/** The template and image from which a pod is created. Changes of a new release wait for a restart. */
 import { describe, expect, test } from 'vitest'
 import type { StatefulSet } from '../../../../cluster/index.ts'
 import { labels } from '../../../../crds/index.ts'
@@ -66,7 +66,7 @@ describe('a newer template', () => {
   test.each<[string, Given, boolean, RestartsOf?]>([
     ['waits while Postgres runs', {}, false],
     ['waits while Postgres has crashed, or is starting', { pod: { address: undefined } }, false],
-    ['waits while the pod is moved to another node', { pod: undefined }, false],
+    ['waits while the pod terminates to move to another node', { pod: undefined }, false],
     ['is applied at the first start', { status: { volume: undefined } }, true],
     ['is applied by a suspension', { spec: { suspended: true } }, true],
     ['is applied by a resumption', { children: { statefulSet: setOf({}, 0) } }, true],
@@ -79,7 +79,7 @@ describe('a newer template', () => {
     ['is applied with a requested restart', {}, true, requested],
     ['is applied with a restart in a window', {}, true, due],
     [
-      'waits if that restart is done',
+      'waits if the restart in the window is done',
       { children: { statefulSet: setOf(annotated({ [restartAnnotation]: 'r' })) } },
       false,
       requested,
@@ -89,7 +89,7 @@ describe('a newer template', () => {
     expect(takes(given, restarts)).toBe(is)
   })
 
-  test('that creates the same pod is applied at once, with its other fields', () => {
+  test('that creates the same pod is applied at once', () => {
     const bare = annotated({ [walProbeAnnotation]: undefined })
     const template = (pods: object) => templateFor({ children: { statefulSet: setOf(bare) }, rest: pods })
     expect(template({ podSettings }).metadata?.annotations?.[walProbeAnnotation]).toBe('true')
@@ -103,13 +103,13 @@ describe('a newer template', () => {
   })
 })
 
-describe('a template that stays', () => {
-  test('is applied as it was, without the defaults of the API server', () => {
+describe('a template that is not replaced', () => {
+  test("is applied unchanged, without the API server's defaults", () => {
     const creationTimestamp = at
     const present = { ...live.template, metadata: { ...live.template.metadata, creationTimestamp } }
     expect(templateFor({ children: { statefulSet: setOf(present) } })).toEqual(live.template)
   })
-  test('of an older operator has its image named', () => {
+  test('of an older operator gets the annotation with its image', () => {
     const { [imageAnnotation]: image, ...others } = live.template.metadata?.annotations ?? {}
     const bare = { metadata: { annotations: others }, ...(live.template.spec ? { spec: live.template.spec } : {}) }
     const retained = templateFor({ children: { statefulSet: setOf({ metadata: { annotations: others } }) } })
@@ -140,33 +140,33 @@ describe('the image of a pod', () => {
 
   test.each<[string, Given, string]>([
     ['is the configured one initially', { children: { statefulSet: undefined } }, 'postgres:18'],
-    ['is the configured one before a node has pulled it', { pod: undefined }, 'postgres:18'],
+    ['is the configured one until a node has pulled it', { pod: undefined }, 'postgres:18'],
     ['is the configured one if its node reports no digest', { pod: { imageId: 'sha256:1' } }, 'postgres:18'],
-    ['is then the one that its node has, by digest', { pod: pulled }, pinned],
-    ['stays that one', { ...made, pod: { imageId: `docker.io/library/postgres@sha256:${'b'.repeat(64)}` } }, pinned],
-    ['stays that one without a pod', { ...made, pod: undefined }, pinned],
-    ['is not that of a pod created from another template', { pod: { ...pulled, template: 'other' } }, 'postgres:18'],
-    ['stays that one with a newer template', { ...made, status: { volume: undefined } }, pinned],
+    ['is the image that its node pulled, by digest', { pod: pulled }, pinned],
+    ['keeps its digest', { ...made, pod: { imageId: `docker.io/library/postgres@sha256:${'b'.repeat(64)}` } }, pinned],
+    ['keeps its digest without a pod', { ...made, pod: undefined }, pinned],
+    ['is not taken from a pod of another template', { pod: { ...pulled, template: 'other' } }, 'postgres:18'],
+    ['keeps its digest with a newer template', { ...made, status: { volume: undefined } }, pinned],
     [
-      'is another one if that is configured and applied',
+      'is another image after that image is configured and applied',
       { ...made, rest: { image: 'postgres:18.1' }, status: { volume: undefined } },
       'postgres:18.1',
     ],
     [
-      'is unchanged if another one is configured and not applied',
+      'is unchanged if another image is configured but not applied yet',
       { ...made, rest: { image: 'postgres:18.1' } },
       pinned,
     ],
-    ['is unchanged if none is configured any more', { ...made, rest: { image: undefined } }, pinned],
+    ['is unchanged if no image is configured any more', { ...made, rest: { image: undefined } }, pinned],
   ])('%s', (_, given, image) => {
     expect(new Set(imagesOf(templateFor(given)))).toEqual(new Set([image]))
   })
-  test('is set on all its containers, and nothing else changes', () => {
+  test('is set on all containers, and nothing else changes', () => {
     const template = templateFor({ pod: pulled })
     expect(template).toEqual({ ...live.template, ...of(pinned) })
     expect(imagesOf(template)).toEqual([pinned, pinned, pinned])
   })
-  test('of a pod without init containers adds none', () => {
+  test('adds no init containers to a pod without them', () => {
     const { initContainers: _, ...spec } = live.template.spec as NonNullable<Template['spec']>
     expect(templateFor({ children: { statefulSet: setOf({ spec }) } }).spec).not.toHaveProperty('initContainers')
   })

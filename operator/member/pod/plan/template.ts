@@ -1,7 +1,7 @@
 /**
- * The template of the next pod. A newer one (another release, another image, other chart values) is applied when a
- * restart is due and not before: a pod that is created again after a crash or on another node is the same as before,
- * down to the digest of its image.
+ * The template of the next pod. The operator applies a newer template (another release, another image, other chart
+ * values) only when a restart is due. A pod that is created again after a crash, or on another node, is the same as
+ * before, including its image's digest.
  */
 
 import type { Draft, StatefulSet } from '../../../../cluster/index.ts'
@@ -24,17 +24,17 @@ type Template = NonNullable<StatefulSet['spec']>['template']
 
 const imageOf = (template: Template | undefined): string | undefined => template?.spec?.containers[0]?.image
 
-/** The template's image as the installation names it; for an older operator's template, the image itself. */
+/** The template's image as configured in the installation. For an older operator's template, the image itself. */
 export const referenceOf = (template: Template | undefined): string | undefined =>
   template?.metadata?.annotations?.[imageAnnotation] ?? imageOf(template)
 
-/** The parts of a template that change the pod, besides the pod's specification. */
+/** Annotations of the template that change the pod. The pod's specification is compared by digest. */
 const dueWhenChanged = [sizeAnnotation, volumeAnnotation, restartAnnotation, maintenanceAnnotation]
 
-/** Whether the pod is to be created again now, or does not exist. */
+/** Whether the pod must be created again now, or does not exist. */
 function isDue({ instance, children, pod }: ObservedMember, newest: Draft<'StatefulSet'>, live: Template): boolean {
   const { statefulSet } = children
-  // No client has been served yet.
+  // The database has not served a client yet.
   if (instance.status?.volume === undefined) return true
   if (newest.spec?.replicas === 0 || statefulSet?.spec?.replicas === 0) return true
   if (pod?.isStuck) return true
@@ -58,8 +58,8 @@ function withImage(template: Template, image: string): Template {
 }
 
 /**
- * A resolved digest remains as long as the installation names the image in the same way. An image set by another
- * manager does not count: the one that the pod was created from does.
+ * The template keeps a digest as long as the installation's reference to the image is the same. An image that another
+ * manager set does not count.
  */
 function imageFor({ pod }: ObservedMember, reference: string, live: Template, isEdited: boolean): string {
   const present = imageOf(live)
@@ -70,7 +70,7 @@ function imageFor({ pod }: ObservedMember, reference: string, live: Template, is
   return pinnedReference(reference, pod.imageId) ?? reference
 }
 
-/** Changes by other managers in the template. The previous values are unknown, so the newest template replaces it. */
+/** Other managers' changes to the template. The previous values are unknown, so the newest template replaces it. */
 function editsOf(observed: ObservedMember, newest: Draft<'StatefulSet'>): Drift[] {
   const { statefulSet } = observed.children
   const drifts = statefulSet === undefined ? [] : driftIn(observed, statefulSet, newest)
@@ -78,7 +78,7 @@ function editsOf(observed: ObservedMember, newest: Draft<'StatefulSet'>): Drift[
 }
 
 /**
- * A template from before there were roles gets one with the next pod: changing it only for that would write to every
+ * An older template without a role label gets it with the next pod. Adding only the label would write to every
  * database.
  */
 function withRoleOf(newest: Template, live: Template, isNew: boolean): Template {
@@ -87,7 +87,7 @@ function withRoleOf(newest: Template, live: Template, isNew: boolean): Template 
   return { ...newest, metadata: { ...newest.metadata, labels: others } }
 }
 
-/** The StatefulSet with its desired template for now; `newest` has the one for the next restart. */
+/** Returns the StatefulSet with the template for now. `newest` has the template for the next restart. */
 export function withTemplate(observed: ObservedMember, newest: Draft<'StatefulSet'>): Draft<'StatefulSet'> {
   const live = observed.children.statefulSet?.spec?.template
   if (live === undefined || newest.spec === undefined) return newest
@@ -99,7 +99,7 @@ export function withTemplate(observed: ObservedMember, newest: Draft<'StatefulSe
   const takesNewest = isSame || lacksDigest || edits.length > 0 || isNew
   const { labels: objectLabels, annotations } = live.metadata ?? {}
   const reference = referenceOf(takesNewest ? newest.spec.template : live) ?? ''
-  // Other fields that the API server returns are not applied.
+  // Drops the other fields that the API server returned.
   const retained: Template = {
     metadata: {
       ...(objectLabels ? { labels: objectLabels } : {}),

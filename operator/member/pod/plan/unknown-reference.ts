@@ -1,4 +1,4 @@
-/** Findings about a spec that names a size or region that does not exist. Pure. */
+/** Findings about a spec that names a missing size or region. Pure. */
 import type { PinnedSize, Region, SizeShape } from '../../../../crds/index.ts'
 import { type Finding, no } from '../../../objects/conditions.ts'
 import { sizeText } from '../stateful-set.ts'
@@ -15,7 +15,7 @@ type Named = {
   size: { effective: PinnedSize; shape: SizeShape | undefined }
 }
 
-/** One finding that names each field whose value is unknown; undefined if both are known. */
+/** One finding that names each field with an unknown value. Undefined if both values exist. */
 export function unknownReference({ name, region, size }: Named): Finding | undefined {
   const [first, ...others] = [
     ...(region === undefined ? [regionNotFound(name)] : []),

@@ -1,4 +1,4 @@
-/** Whether Postgres runs with its desired files, and the errors that it reports in them. */
+/** Whether Postgres runs with its desired files, and which errors it reports in them. */
 import { describe, expect, test } from 'vitest'
 import { type Given, reconciledDatabase } from '../../../testing/reconciled-database.ts'
 import { awaitsReload, configurationFinding } from './configuration.ts'
@@ -10,21 +10,21 @@ const older = { inForce: 'older' }
 
 describe('a reload', () => {
   test.each<[string, Given, boolean]>([
-    ['is not needed if the files are applied', {}, false],
+    ['is not needed if the files are already applied', {}, false],
     ['applies other files', { configuration: older }, true],
     ['applies files that are not mounted yet', { configuration: { ...older, onDisk: 'older' } }, true],
-    ['does not apply to copies', { configuration: { ...older, isMounted: false } }, false],
+    ['is not planned for a pod with copies of the files', { configuration: { ...older, isMounted: false } }, false],
     [
-      'does not apply files that Postgres refuses',
+      'is not planned for files that Postgres refuses',
       { configuration: { ...older, onDisk: digest, errors: ['wrong'] } },
       false,
     ],
     [
-      'applies files that replace refused ones',
+      'applies files that replace refused files',
       { configuration: { ...older, onDisk: 'older', errors: ['wrong'] } },
       true,
     ],
-    ['is unknown before Postgres answers', { configuration: older, answer: undefined }, false],
+    ['is not planned before Postgres answers', { configuration: older, answer: undefined }, false],
   ])('%s', (_, given, is) => {
     expect(awaitsReload(observedOf(given), desired)).toBe(is)
   })
@@ -39,11 +39,11 @@ describe('the errors that Postgres reports in its files', () => {
   const refused = { status: 'True', reason: 'StartedWithOlderFiles' }
   test.each<[string, Given, object | undefined]>([
     ['is empty', {}, undefined],
-    ['is unknown before it answers', { answer: undefined, configuration: { errors: ['wrong'] } }, undefined],
-    ['is the reason why it started with older files', { configuration: { refused: 'line 3' } }, refused],
-    ['is that reason before other errors', { configuration: { refused: 'line 3', errors: ['line 4'] } }, refused],
+    ['are unknown before Postgres answers', { answer: undefined, configuration: { errors: ['wrong'] } }, undefined],
+    ['contain the reason why Postgres started with older files', { configuration: { refused: 'line 3' } }, refused],
+    ['contain that reason before other errors', { configuration: { refused: 'line 3', errors: ['line 4'] } }, refused],
     [
-      'lists each line',
+      'contain each line',
       { configuration: { errors: ['line 3', 'line 4'] } },
       { status: 'True', reason: 'NotTaken', message: expect.stringContaining('line 3; line 4') },
     ],

@@ -1,6 +1,6 @@
 /**
- * Whether Postgres runs with the files that the operator wrote. It reads them from the mount, once the kubelet has
- * updated that (up to a minute), at a reload. Values that it cannot apply are reported, and stay unapplied.
+ * Whether Postgres runs with the files that the operator wrote. The kubelet updates the mount within a minute. Postgres
+ * then reads the files at a reload. If Postgres cannot apply a value, the operator reports it.
  */
 
 import { type Finding, yes } from '../../../objects/conditions.ts'
@@ -13,7 +13,7 @@ const answeredConfiguration = (observed: ObservedMember) => {
   return answer?.state === 'answered' ? answer.configuration : undefined
 }
 
-/** Whether a reload applies the files: now, or once they are mounted. */
+/** Whether the operator should reload Postgres to apply the files, now or when they are mounted. */
 export function awaitsReload(
   observed: ObservedMember,
   { configurationDigest }: Pick<DesiredMember, 'configurationDigest'>,
@@ -24,7 +24,7 @@ export function awaitsReload(
   return configuration.inForce !== configurationDigest && !isWrong
 }
 
-/** Errors that Postgres reports in its files; undefined for none. */
+/** Errors that Postgres reports in its files. Undefined if there are none. */
 export function configurationFinding(observed: ObservedMember): Finding | undefined {
   const configuration = answeredConfiguration(observed)
   if (configuration === undefined) return undefined

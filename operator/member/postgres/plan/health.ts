@@ -1,4 +1,4 @@
-/** The health of Postgres by its answers and its pod. Slow answers are no sign of a failure. */
+/** The health of Postgres, from its answers and its pod. A slow answer is no sign of a failure. */
 
 import { conditionOf } from '../../../objects/conditions.ts'
 import type { ChecksumFailures } from '../../../postgres/administrator.ts'
@@ -6,28 +6,28 @@ import type { ObservedMember } from '../../observed.ts'
 import { presentAnswer } from '../answer.ts'
 
 /**
- * Whether the condition Ready stays True although nothing is known of the present run of Postgres: the operator has not
- * probed since it started, or the probes have timed out.
+ * Whether the condition Ready stays True although nothing is known about the current run of Postgres. The operator has
+ * not probed it since the operator's start, or the probes have timed out.
  */
 export function isStillReady({ instance, pod, postgres }: ObservedMember): boolean {
   const isUnknown = postgres === undefined || (postgres.run === pod?.run && postgres.answer === undefined)
   return isUnknown && conditionOf(instance.status, 'Ready')?.status === 'True'
 }
 
-/** Whether Postgres was probed since its pod's readiness last changed. */
+/** Whether Postgres was probed after its pod's readiness last changed. */
 const isProbed = ({ pod, postgres }: ObservedMember): boolean =>
   postgres?.run === pod?.run && postgres?.ready === pod?.ready
 
-/** Postgres answered, since its pod last changed, that its disk is full. */
+/** Whether Postgres answered, after its pod last changed, that its disk is full. */
 export function isFull(observed: ObservedMember): boolean {
   const answer = presentAnswer(observed)
   return answer?.state === 'answered' && !answer.hasFreeSpace && isProbed(observed)
 }
 
 /**
- * A small write to its WAL has not reached the disk: reported by the pod's own probe, or by the operator's if the pod
- * has none. The pod's probe fails on a full disk too; the operator's probe distinguishes that, and nothing is reported
- * before it.
+ * Whether a small write to WAL does not reach the disk. The pod's WAL probe reports this, or the operator's probe if
+ * the pod has none. The pod's WAL probe also fails on a full disk. So nothing is reported until the operator's probe
+ * has distinguished the two.
  */
 export function writeHangs(observed: ObservedMember): boolean {
   const answer = presentAnswer(observed)
@@ -36,9 +36,9 @@ export function writeHangs(observed: ObservedMember): boolean {
 }
 
 export const writeHangsMessage =
-  'a small write to WAL has hung for 20 s or more: commits wait for the disk; Postgres is not restarted'
+  'a small write to WAL has hung for 20 s or more: commits wait for the disk. The operator does not restart Postgres'
 
-/** The message for damaged data that are still served: the user decides what to do. */
+/** The message for damaged data that Postgres still serves. The user decides what to do. */
 export function checksumMessage({ count, databases, lastAt }: ChecksumFailures): string {
   const last = lastAt === null ? '' : `, last at ${lastAt}`
   return (

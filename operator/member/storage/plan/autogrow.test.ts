@@ -1,4 +1,4 @@
-/** When a volume grows automatically, how far, and when not. */
+/** When a volume grows automatically, to what size, and when it does not grow. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { PersistentVolumeClaim } from '../../../../cluster/index.ts'
@@ -28,7 +28,7 @@ const edit = (clusterState: ClusterState, change: Partial<ManagedDatabase['spec'
 const claimIn = (clusterState: ClusterState) => {
   const id = databaseIn(clusterState).metadata.labels?.[labels.id] ?? ''
   const claim = clusterState.objects.get(`PersistentVolumeClaim/${childNames.claim(id, 1)}`)
-  return claim as unknown as PersistentVolumeClaim // objects are stored under their kind
+  return claim as unknown as PersistentVolumeClaim // the cluster stores objects under their kind
 }
 const requested = (clusterState: ClusterState) => claimIn(clusterState).spec?.resources?.requests?.storage
 const capacity = (clusterState: ClusterState) => claimIn(clusterState).status?.capacity?.storage
@@ -53,7 +53,7 @@ test('a volume does not grow automatically by default', () => {
   ])
 })
 
-test('a claim with a manually raised request is reported with its field until the volume has grown', () => {
+test('a request that a user raised in the claim is reported until the volume has grown', () => {
   const clusterState = serving(0, {})
   clusterState.growth = 'held'
   const { metadata, spec, status } = claimIn(clusterState)
@@ -88,7 +88,7 @@ test('a volume grows by a step at the configured threshold, without an operation
   expect(taskNames(clusterState)).toEqual(['create-managed'])
 })
 
-test('automatic growth is not part of the hash of the request', () => {
+test('automatic growth does not change the hash of the request', () => {
   const { spec } = databaseIn(serving(0))
   expect(desiredHash(spec)).toBe(desiredHash({ ...spec, storage: undefined } as typeof spec))
 })
@@ -113,7 +113,7 @@ test('a growth that is not applied yet is reported, and blocks the next one', ()
   ])
 })
 
-test('a volume at its limit does not grow, and reports it', () => {
+test('a volume at its limit does not grow, and the limit is reported', () => {
   const clusterState = serving(3)
   reconcile(clusterState, 30)
   expect([requested(clusterState), capacity(clusterState)]).toEqual(['2Gi', '2Gi'])
@@ -123,11 +123,11 @@ test('a volume at its limit does not grow, and reports it', () => {
   })
   edit(clusterState, { storage: { autogrow: { ...autogrow, maxSize: '4Gi' } } })
   reconcile(clusterState, 30)
-  // With this use it is 77 % full.
+  // This use fills 77 % of the volume.
   expect([capacity(clusterState), growthCondition(clusterState)]).toEqual(['4000Mi', undefined])
 })
 
-test('a growth that the cluster refuses is reported, and requested again when it is due', () => {
+test('a growth that the cluster refuses is reported, and requested again after a pause', () => {
   const clusterState = serving(0.9)
   clusterState.growth = 'refused'
   reconcile(clusterState)
@@ -144,11 +144,11 @@ test('a growth that the cluster refuses is reported, and requested again when it
 })
 
 describe('a full volume', () => {
-  test('grows by one step for each report of Postgres since the last growth', () => {
+  test('grows by one step for each report of Postgres after the last growth', () => {
     const clusterState = serving(0.1)
     reconcile(clusterState)
     clusterState.hasFreeSpace = false
-    // An answer from before the volume got its present capacity does not count.
+    // An answer from before the volume had its current capacity does not count.
     clusterState.growth = 'held'
     reconcile(clusterState, 20)
     expect([requested(clusterState), capacity(clusterState)]).toEqual(['1280Mi', '1Gi'])
@@ -185,7 +185,7 @@ test('a file system that is smaller than its volume blocks the next growth', () 
 })
 
 describe('a measurement', () => {
-  /** A volume that got its present capacity just now. */
+  /** A volume that reached its current capacity just now. */
   const decided = (change: (observed: Observed, since: number) => Partial<Observed>) => {
     const clusterState = serving(0.1)
     reconcile(clusterState)
@@ -213,7 +213,7 @@ describe('a measurement', () => {
     expect(grown.claim?.spec?.resources?.requests?.storage).toBe('1280Mi')
     expect(grown.finding).toMatchObject({
       reason: 'Growing',
-      message: 'the volume is full: it grows from 1Gi to 1280Mi',
+      message: 'the volume is full and grows from 1Gi to 1280Mi',
     })
   })
 
@@ -265,18 +265,18 @@ describe('a claim', () => {
   const before = { capacity: '1Gi', since }
   const refusing = { ...serves.postgres, at: now, answer: { state: 'refused', reason: 'starting', message: '' } }
 
-  test('requests more, and the request is recorded', () => {
+  test('requests more storage, and the request is recorded', () => {
     expect(decided()).toEqual({
       storage: '1280Mi',
       claim: { ...claim, spec: { ...claim?.spec, resources: { requests: { storage: '1280Mi' } } } },
-      finding: { status: 'False', reason: 'Growing', message: 'the volume is 89 % full: it grows from 1Gi to 1280Mi' },
+      finding: { status: 'False', reason: 'Growing', message: 'the volume is 89 % full and grows from 1Gi to 1280Mi' },
       status: { ...before, growsTo: '1280Mi' },
     })
   })
 
   test.each<[string, Given]>([
     ['that does not exist', { claim: undefined }],
-    ["that is another's", { changes: { isOrphanClaim: true } }],
+    ['that belongs to another database', { changes: { isOrphanClaim: true } }],
     ['that is not recorded', { claim: { metadata: { ...claim.metadata, uid: 'another' } } }],
     ['that is being deleted', { claim: { metadata: { ...claim.metadata, deletionTimestamp: since } } }],
     ['that has no volume yet', { claim: { status: { ...claim.status, phase: 'Pending' } } }],
@@ -287,28 +287,28 @@ describe('a claim', () => {
     expect(decided(given)).toEqual({ ...nothing, status: before })
   })
 
-  test('of a database that waits for its suspension requests more', () => {
+  test('of a database that waits for its suspension requests more storage', () => {
     expect(decided({ spec: { suspended: true } }).storage).toBe('1280Mi')
     expect(decided({ changes: { pod: undefined, volumeUse: 0.9 * gibibyte } }).storage).toBe('1280Mi')
   })
 
   test.each<[string, Given]>([
     [
-      'a requested size that is not applied',
+      'a requested size that is not applied yet',
       { changes: { appliedSize: { ...serves.appliedSize, pinned: { name: 'small', version: 2 } } } },
     ],
     [
       'another applied size',
       { changes: { appliedSize: { ...serves.appliedSize, pinned: { name: 'large', version: 1 } } } },
     ],
-    ['a blocker of its size', { size: { blocker: no('SizeNotFound', '') } }],
-    ['a volume below its size', { size: { shortfall: no('Growing', '') } }],
-    ['an end of Postgres at an unknown time', { changes: { volumeUse: undefined, ...endedAt(undefined) } }],
+    ['a blocked size', { size: { blocker: no('SizeNotFound', '') } }],
+    ['a volume smaller than its size', { size: { shortfall: no('Growing', '') } }],
+    ['a crash of Postgres at an unknown time', { changes: { volumeUse: undefined, ...endedAt(undefined) } }],
     [
       'a Postgres that does not answer',
       { changes: { volumeUse: undefined, postgres: refusing as Observed['postgres'] } },
     ],
-    ['an unknown use', { changes: { volumeUse: undefined } }],
+    ['an unknown use of the volume', { changes: { volumeUse: undefined } }],
   ])('requests nothing because of %s', (_, given) => {
     expect(decided(given)).toEqual({ storage: undefined, claim: undefined, finding: undefined, status: before })
   })
@@ -353,11 +353,11 @@ describe('a claim', () => {
     })
   })
 
-  test('without a pending request has its requested storage', () => {
+  test('without a pending growth keeps its requested storage', () => {
     expect(decided({ claim: { spec: {} }, changes: { volumeUse: 0 } }).finding).toBeUndefined()
   })
 
-  test('with another capacity than recorded starts a new record', () => {
+  test('whose capacity differs from the record starts a new record', () => {
     const grown = { status: { phase: 'Bound', capacity: { storage: '1280Mi' } }, ...requesting }
     expect(decided({ claim: grown, changes: { volumeUse: 2 * gibibyte } }).status).toEqual({
       ...{ capacity: '1280Mi', since: '2026-02-01T00:00:00Z' },
@@ -376,7 +376,7 @@ test.each([
   expect(nextStorage(capacity, { atPercent: 80, stepPercent, maxSize })).toBe(next)
 })
 
-describe('automatic growth beside a size', () => {
+describe('automatic growth and sizes', () => {
   const large = { name: 'large', version: 1 }
 
   test('is not requested while a size is requested', () => {
@@ -392,7 +392,7 @@ describe('automatic growth beside a size', () => {
     expect(taskNames(clusterState)).toEqual(['create-managed', 'update-managed-size'])
   })
 
-  test('is retained by a size with less storage', () => {
+  test('stays after a change to a size with less storage', () => {
     const clusterState = serving(3, { autogrow: { ...autogrow, maxSize: '3Gi' } })
     reconcile(clusterState, 40)
     expect(capacity(clusterState)).toBe('3Gi')
@@ -425,7 +425,7 @@ test('a volume of a suspended database does not grow', () => {
   expect([requested(clusterState), databaseIn(clusterState).status?.phase]).toEqual(['1Gi', 'suspended'])
 })
 
-test('a step is a growth in whole MiB, and never exceeds the limit', () => {
+test('a step is a growth by whole MiB, up to the limit', () => {
   const sizes = fc.tuple(fc.integer({ min: 1, max: 100_000 }), fc.constantFrom('Mi', 'Gi', 'M', 'G'))
   const step = fc.integer({ min: 5, max: 100 })
   fc.assert(

@@ -1,10 +1,9 @@
 /**
- * Grows a volume automatically: by a step each time that its use reaches the threshold, up to the configured maximum.
- * The claim itself records the request, so nothing is requested twice after a crash: while the request is above the
- * capacity, a growth is in progress, and no other is begun. A change of the size has priority.
+ * Grows a volume automatically, by one step each time its use reaches the threshold, up to the configured maximum. The
+ * claim records the request, so a crash causes no second request. While the request is above the capacity, a growth is
+ * in progress, and the operator starts no other growth. A change of the size has priority.
  *
- * A full volume counts only if it was found since the present capacity was: if Postgres ended of it or reported it
- * earlier, that says nothing about the present volume.
+ * A full volume counts only if it was detected at the current capacity. An earlier report concerns the smaller volume.
  */
 
 import type { PersistentVolumeClaim } from '../../../../cluster/index.ts'
@@ -19,11 +18,11 @@ import { presentAnswer } from '../../postgres/answer.ts'
 import { awaitsRetry, growthOf, resizedClaim } from './growth.ts'
 
 export type Autogrowth = {
-  /** The desired storage of the volume. */
+  /** The requested storage of the volume. */
   storage: string | undefined
-  /** The claim with that request; undefined if it has it already, or must not. */
+  /** The claim with that request. Undefined if the claim already has the request, or must not be changed. */
   claim: PersistentVolumeClaim | undefined
-  /** What blocks the growth. */
+  /** The state of the growth, or what blocks it. */
   finding: Finding | undefined
   /** The recorded status after this pass. */
   status: StorageStatus | undefined
@@ -32,7 +31,7 @@ export type Autogrowth = {
 const nothing = { storage: undefined, claim: undefined, finding: undefined }
 const mebibyte = 2 ** 20
 
-/** One step above the present capacity, in whole MiB, up to the maximum. */
+/** The capacity plus one step, in whole MiB, up to the maximum. */
 export function nextStorage(capacity: string, { stepPercent, maxSize }: Autogrow): string | undefined {
   const [has, most] = [sizeInBytes(capacity) ?? 0, sizeInBytes(maxSize) ?? 0]
   if (has >= most) return undefined
@@ -40,7 +39,7 @@ export function nextStorage(capacity: string, { stepPercent, maxSize }: Autogrow
   return canonicalQuantity(mebibytes * mebibyte >= most ? maxSize : `${mebibytes}Mi`)
 }
 
-/** When Postgres last reported a full volume, in ms since the epoch. */
+/** The time at which Postgres last reported a full volume, in ms since the epoch. */
 function fullAt(observed: ObservedMember): number | undefined {
   const { pod, postgres } = observed
   if (pod?.problem?.diskFull) return pod.problem.endedAt ?? 0
@@ -48,7 +47,7 @@ function fullAt(observed: ObservedMember): number | undefined {
   return answer?.state === 'answered' && !answer.hasFreeSpace ? postgres?.at : undefined
 }
 
-/** How full the volume is, as a message; undefined below the threshold. */
+/** How full the volume is, as a message. Undefined below the threshold. */
 function fullness(
   observed: ObservedMember,
   capacity: string,
@@ -56,7 +55,7 @@ function fullness(
   since: string,
 ): string | undefined {
   const at = fullAt(observed)
-  // Recorded times have whole seconds, so only times after the end of that second are certainly later.
+  // Recorded times have whole seconds. So only times after the end of that second are certainly later.
   if (at !== undefined && at >= Date.parse(since) + 1_000) return 'the volume is full'
   const { volumeUse } = observed
   if (volumeUse === undefined) return undefined
@@ -64,7 +63,7 @@ function fullness(
   return percent < atPercent ? undefined : `the volume is ${Math.floor(percent)} % full`
 }
 
-/** Whether volume and size are as desired, so that nothing else requests storage. */
+/** Whether volume and size have their desired state, so that nothing else requests storage. */
 const isReconciled = (observed: ObservedMember, { blocker, shortfall }: SizeState): boolean => {
   const { instance, appliedSize } = observed
   const { name, version } = instance.spec.size
@@ -76,7 +75,7 @@ const isReconciled = (observed: ObservedMember, { blocker, shortfall }: SizeStat
   )
 }
 
-/** The claim of the data, if it may grow. */
+/** The claim of the data, if the volume may grow. */
 function claimOf({
   instance,
   children: { claim },
@@ -103,7 +102,7 @@ export function autogrowth(observed: ObservedMember, size: SizeState, now: numbe
   const requested = claim.spec?.resources?.requests?.storage ?? capacity
   const lacking = underway(observed, claim, requested)
   if (lacking) return { ...nothing, storage: requested, finding: lacking, status: { ...status, growsTo: requested } }
-  // Facts found before may concern the volume with its previous capacity.
+  // Earlier facts may concern the volume at its previous capacity.
   const why = isSame ? fullness(observed, capacity, autogrow, before.since) : undefined
   if (why === undefined) return { ...nothing, status }
   const storage = nextStorage(capacity, autogrow)
@@ -112,7 +111,7 @@ export function autogrowth(observed: ObservedMember, size: SizeState, now: numbe
       ...nothing,
       finding: no(
         'AtMaximum',
-        `${why} and has ${capacity}, the maximum: storage.autogrow.maxSize is ${autogrow.maxSize}`,
+        `${why} and has reached its maximum: it has ${capacity}, and storage.autogrow.maxSize is ${autogrow.maxSize}`,
       ),
       status,
     }
@@ -122,7 +121,7 @@ export function autogrowth(observed: ObservedMember, size: SizeState, now: numbe
         'GrowthRefused',
         `${why}, and the cluster refused to grow it to ${storage}: ${observed.growthRefusal?.message}`,
       )
-    : no('Growing', `${why}: it grows from ${capacity} to ${storage}`)
+    : no('Growing', `${why} and grows from ${capacity} to ${storage}`)
   return {
     storage,
     claim: isDelayed ? undefined : resizedClaim(claim, storage),
@@ -132,7 +131,8 @@ export function autogrowth(observed: ObservedMember, size: SizeState, now: numbe
 }
 
 /**
- * A claim whose request another manager raised above the size: the volume grows, and no request makes it smaller again.
+ * Another manager raised the claim's request above the size. The volume grows, and the operator does not lower the
+ * request.
  */
 function raisedByOthers(
   observed: ObservedMember,
@@ -156,7 +156,7 @@ const reasons = {
   infeasible: 'GrowthInfeasible',
 } as const
 
-/** The condition for a requested growth that is not complete, file system included; undefined if there is none. */
+/** The condition for a requested growth that is not complete, including its file system. Undefined if there is none. */
 function underway(
   { growthRefusal }: ObservedMember,
   claim: PersistentVolumeClaim,

@@ -37,32 +37,32 @@ const failed = { type: 'ControllerResizeError', message: 'the pool is full' }
 
 describe('the progress of a growth to 2Gi', () => {
   test.each<[string, ClaimCase, Growth['state'], RegExp?]>([
-    ['the volume has it', { has: '2Gi' }, 'done'],
-    ['the volume has it in another notation', { has: '2147483648' }, 'done'],
+    ['the volume has 2Gi', { has: '2Gi' }, 'done'],
+    ['the volume has 2Gi in another notation', { has: '2147483648' }, 'done'],
     ['the volume has more', { requests: '1Pi', has: '1Pi' }, 'done'],
-    ['it is not created yet, with this request', { phase: 'Pending', has: 'untold' }, 'done'],
+    ['the volume does not exist yet, and the claim requests 2Gi', { phase: 'Pending', has: 'untold' }, 'done'],
     [
-      'it is not created yet, with a smaller request',
+      'the volume does not exist yet, and the claim requests less',
       { phase: 'Pending', requests: '1Gi', has: 'untold' },
       'awaits-pod',
     ],
-    ['nothing was requested yet', { requests: '1Gi' }, 'underway', /from 1Gi to 2Gi/],
+    ['the claim does not request 2Gi yet', { requests: '1Gi' }, 'underway', /from 1Gi to 2Gi/],
     ['a cluster that reports no capacity', { has: 'untold' }, 'done'],
     ['asked', {}, 'underway'],
     ['being resized', { resizing: 'ControllerResizeInProgress', allocated: '2Gi' }, 'underway'],
-    ['the file system lags', { conditions: [{ type: 'FileSystemResizePending' }] }, 'awaits-pod'],
+    ['the file system is still smaller', { conditions: [{ type: 'FileSystemResizePending' }] }, 'awaits-pod'],
     [
-      'the file system lags behind a capacity',
+      'the file system is smaller than the reported capacity',
       { has: '2Gi', conditions: [{ type: 'FileSystemResizePending' }] },
       'awaits-pod',
     ],
     [
-      'the file system lags behind more than this',
+      'the file system is smaller than a larger volume',
       { requests: '3Gi', has: '2Gi', conditions: [{ type: 'FileSystemResizePending' }] },
       'done',
     ],
     [
-      'the file system no longer lags',
+      'the file system has grown',
       { has: '2Gi', conditions: [{ type: 'FileSystemResizePending', status: 'False' }] },
       'done',
     ],
@@ -91,15 +91,15 @@ describe('the progress of a growth to 2Gi', () => {
       { resizing: 'ControllerResizeInfeasible', allocated: '9Gi' },
       'underway',
     ],
-    ['a status with only the prefix of a failure', { resizing: 'NodeResizeFailedOver' }, 'underway'],
-    ['it is being deleted', { deleted: true }, 'failing', /being deleted/],
+    ['the status only begins like a failure', { resizing: 'NodeResizeFailedOver' }, 'underway'],
+    ['the claim is being deleted', { deleted: true }, 'failing', /being deleted/],
   ])('%s', (_name, claimCase, state, message = /^/) => {
     const growth = growthOf(claimOf(claimCase), '2Gi', undefined)
     expect(growth.state).toBe(state)
     expect('message' in growth ? growth.message : '').toMatch(message)
   })
 
-  test('says whether this pass requests it', () => {
+  test('reports whether this pass requests it', () => {
     const message = 'the volume is growing from 1Gi to 2Gi'
     expect(growthOf(claimOf({ requests: '1Gi' }), '2Gi', undefined)).toEqual({
       state: 'underway',
@@ -109,7 +109,7 @@ describe('the progress of a growth to 2Gi', () => {
     expect(growthOf(claimOf({}), '2Gi', undefined)).toEqual({ state: 'underway', message })
   })
 
-  test('has a refusal until the volume has grown, for the same claim and storage only', () => {
+  test('has a refusal until the volume has grown, only for the same claim and storage', () => {
     expect(growthOf(claimOf({ requests: '1Gi' }), '2Gi', refusal)).toEqual({
       state: 'refused',
       message: 'exceeded quota',
@@ -131,12 +131,12 @@ describe('the progress of a growth to 2Gi', () => {
 describe('the request for 2Gi', () => {
   test.each<[string, ClaimCase, string | undefined]>([
     ['is set on a smaller claim', { requests: '1Gi' }, '2Gi'],
-    ['is set already', {}, undefined],
-    ['is set already in another notation', { requests: '2048Mi' }, undefined],
-    ['does not change a larger volume', { requests: '3Gi', has: '3Gi' }, undefined],
+    ['is already set', {}, undefined],
+    ['is already set in another notation', { requests: '2048Mi' }, undefined],
+    ['does not change the claim of a larger volume', { requests: '3Gi', has: '3Gi' }, undefined],
     ['does not change a larger request if the volume is large enough', { requests: '3Gi', has: '2Gi' }, undefined],
-    ['replaces a larger one that failed', { requests: '9Gi' }, '2Gi'],
-    ['waits for the volume to be created', { requests: '1Gi', phase: 'Pending', has: 'untold' }, undefined],
+    ['replaces a larger request that failed', { requests: '9Gi' }, '2Gi'],
+    ['waits until the volume exists', { requests: '1Gi', phase: 'Pending', has: 'untold' }, undefined],
     ['is not set on a claim that is being deleted', { requests: '1Gi', deleted: true }, undefined],
   ])('%s', (_name, claimCase, request) => {
     expect(resizedClaim(claimOf(claimCase), '2Gi')?.spec?.resources?.requests?.storage).toBe(request)

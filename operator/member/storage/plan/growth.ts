@@ -1,6 +1,6 @@
 /**
- * How far a volume has grown towards the requested storage. Only the claim's status counts: the spec is a request, and
- * the capacity is reported once volume and file system have it.
+ * How far a volume has grown towards the requested storage. Only the claim's status counts. The spec is a request; the
+ * status reports the capacity after volume and file system have grown.
  */
 
 import type { PersistentVolumeClaim } from '../../../../cluster/index.ts'
@@ -9,18 +9,18 @@ import type { GrowthRefusal } from '../../observed.ts'
 
 export type Growth =
   | { state: 'done' }
-  /** On its way; `isRequested`: by this pass, and no answer is known. */
+  /** In progress. `isRequested`: this pass sends the request, so no answer is known. */
   | { state: 'underway'; message: string; isRequested?: true }
-  /** It is made, or its file system grows, when a pod mounts it. */
+  /** The volume is created, or its file system grows, when a pod mounts it. */
   | { state: 'awaits-pod'; message: string }
-  /** The driver fails and tries again. */
+  /** The driver has failed, and retries. */
   | { state: 'failing'; message: string }
   /** It does not succeed until a user changes the storage or the quota. */
   | { state: 'refused' | 'infeasible'; message: string }
 
 /**
- * Resize statuses after which controller or node have stopped retrying (Kubernetes API reference; `Failed` before
- * 1.31).
+ * Resize statuses after which the driver's controller or node plugin has stopped retrying (Kubernetes API reference;
+ * `Failed` before 1.31).
  */
 const givenUp = /(Infeasible|Failed)$/
 const resizeErrors: readonly string[] = ['ControllerResizeError', 'NodeResizeError']
@@ -28,7 +28,7 @@ const resizeErrors: readonly string[] = ['ControllerResizeError', 'NodeResizeErr
 const requested = (claim: PersistentVolumeClaim): string | undefined => claim.spec?.resources?.requests?.storage
 const isBound = (claim: PersistentVolumeClaim): boolean => claim.status?.phase === 'Bound'
 
-/** The volume's capacity. If a cluster reports none, it is assumed to equal the request. */
+/** The volume's capacity. If the cluster reports none, the operator assumes the requested storage. */
 const capacity = (claim: PersistentVolumeClaim): string | undefined =>
   claim.status?.capacity?.storage ?? requested(claim)
 
@@ -40,7 +40,7 @@ const isAtLeast = (present: string | undefined, desired: string): boolean => com
 const concerns = (refusal: GrowthRefusal, claim: PersistentVolumeClaim, storage: string): boolean =>
   refusal.claim === claim.metadata.uid && refusal.storage === canonicalQuantity(storage)
 
-/** Whether this growth was refused and is not to be requested again yet. */
+/** Whether this growth was refused, and the pause before the next request has not ended. */
 export const awaitsRetry = (
   refusal: GrowthRefusal | undefined,
   claim: PersistentVolumeClaim,
@@ -48,7 +48,7 @@ export const awaitsRetry = (
 ): boolean => refusal !== undefined && !refusal.isDue && concerns(refusal, claim, storage)
 
 export function growthOf(claim: PersistentVolumeClaim, storage: string, refusal: GrowthRefusal | undefined): Growth {
-  // A volume that does not exist yet is created as large as its claim requests.
+  // A volume that does not exist yet gets the size that its claim requests.
   if (!isBound(claim))
     return isAtLeast(requested(claim), storage)
       ? { state: 'done' }
@@ -56,7 +56,7 @@ export function growthOf(claim: PersistentVolumeClaim, storage: string, refusal:
   const { conditions = [], allocatedResources, allocatedResourceStatuses } = claim.status ?? {}
   const is = (type: string) => conditions.find(condition => condition.type === type && condition.status === 'True')
   const fileSystem = is('FileSystemResizePending')
-  // If more than this is requested, a pending resize concerns that.
+  // If the claim requests more than this, a pending resize concerns that request.
   const isFurther = compared(requested(claim), storage) > 0
   if (isAtLeast(capacity(claim), storage) && (fileSystem === undefined || isFurther)) return { state: 'done' }
   if (claim.metadata.deletionTimestamp !== undefined)
@@ -67,7 +67,7 @@ export function growthOf(claim: PersistentVolumeClaim, storage: string, refusal:
   const error = resizeErrors.map(is).find(condition => condition !== undefined)
   const reason = error?.message ?? error?.reason
   const status = allocatedResourceStatuses?.storage ?? ''
-  // A status may be of an earlier request.
+  // The status may be about an earlier request.
   const allocated = allocatedResources?.storage ?? requested(claim)
   const isOfThis = compared(allocated, requested(claim)) === 0
   if (givenUp.test(status) && isOfThis)
@@ -78,8 +78,8 @@ export function growthOf(claim: PersistentVolumeClaim, storage: string, refusal:
 }
 
 /**
- * The claim with the request for this storage; undefined if it requests that already, requests more and has it, or
- * cannot be changed. A request that failed is lowered to the present one.
+ * The claim with the request for this storage. Undefined if the claim already requests it, if a larger request has
+ * succeeded, or if the claim cannot be changed. A larger request that failed is lowered to this one.
  */
 export function resizedClaim(claim: PersistentVolumeClaim, storage: string): PersistentVolumeClaim | undefined {
   if (claim.metadata.deletionTimestamp !== undefined || !isBound(claim)) return undefined

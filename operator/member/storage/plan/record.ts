@@ -1,6 +1,7 @@
 /**
- * The record of the volume with the data. It is created when Postgres has answered for the first time, and does not
- * change. Only its claim may change, if the database, its claim or an older status was put back.
+ * The record of the volume with the data. The operator creates it when Postgres answers for the first time, and does
+ * not change it. Only its claim may change, if the database, its claim or an older status was restored from a backup of
+ * the cluster.
  */
 
 import type { PersistentVolumeClaim } from '../../../../cluster/index.ts'
@@ -12,9 +13,9 @@ import { systemIdentifierOf } from '../claim.ts'
 import { isRebound, mayRunOnRecordedVolume } from './volume-state.ts'
 
 /**
- * The record made from a claim alone, if the database has none or its record names a deleted claim: the claim was put
- * back, with or after its database, and is annotated with the system identifier of these data. Nothing else is done
- * before this is recorded.
+ * The record for a claim that was restored with or after its database. The database has no record, or its record names
+ * a deleted claim. The claim's annotation has the system identifier of these data. The operator does nothing else
+ * before it has written this record.
  */
 export function recordFromClaim(observed: ObservedMember): VolumeRecord | undefined {
   const { instance, children, isOrphanClaim, volumes } = observed
@@ -36,19 +37,19 @@ export function recordFromClaim(observed: ObservedMember): VolumeRecord | undefi
 }
 
 /**
- * The record is old, from a backup of the cluster: the claim has this object's uid and the incarnation number of its
- * data, and the running pod was created for it. A volume that a pod has mounted under another claim is never ignored.
+ * Whether the record is outdated, from an old backup of the cluster. The claim belongs to this object, and the running
+ * pod was created for the claim. So the claim's volume has the current data.
  */
 function isProven({ instance, pod }: ObservedMember, claim: PersistentVolumeClaim): boolean {
   if (ownerUidOf(claim) !== instance.metadata.uid || claim.status?.phase !== 'Bound') return false
   return pod?.address !== undefined && pod.volume === claim.metadata.uid
 }
 
-/** Whether the recorded volume is permanently lost: no claim or pod has it, and it does not exist in the cluster. */
+/** Whether the recorded volume is permanently lost: the cluster does not have it, and no pod may still run on it. */
 const isDeleted = (observed: ObservedMember): boolean =>
   observed.volumes.recorded === undefined && !mayRunOnRecordedVolume(observed)
 
-/** The record after a pass. It contains the volume's name before any action that only the volume survives. */
+/** The record after a pass. It gets the volume's name before the operator does anything that could delete the claim. */
 export function nextRecord(observed: ObservedMember, answered: Answered): VolumeRecord | undefined {
   const { instance, children, volumes } = observed
   const { claim } = children
@@ -58,7 +59,7 @@ export function nextRecord(observed: ObservedMember, answered: Answered): Volume
     const { systemIdentifier } = answered
     return named({ claim: claim.metadata.name, uid: claim.metadata.uid, systemIdentifier }, claim.spec?.volumeName)
   }
-  // The recorded object is being deleted, and there is another for the same storage.
+  // The recorded object is being deleted, and the copy stands for the same storage.
   if (volumes.copy !== undefined) return named(recorded, volumes.copy.name)
   const isOwnClaim = claim?.metadata.uid === recorded.uid
   return recorded.volumeName === undefined && isOwnClaim ? named(recorded, claim.spec?.volumeName) : recorded

@@ -1,7 +1,7 @@
 /**
- * Handles volumes that were retained under the database's id, while it has neither a claim nor a recorded volume: a
- * single one is taken over, and started as it is; if a user has to decide which one it is, no claim is created. An
- * empty volume is never created beside them.
+ * Handles volumes that were retained with the database's id, while the database has neither a claim nor a recorded
+ * volume. If there is exactly one, the operator creates a claim for it, and Postgres starts on its data. If a user must
+ * decide between several, the operator creates no claim. It never creates an empty volume beside them.
  */
 
 import { childNames, labels } from '../../../../crds/index.ts'
@@ -11,17 +11,20 @@ import type { StorageAction } from '../actions.ts'
 import { adoptedClaimDraft } from '../claim.ts'
 import { volumeToAdopt } from '../retained.ts'
 
-/** The next step of taking a volume over: its old claimRef is removed, then a new claim names it. */
+/**
+ * The next step to use a retained volume. First the operator removes the uid from its claimRef, then it creates a claim
+ * that names the volume.
+ */
 export function adoption({ instance, incarnation, number, retained }: ObservedMember, owner: Owner): StorageAction[] {
   const volume = instance.adoptsVolumes ? volumeToAdopt(retained, { owner, number }) : undefined
-  // The serving incarnation is recorded before any object is created for it.
+  // The operator records the serving incarnation before it creates objects for it.
   if (volume === undefined || instance.status?.incarnation !== incarnation) return []
   const { name, uid } = volume
   if (volume.claimUid !== undefined) return [{ do: 'change-volume', name, uid, change: { to: 'unclaim' } }]
   return [{ do: 'create-claim', draft: adoptedClaimDraft({ owner, incarnation, number }, volume) }]
 }
 
-/** Why no claim is created, and what a user can do; undefined if nothing blocks it. */
+/** Why the operator creates no claim, and what a user can do. Undefined if nothing blocks the claim. */
 export function retainedMessage({
   instance,
   owner,
@@ -38,10 +41,10 @@ export function retainedMessage({
   const unlabel = `kubectl label pv NAME ${labels.database}-`
   const reserve = `reserved for the claim ${owner.namespace}/${claim} (spec.claimRef)`
   const takeOver = instance.adoptsVolumes
-    ? `a single volume that is ${reserve} is taken over`
+    ? `the operator uses the volume if it is the only one and is ${reserve}`
     : `to use one, create the claim ${claim} with spec.volumeName and the label ${labels.database}: ${owner.id}`
   return (
-    `PersistentVolume ${names} was retained with the id of this database and may contain its data: no empty volume is created ` +
-    `beside it. ${takeOver}; remove the label from those that are not needed: ${unlabel}`
+    `PersistentVolume ${names} was retained with the id of this database and may contain its data: the operator creates no empty volume ` +
+    `beside it. ${takeOver}; remove the label from volumes that are not needed: ${unlabel}`
   )
 }

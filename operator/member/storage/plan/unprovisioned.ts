@@ -1,21 +1,22 @@
 /**
- * A claim without a volume, of an owner that never had one: too large for any storage, or of a class that does not exist. Kubernetes does
- * not allow to change such a claim, so a corrected size or class replaces it: the pod is removed, the claim is deleted unless it was bound
- * meanwhile, and another is created. An initialised volume is never replaced.
+ * A claim without a volume, of an owner that never had one. The claim requests more than any storage has, or its class
+ * does not exist. Kubernetes does not allow changes to such a claim, so the operator replaces it after the user has
+ * corrected size or class. The operator removes the pod, deletes the claim unless it was bound meanwhile, and creates
+ * another claim. It never replaces an initialised volume.
  */
 
 import type { DeleteAction } from '../../../children/actions.ts'
 import type { ObservedMember } from '../../observed.ts'
 import { hasRequest } from '../claim.ts'
 
-/** Whether the owner waits for its first volume. A suspended one does not. */
+/** Whether the owner waits for its first volume. A suspended owner does not wait. */
 export function isUnprovisioned({ instance, children: { claim }, isOrphanClaim, pod }: ObservedMember): boolean {
   if (instance.status?.volume !== undefined || instance.spec.suspended) return false
   if (claim === undefined || isOrphanClaim || pod?.address !== undefined) return false
   return (claim.status?.phase ?? 'Pending') === 'Pending' && !claim.spec?.volumeName
 }
 
-/** Whether its claim is replaced by one that requests what the spec has now. */
+/** Whether the operator replaces the claim by one that requests what the spec has now. */
 export function isToBeReplaced(observed: ObservedMember): boolean {
   const { children, size, region } = observed
   const { claim } = children
@@ -23,7 +24,7 @@ export function isToBeReplaced(observed: ObservedMember): boolean {
   return claim.metadata.deletionTimestamp !== undefined || !hasRequest(claim, size.spec.shape, region)
 }
 
-/** Deletes such a claim once no pod can use it. */
+/** Deletes such a claim when no pod can use it. */
 export function replacement({ children, pod }: ObservedMember): DeleteAction[] {
   const { claim, statefulSet } = children
   if (claim === undefined || claim.metadata.deletionTimestamp !== undefined) return []
@@ -32,11 +33,12 @@ export function replacement({ children, pod }: ObservedMember): DeleteAction[] {
   return [{ do: 'delete', kind: 'PersistentVolumeClaim', name, namespace, uid, resourceVersion }]
 }
 
-/** Returns why the volume is not provisioned yet; undefined if the cluster reports nothing. */
+/** Returns why the volume does not exist yet. Undefined if the cluster reports nothing. */
 export function unprovisionedMessage(observed: ObservedMember): string | undefined {
   const { instance, provisioning, pod, region } = observed
   if (!isUnprovisioned(observed)) return undefined
-  if (isToBeReplaced(observed)) return 'the volume claim is being replaced by one with the present request'
+  if (isToBeReplaced(observed))
+    return 'the volume claim is being replaced by one with the requested size and storage class'
   const why = provisioning ?? pod?.problem?.message
   if (why === undefined) return undefined
   const { name, version } = instance.spec.size

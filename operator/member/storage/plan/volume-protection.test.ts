@@ -1,4 +1,4 @@
-/** Decisions about a volume that is being deleted or was deleted: one table each, by the observed state. */
+/** Decisions about a volume that is being deleted or was deleted. Each table has the decisions by observed state. */
 import { describe, expect, test } from 'vitest'
 import type { PersistentVolumeClaim } from '../../../../cluster/index.ts'
 import { ownerAnnotations } from '../../../objects/ownership.ts'
@@ -31,7 +31,7 @@ const claimOf = (changes: Partial<PersistentVolumeClaim['metadata']> = {}, phase
 })
 const claim = claimOf()
 const going = claimOf({ deletionTimestamp: at })
-/** By its name, and created by the operator for the volume. */
+/** A claim that the operator created for the volume, with the old claim's name. */
 const recreated = claimOf({ uid: 'claim-2' })
 const foreign = claimOf({ uid: 'claim-2', annotations: { ...ownerAnnotations({ ...owner, uid: 'another' }) } })
 
@@ -57,9 +57,9 @@ type Given = {
   suspended?: boolean
   replicas?: number
   isOrphanClaim?: boolean
-  /** Another size than the applied one is requested, and in progress. */
+  /** Another size than the applied one is requested, and is being applied. */
   isResizing?: boolean
-  /** Another size or another operation is in progress; and whether the requested Size exists. */
+  /** `progressing`: another size or another operation is in progress. `hasSize`: the requested Size exists. */
   progressing?: boolean
   hasSize?: boolean
   suspensionBlock?: Observed['suspensionBlock']
@@ -105,7 +105,7 @@ const ofAnother = volumeOf({ ...retained, claim: `${namespace}/other` })
 
 describe('the state of a volume', () => {
   test.each<[string, Given, ReturnType<typeof volumeStateOf>]>([
-    ['that serves is safe', {}, 'safe'],
+    ['under a running Postgres is safe', {}, 'safe'],
     ['before one is recorded is safe', { record: undefined, claim: undefined }, 'safe'],
     ['whose claim is being deleted is terminating', { claim: going }, 'terminating'],
     ['that is being deleted itself is terminating', { volume: goingVolume }, 'terminating'],
@@ -115,12 +115,20 @@ describe('the state of a volume', () => {
       { claim: claimOf({}, 'Lost'), volume: retainedVolume },
       'released',
     ],
-    ['whose claim is deleted', { claim: undefined, volume: retainedVolume, bound: undefined }, 'released'],
+    [
+      'whose claim is deleted, and which is retained',
+      { claim: undefined, volume: retainedVolume, bound: undefined },
+      'released',
+    ],
     ['whose claim is deleted, and which is not reserved', { claim: undefined, volume: unclaimed }, 'released'],
     ['that is deleted with its claim', { claim: undefined, volume: undefined }, 'lost'],
     ['that is reserved for another claim', { claim: undefined, volume: ofAnother }, 'lost'],
-    ['that another claim has by uid', { claim: undefined, volume: volumeOf({ claimUid: 'claim-9' }) }, 'lost'],
-    ['that is being erased', { claim: undefined, volume: volumeOf({ isTerminating: true }) }, 'lost'],
+    ["whose claimRef has another claim's uid", { claim: undefined, volume: volumeOf({ claimUid: 'claim-9' }) }, 'lost'],
+    [
+      'that is being deleted, and is not retained',
+      { claim: undefined, volume: volumeOf({ isTerminating: true }) },
+      'lost',
+    ],
     ['that is being deleted, and is retained', { claim: undefined, volume: goingVolume }, 'released'],
     [
       'with a new claim of this owner',
@@ -129,7 +137,7 @@ describe('the state of a volume', () => {
     ],
     ['with a new claim of this owner, and which is not reserved', { claim: recreated, volume: unclaimed }, 'released'],
     ['with a new claim of this owner, not bound yet', { claim: recreated, volume: retainedVolume }, 'released'],
-    ['with the claim of another owner by its name', { claim: foreign, volume: retainedVolume }, 'lost'],
+    ["whose claim name another owner's claim has", { claim: foreign, volume: retainedVolume }, 'lost'],
     [
       'with a claim of this owner that names another volume',
       { claim: { ...recreated, spec: { ...recreated.spec, volumeName: 'pv-9' } }, volume: retainedVolume },
@@ -146,57 +154,65 @@ describe('the state of a volume', () => {
 
   test.each<[string, PersistentVolumeClaim, Given, boolean]>([
     ['of this owner, for the volume', recreated, {}, true],
-    ['that is the recorded one', claim, {}, false],
+    ['that is the recorded claim', claim, {}, false],
     ['of another owner', foreign, {}, false],
     ['for another volume', { ...recreated, spec: { volumeName: 'pv-9' } }, {}, false],
     ['for none', { ...recreated, spec: {} }, {}, false],
     [
-      'for none, if none is named',
+      'for no volume, if the record names none',
       { ...recreated, spec: {} },
       { record: { ...record, volumeName: undefined } as never },
       false,
     ],
-  ])('a claim %s replaces the missing one, or does not', (_, one, given, is) => {
+  ])('whether a claim %s replaces the deleted claim', (_, one, given, is) => {
     expect(isRebound(observedOf(given), one)).toBe(is)
   })
 })
 
 describe('whether the data outlive the claim', () => {
   test.each<[string, Given, boolean]>([
-    ['if the volume is retained', { volume: retainedVolume }, true],
-    ['not if it is not retained', {}, false],
-    ['not if it is being deleted', { volume: goingVolume }, false],
-    ['not if it does not exist', { volume: undefined }, false],
-    ["not if the claim's volume is not retained", { volume: retainedVolume, bound: volumeOf({ name: 'pv-9' }) }, false],
+    ['yes, if the volume is retained', { volume: retainedVolume }, true],
+    ['no, if it is not retained', {}, false],
+    ['no, if it is being deleted', { volume: goingVolume }, false],
+    ['no, if it does not exist', { volume: undefined }, false],
+    ["no, if the claim's volume is not retained", { volume: retainedVolume, bound: volumeOf({ name: 'pv-9' }) }, false],
     [
-      "whatever volume another owner's claim has",
+      "yes, whatever volume another owner's claim has",
       { claim: foreign, volume: retainedVolume, bound: volumeOf({ name: 'pv-9' }) },
       true,
     ],
-    ['also if no claim has it', { claim: undefined, volume: retainedVolume, bound: undefined }, true],
+    ['yes, if no claim names it', { claim: undefined, volume: retainedVolume, bound: undefined }, true],
   ])('%s', (_, given, is) => {
     expect(outlivesClaim(observedOf(given))).toBe(is)
   })
 })
 
-describe('whether Postgres may be running on the volume on record', () => {
+describe('whether Postgres may be running on the recorded volume', () => {
   const crashed = { reason: 'CrashLoopBackOff', message: '', refusal: undefined, diskFull: false }
   const made = Date.parse(at)
   const later = claimOf({ uid: 'claim-2', creationTimestamp: at })
   test.each<[string, Given, boolean]>([
     ['a pod that runs', {}, true],
     ['no pod', { pod: undefined }, false],
-    ['one that terminates', { pod: { ...running, terminating: true } }, false],
-    ['one that has not started', { pod: down }, false],
-    ['one that crashed, and restarts', { pod: { ...down, problem: crashed, isStuck: false } }, true],
-    ['one that does not restart', { pod: { ...down, problem: crashed, isStuck: true } }, false],
-    ['one without any claim', { claim: undefined }, true],
-    ['one created before another claim had the name', { claim: later, pod: { ...running, createdAt: made - 1 } }, true],
-    ['one created in the same second', { claim: later, pod: { ...running, createdAt: made } }, true],
-    ['one created after', { claim: later, pod: { ...running, createdAt: made + 1 } }, false],
-    ['one with an unknown creation time', { claim: later, pod: { ...running, createdAt: undefined } }, true],
+    ['a pod that terminates', { pod: { ...running, terminating: true } }, false],
+    ['a pod that has not started', { pod: down }, false],
+    ['a pod that crashed, and restarts', { pod: { ...down, problem: crashed, isStuck: false } }, true],
+    ['a pod that crashed, and does not restart', { pod: { ...down, problem: crashed, isStuck: true } }, false],
+    ['a pod, while no claim exists', { claim: undefined }, true],
     [
-      'one created after its own claim',
+      'a pod created before another claim took the name',
+      { claim: later, pod: { ...running, createdAt: made - 1 } },
+      true,
+    ],
+    ['a pod created in the same second as another claim', { claim: later, pod: { ...running, createdAt: made } }, true],
+    [
+      'a pod created after another claim took the name',
+      { claim: later, pod: { ...running, createdAt: made + 1 } },
+      false,
+    ],
+    ['a pod with an unknown creation time', { claim: later, pod: { ...running, createdAt: undefined } }, true],
+    [
+      'a pod created after its own claim',
       { claim: claimOf({ creationTimestamp: at }), pod: { ...running, createdAt: made + 1 } },
       true,
     ],
@@ -219,15 +235,15 @@ describe('the actions for a volume', () => {
   const still = { pod: undefined, replicas: 0 }
 
   test.each<[string, Given, object[]]>([
-    ['that serves: nothing', {}, []],
+    ['under a running Postgres: nothing', {}, []],
     ["that has no owner's label", { volume: volumeOf({ isLabelled: false }) }, [label]],
     ['that is unknown', { volume: undefined }, []],
-    ['of no claim', { claim: undefined, record: undefined }, []],
+    ['without a claim, and not recorded', { claim: undefined, record: undefined }, []],
     ['of a suspended database: it is retained', { suspended: true }, [retain]],
     ['of a suspended database that never had data', { suspended: true, record: undefined }, []],
-    ['of a suspended database, retained', { suspended: true, volume: retainedVolume }, []],
-    ['that was retained, and serves again', { volume: retainedVolume }, [giveBack]],
-    ['that was retained by its own owner', { volume: volumeOf({ isRetained: true }) }, []],
+    ['of a suspended database, already retained', { suspended: true, volume: retainedVolume }, []],
+    ['that was retained, under a running Postgres', { volume: retainedVolume }, [giveBack]],
+    ['that a user set to Retain', { volume: volumeOf({ isRetained: true }) }, []],
     ['that was retained, before a pod runs', { volume: retainedVolume, pod: down }, []],
     ['that was retained, without a pod', { volume: retainedVolume, pod: undefined }, []],
     ['that was retained, before it is bound', { volume: volumeOf({ ...retained, isBound: false }) }, []],
@@ -238,8 +254,8 @@ describe('the actions for a volume', () => {
     ],
 
     ['whose claim is being deleted: it is retained first', { claim: going }, [retain]],
-    ['whose claim is being deleted, also if nothing runs', { claim: going, ...still, suspended: true }, [retain]],
-    ['whose claim is being deleted, retained', { claim: going, volume: retainedVolume }, []],
+    ['whose claim is being deleted, even if nothing runs', { claim: going, ...still, suspended: true }, [retain]],
+    ['whose claim is being deleted, already retained', { claim: going, volume: retainedVolume }, []],
     ['that is being deleted itself: it is retained first', { volume: volumeOf({ isTerminating: true }) }, [retain]],
     ['that is being deleted itself: a second object is created for its storage', { volume: goingVolume }, [copy]],
     ['that is being deleted, with a second object', { volume: goingVolume, copy: retainedVolume }, []],
@@ -249,17 +265,17 @@ describe('the actions for a volume', () => {
       [letGo],
     ],
     [
-      'the same, while there is a pod: it is not released',
+      'that is being deleted, with a recorded second object, while a pod exists: it is not released',
       { bound: goingVolume, volume: retainedVolume, copy: retainedVolume, suspended: true },
       [],
     ],
     [
-      'the same, while a pod is still to run: it is not released',
+      'that is being deleted, with a recorded second object, before a pod starts: it is not released',
       { bound: goingVolume, volume: retainedVolume, copy: retainedVolume, suspended: true, ...still, replicas: 1 },
       [],
     ],
     [
-      'the same, while it is not retained: it is retained first',
+      'that is being deleted, with a recorded second object, not retained: it is retained first',
       {
         bound: volumeOf({ isTerminating: true }),
         volume: retainedVolume,
@@ -270,20 +286,20 @@ describe('the actions for a volume', () => {
       [change({ to: 'retain', owner })],
     ],
     [
-      'the same, while the claim is already being deleted: it is not released twice',
+      'that is being deleted, with a recorded second object, with a terminating claim: not released twice',
       { claim: going, bound: goingVolume, volume: retainedVolume, copy: retainedVolume, suspended: true, ...still },
       [],
     ],
 
     ['without a claim: it is retained first', { claim: undefined, volume: volumeOf(), bound: undefined }, [retain]],
-    ['without a claim, under a Postgres', { claim: undefined, volume: retainedVolume, bound: undefined }, []],
+    ['without a claim, under a running Postgres', { claim: undefined, volume: retainedVolume, bound: undefined }, []],
     [
       'without a claim, and nothing runs: it is released',
       { claim: undefined, volume: retainedVolume, bound: undefined, ...still },
       [unclaim],
     ],
     [
-      'without a claim, and free: it gets a new one',
+      'without a claim and without a uid in claimRef: a claim is created',
       { claim: undefined, volume: unclaimed, bound: undefined, ...still },
       [rebind(unclaimed)],
     ],
@@ -292,9 +308,9 @@ describe('the actions for a volume', () => {
       { claim: recreated, volume: volumeOf({ ...retained, claimUid: 'claim-2' }), ...still },
       [],
     ],
-    ['with a new claim, and free', { claim: recreated, volume: unclaimed, ...still }, []],
+    ['with a new claim, and without a uid in claimRef', { claim: recreated, volume: unclaimed, ...still }, []],
     [
-      'with a new claim, but of the old one',
+      "with a new claim, and with the old claim's uid in claimRef",
       { claim: recreated, volume: retainedVolume, bound: undefined, ...still },
       [unclaim],
     ],
@@ -308,10 +324,18 @@ describe('the actions for a volume', () => {
       { claim: claimOf({ deletionTimestamp: at }, 'Lost'), volume: retainedVolume, ...still },
       [],
     ],
-    ['of a claim that has lost it, under a Postgres', { claim: claimOf({}, 'Lost'), volume: retainedVolume }, []],
+    [
+      'of a claim that has lost it, under a running Postgres',
+      { claim: claimOf({}, 'Lost'), volume: retainedVolume },
+      [],
+    ],
 
-    ['that is lost, and found: it is retained', { claim: foreign, bound: volumeOf({ name: 'pv-9' }) }, [retain]],
-    ['that is lost, and retained', { claim: foreign, volume: retainedVolume }, []],
+    [
+      'that is lost to another claim, and still exists: it is retained',
+      { claim: foreign, bound: volumeOf({ name: 'pv-9' }) },
+      [retain],
+    ],
+    ['that is lost to another claim, already retained', { claim: foreign, volume: retainedVolume }, []],
     ['that is lost', { claim: undefined, volume: undefined }, []],
   ])('%s', (_, given, actions) => {
     expect(protectVolume(observedOf(given), owner)).toEqual(actions)
@@ -323,7 +347,7 @@ describe('whether Postgres is stopped', () => {
   const lost = { claim: foreign, volume: retainedVolume, bound: volumeOf({ name: 'pv-9' }) }
   const withoutVolume = { claim: foreign, volume: undefined, bound: undefined }
   const pendingClaim = { ...claimOf({ deletionTimestamp: at }, 'Pending'), spec: {} }
-  // Three answers: may it be stopped, does the stop bind the volume to a new claim, and is no pod to run?
+  // Three results: may the operator stop it, does the stop bind the volume to a new claim, and must no pod run?
   test.each<[string, Given, [may: boolean, binds: boolean, is: boolean]]>([
     ['without a problem', {}, [true, false, false]],
     ['if it is suspended', { suspended: true }, [true, false, true]],
@@ -339,46 +363,62 @@ describe('whether Postgres is stopped', () => {
       { claim: going, volume: retainedVolume },
       [true, true, false],
     ],
-    ['the same, suspended', { claim: going, volume: retainedVolume, suspended: true }, [true, true, true]],
     [
-      'the same, if Postgres has stopped by itself',
+      'whose claim is being deleted, with retained data, suspended',
+      { claim: going, volume: retainedVolume, suspended: true },
+      [true, true, true],
+    ],
+    [
+      'whose claim is being deleted, with retained data, if Postgres has stopped by itself',
       { claim: going, volume: retainedVolume, pod: down },
       [true, true, true],
     ],
     [
-      'the same, if its pod is terminating',
+      'whose claim is being deleted, with retained data, if its pod is terminating',
       { claim: going, volume: retainedVolume, pod: { ...running, terminating: true } },
       [true, true, true],
     ],
-    ['the same, if there is no pod', { claim: going, volume: retainedVolume, pod: undefined }, [true, true, true]],
-    ['the same, if a stop was begun', { claim: going, volume: retainedVolume, replicas: 0 }, [true, true, true]],
     [
-      'the same, if another size is being applied',
+      'whose claim is being deleted, with retained data, without a pod',
+      { claim: going, volume: retainedVolume, pod: undefined },
+      [true, true, true],
+    ],
+    [
+      'whose claim is being deleted, with retained data, if a stop has begun',
+      { claim: going, volume: retainedVolume, replicas: 0 },
+      [true, true, true],
+    ],
+    [
+      'whose claim is being deleted, with retained data, if another size is being applied',
       { claim: going, volume: retainedVolume, ...large },
       [true, true, true],
     ],
     [
-      'the same, if that has failed',
+      'whose claim is being deleted, with retained data, if another size has failed',
       { claim: going, volume: retainedVolume, ...large, progressing: false },
       [true, true, false],
     ],
     [
-      'the same, if that Size does not exist',
+      'whose claim is being deleted, with retained data, if the requested Size does not exist',
       { claim: going, volume: retainedVolume, ...large, hasSize: false },
       [true, true, false],
     ],
     [
-      'the same, if another operation runs',
+      'whose claim is being deleted, with retained data, if another operation runs',
       { claim: going, volume: retainedVolume, progressing: true },
       [true, true, false],
     ],
     [
-      'that was never created, and whose claim is replaced',
+      'without a first volume, if its claim is replaced',
       { record: undefined, claim: pendingClaim, pod: undefined },
       [true, false, true],
     ],
-    ['of another size, without a problem', large, [true, false, false]],
-    ['of another size, whose data would be deleted', { claim: going, ...large }, [false, true, false]],
+    ['if another size is being applied', large, [true, false, false]],
+    [
+      'if another size is being applied, and the data would be deleted',
+      { claim: going, ...large },
+      [false, true, false],
+    ],
     [
       'whose claim is deleted, and whose data are retained',
       { claim: undefined, volume: retainedVolume, bound: undefined },
@@ -390,11 +430,15 @@ describe('whether Postgres is stopped', () => {
       [false, true, false],
     ],
     ['whose volume is lost to another claim', { ...lost, volume: volumeOf(), bound: undefined }, [false, false, false]],
-    ['the same, retained, under a Postgres', lost, [true, false, false]],
-    ['the same, retained, suspended', { ...lost, suspended: true }, [true, false, true]],
-    ['whose volume is deleted, under a Postgres', withoutVolume, [false, false, false]],
+    ['whose volume is lost to another claim, and retained, under a running Postgres', lost, [true, false, false]],
     [
-      'whose volume is deleted, under a Postgres, suspended',
+      'whose volume is lost to another claim, and retained, suspended',
+      { ...lost, suspended: true },
+      [true, false, true],
+    ],
+    ['whose volume is deleted, under a running Postgres', withoutVolume, [false, false, false]],
+    [
+      'whose volume is deleted, under a running Postgres, suspended',
       { ...withoutVolume, suspended: true },
       [false, false, false],
     ],
@@ -423,21 +467,24 @@ describe('a suspension that waits for work in Postgres', () => {
   const lost = { claim: foreign, volume: retainedVolume, bound: volumeOf({ name: 'pv-9' }) }
   test.each<[string, Given, boolean]>([
     ['waits', waiting, true],
-    ['waits also if the volume is lost', { ...waiting, ...lost }, true],
-    ['does not wait if no work does', { ...waiting, suspensionBlock: undefined }, false],
-    ['does not wait if it has begun', { ...waiting, replicas: 0 }, false],
-    ['waits for a pod that is replaced', { ...waiting, pod: { ...running, terminating: true } }, true],
-    ['waits for one that is down', { ...waiting, pod: down }, true],
-    ['waits for one that was deleted', { ...waiting, pod: undefined }, true],
-    ['does not wait for a pod on a volume that is lost', { ...waiting, ...lost, pod: down }, false],
-    ['does not wait for one on a volume that is being deleted', { ...waiting, claim: going, pod: undefined }, false],
+    ['waits even if the volume is lost', { ...waiting, ...lost }, true],
+    ['does not wait if there is no such work', { ...waiting, suspensionBlock: undefined }, false],
+    ['does not wait if the stop has begun', { ...waiting, replicas: 0 }, false],
+    ['waits while the pod is replaced', { ...waiting, pod: { ...running, terminating: true } }, true],
+    ['waits while Postgres is down', { ...waiting, pod: down }, true],
+    ['waits while the pod does not exist', { ...waiting, pod: undefined }, true],
+    ['does not wait for a Postgres that is down on a lost volume', { ...waiting, ...lost, pod: down }, false],
+    [
+      'does not wait for a missing pod on a volume that is being deleted',
+      { ...waiting, claim: going, pod: undefined },
+      false,
+    ],
   ])('%s', (_, given, waits) => {
     const observed = observedOf(given)
     expect([isSuspensionDelayed(observed), isStopped(observed)]).toEqual([waits, !waits])
-    expect(
-      isSuspensionDelayed(observedOf({ ...given, suspended: false })),
-      'nor is there anything to wait without it',
-    ).toBe(false)
+    expect(isSuspensionDelayed(observedOf({ ...given, suspended: false })), 'without a suspension, nothing waits').toBe(
+      false,
+    )
   })
 })
 
@@ -460,64 +507,72 @@ describe('the recorded volume', () => {
 
   test.each<[string, Given, object | undefined]>([
     ['no claim', { ...moved, record: undefined }, undefined],
-    ['one without the annotation of its data', { claim: silent(recreated), record: undefined }, undefined],
+    ['a claim without the annotation of its data', { claim: silent(recreated), record: undefined }, undefined],
     [
-      'the one of a database put back without its record',
+      'the claim of a database that was recreated without its record',
       { claim: withIdentifier(recreated, '7'), record: undefined },
       completeRecord,
     ],
-    ['the recorded one', { claim: withIdentifier(claim, '7') }, undefined],
+    ['the recorded claim', { claim: withIdentifier(claim, '7') }, undefined],
     [
-      'one that was put back, if the volume is deleted',
+      'a recreated claim, if the recorded volume is deleted',
       { ...moved, claim: withIdentifier(recreated, '7') },
       completeRecord,
     ],
-    ['the same, of other data', { ...moved, claim: withIdentifier(recreated, '8') }, undefined],
     [
-      'the same, if Postgres may run on the recorded one',
+      'a recreated claim with other data, if the recorded volume is deleted',
+      { ...moved, claim: withIdentifier(recreated, '8') },
+      undefined,
+    ],
+    [
+      'a recreated claim, if Postgres may run on the recorded volume',
       { ...moved, claim: withIdentifier(recreated, '7'), pod: running },
       undefined,
     ],
-    ['the same, of another owner', { ...moved, claim: withIdentifier(foreign, '7') }, undefined],
     [
-      'the same, of an owner that no longer exists',
+      'a claim of another owner, if the recorded volume is deleted',
+      { ...moved, claim: withIdentifier(foreign, '7') },
+      undefined,
+    ],
+    [
+      'a claim of a deleted owner, if the recorded volume is deleted',
       { ...moved, claim: withIdentifier(foreign, '7'), isOrphanClaim: true },
       completeRecord,
     ],
     [
-      'one of this owner, once it is bound to the volume',
+      'a claim of this owner, bound to the recorded volume',
       { claim: withIdentifier(recreated, '7'), volume: rebound, pod: undefined },
       { ...record, uid: 'claim-2' },
     ],
     [
-      'one of this owner, before',
+      'a claim of this owner, before it is bound to the recorded volume',
       { claim: withIdentifier(recreated, '7'), volume: retainedVolume, pod: undefined },
       undefined,
     ],
     [
-      'one of this owner for another volume',
+      'a claim of this owner for another volume',
       { claim: withIdentifier({ ...recreated, spec: { volumeName: 'pv-9' } }, '7'), volume: rebound, pod: undefined },
       undefined,
     ],
     [
-      'one on which the pod runs, whatever the record contains',
+      'the claim that the pod runs on, whatever the record contains',
       { claim: withIdentifier(recreated, '8'), pod: proven },
       { ...completeRecord, systemIdentifier: '8' },
     ],
-    ['one that the pod runs on, of another owner', { claim: withIdentifier(foreign, '8'), pod: proven }, undefined],
-    ['one on which the pod does not run', { claim: withIdentifier(recreated, '8'), pod: running }, undefined],
-    ['one on which no pod runs', { claim: withIdentifier(recreated, '8'), pod: undefined }, undefined],
+    ["another owner's claim that the pod runs on", { claim: withIdentifier(foreign, '8'), pod: proven }, undefined],
+    ['a claim that the pod does not run on', { claim: withIdentifier(recreated, '8'), pod: running }, undefined],
+    ['a claim with other data, without a pod', { claim: withIdentifier(recreated, '8'), pod: undefined }, undefined],
     [
-      'one on which a pod is to run',
+      'a claim that a pod will run on',
       { claim: withIdentifier(recreated, '8'), pod: { ...proven, address: undefined } },
       undefined,
     ],
     [
-      'one that is not bound',
+      'a claim that is not bound',
       { claim: withIdentifier(claimOf({ uid: 'claim-2' }, 'Pending'), '8'), pod: proven },
       undefined,
     ],
-  ])('is taken from a claim, or not: %s', (_, given, expected) => {
+  ])('is derived from a claim, or not: %s', (_, given, expected) => {
     expect(recordFromClaim(observedOf(given))).toEqual(expected)
   })
 
@@ -528,7 +583,7 @@ describe('the recorded volume', () => {
     ['is not created without a claim', { record: undefined, claim: undefined }, true, undefined],
     ['does not change', { claim: recreated, volume: rebound }, true, record],
     [
-      'names the other object for the same storage',
+      'names the second object for the same storage',
       { copy: volumeOf({ name: 'copy' }) },
       true,
       { ...record, volumeName: 'copy' },
@@ -573,7 +628,7 @@ describe('a volume whose claimRef another manager changed', () => {
   })
   test.each<[string, Given]>([
     ['that is unchanged', {}],
-    ['that lacks the uid alone', { volume: volumeOf({ claimUid: undefined }) }],
+    ['that lacks only the uid', { volume: volumeOf({ claimUid: undefined }) }],
     ['before the claim has its volume', { claim: claimOf({}, 'Pending'), volume: removed }],
     ['of a claim that is not the recorded one', { claim: recreated, volume: removed }],
     ['of a claim that is being deleted', { claim: going, volume: removed }],

@@ -1,8 +1,8 @@
 /**
- * Protects a volume that is being deleted. Its reclaim policy becomes `Retain` at once; if the PersistentVolume itself
- * is deleted, a second one is created for the same storage. When Postgres stops, the old claim is deleted, a new one
- * with the same name binds the volume, and the reclaim policy is restored. The volume is recorded by then (record.ts),
- * so a crash after any step loses no data.
+ * Protects a volume that is being deleted. The operator sets its reclaim policy to `Retain` at once. If the
+ * PersistentVolume itself is deleted, the operator creates a second one for the same storage. When Postgres stops, it
+ * deletes the old claim and creates a new one with the same name, which binds the volume. Then it restores the reclaim
+ * policy. The volume is already recorded (record.ts), so a crash after any step loses no data.
  */
 
 import type { DeleteAction } from '../../../children/actions.ts'
@@ -22,8 +22,8 @@ const change = ({ name, uid }: VolumeFacts, to: VolumeChange): StorageAction => 
 })
 
 /**
- * Another manager changed the volume's claimRef while the claim names the volume. Kubernetes then gives the volume to another claim, or reclaims
- * it, although Postgres runs on it.
+ * Repairs a claimRef that another manager changed while the claim names the volume. Otherwise Kubernetes would bind the
+ * volume to another claim, or reclaim it, although Postgres runs on it.
  */
 function reserved({ instance, children: { claim }, volumes }: ObservedMember, owner: Owner): StorageAction[] {
   const record = instance.status?.volume
@@ -32,7 +32,7 @@ function reserved({ instance, children: { claim }, volumes }: ObservedMember, ow
   const { name, namespace = '', uid = '', deletionTimestamp } = claim.metadata
   const isOwn = claim.spec?.volumeName === volume.name && claim.status?.phase !== 'Pending'
   if (!isOwn || volume.isTerminating || deletionTimestamp !== undefined) return []
-  // Without a uid it is reserved for any claim of this name, which is this owner's.
+  // Without a uid, the volume is reserved for any claim with this name. Only this owner's claim has this name.
   if (volume.claim === `${namespace}/${name}` && (volume.claimUid ?? uid) === uid) return []
   return [change(volume, { to: 'reserve', owner, claim: { namespace, name, uid } })]
 }
@@ -48,14 +48,14 @@ export function protectVolume(observed: ObservedMember, owner: Owner): (StorageA
     case 'released':
       return [...secured(observed, owner, observed.volumes.recorded), ...rebound(observed, owner)]
     case 'lost':
-      // A lost recorded volume may still exist, under a running Postgres.
+      // A lost volume may still exist, and Postgres may still run on it.
       return secured(observed, owner, observed.volumes.recorded)
   }
 }
 
 /**
- * The labels and the previous reclaim policy. While the database is suspended no pod protects its claim, so its volume
- * is retained throughout.
+ * Sets the labels, and restores the reclaim policy. While the database is suspended, no pod protects its claim, so the
+ * volume stays retained.
  */
 function atRest(
   { instance, children: { claim }, volumes: { bound }, pod }: ObservedMember,
@@ -72,7 +72,7 @@ function atRest(
   return isDue ? [change(bound, { to: 'give-back', claimUid: undefined })] : []
 }
 
-/** The volume is retained; if its object is being deleted, there is another for the same storage. */
+/** Retains the volume. If its object is being deleted, also creates a second object for the same storage. */
 function secured(
   { instance, volumes: { copy } }: ObservedMember,
   owner: Owner,
@@ -86,13 +86,11 @@ function secured(
     : []
 }
 
-/**
- * Once nothing runs and nothing is to run, the finalizer is removed from the claim of a volume that is being deleted.
- */
+/** Deletes the claim of a volume that is being deleted, when no pod runs and no pod should run. */
 function withoutClaim(observed: ObservedMember): DeleteAction[] {
   const { children, pod } = observed
   const { claim, statefulSet } = children
-  // The claim protects its volume as a pod does: it is deleted once the data outlive it, and not before.
+  // The claim delays the volume's deletion, as a pod does. The operator deletes the claim only if the data outlive it.
   if (!outlivesClaim(observed)) return []
   if (claim === undefined || claim.metadata.deletionTimestamp !== undefined) return []
   const isStill = pod === undefined && (statefulSet?.spec?.replicas ?? 0) === 0
@@ -101,7 +99,7 @@ function withoutClaim(observed: ObservedMember): DeleteAction[] {
   return [{ do: 'delete', kind: 'PersistentVolumeClaim', name, namespace, uid }]
 }
 
-/** A new claim binds the volume, once no pod uses it. */
+/** Binds the volume to a new claim when no pod uses it. */
 function rebound(observed: ObservedMember, owner: Owner): (StorageAction | DeleteAction)[] {
   const { instance, incarnation, number, children, pod, volumes } = observed
   const { claim } = children

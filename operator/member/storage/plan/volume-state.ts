@@ -1,6 +1,6 @@
 /**
- * The state of a recorded volume whose claim or PersistentVolume is being deleted or was deleted. A running pod keeps
- * both from being removed; the data outlive the pod only if the volume's reclaim policy is `Retain` and its name is
+ * The state of a recorded volume whose claim or PersistentVolume is being deleted or was deleted. A running pod delays
+ * the deletion of both. The data outlive the pod only if the volume's reclaim policy is `Retain` and its name is
  * recorded.
  */
 
@@ -9,8 +9,8 @@ import { ownerUidOf } from '../../../objects/ownership.ts'
 import type { ObservedMember } from '../../observed.ts'
 
 /**
- * - safe: it is not being deleted, or no data are recorded yet.
- * - terminating: claim or volume are removed as soon as no pod uses them.
+ * - safe: the volume is not being deleted, or no data are recorded yet.
+ * - terminating: Kubernetes deletes claim or volume as soon as no pod uses them.
  * - released: the claim is deleted; the volume exists and gets a new claim.
  * - lost: both are deleted, or another claim has the name. Postgres may still run on the volume.
  */
@@ -29,7 +29,7 @@ export function volumeStateOf(observed: ObservedMember): VolumeState {
   return isFree && isThere(observed) ? 'released' : 'lost'
 }
 
-/** Whether this is the claim that the operator created for the volume, in place of the deleted one. */
+/** Whether the operator created this claim for the volume, in place of the deleted claim. */
 export function isRebound({ instance }: ObservedMember, claim: PersistentVolumeClaim): boolean {
   const volumeName = instance.status?.volume?.volumeName
   return (
@@ -40,37 +40,37 @@ export function isRebound({ instance }: ObservedMember, claim: PersistentVolumeC
   )
 }
 
-/** Whether the recorded volume exists, with the data, and for no other claim. */
+/** Whether the recorded volume exists, and is not reserved for another claim. */
 function isThere({ instance, children, volumes: { recorded } }: ObservedMember): boolean {
   const { claim = '', uid } = instance.status?.volume ?? {}
   if (recorded === undefined || recorded.claim !== `${instance.metadata.namespace}/${claim}`) return false
-  // A volume with the policy `Delete` and without a claim is being erased.
+  // Kubernetes deletes the storage of a volume with the policy `Delete` and without a claim.
   if (recorded.isTerminating && !recorded.isRetained) return false
   const { claimUid } = recorded
   return claimUid === undefined || claimUid === uid || claimUid === children.claim?.metadata.uid
 }
 
-/** Whether the data outlive the claim: the recorded volume remains if the claim is deleted. */
+/** Whether the data outlive the claim: the recorded volume is kept if the claim is deleted. */
 export function outlivesClaim({
   instance,
   children: { claim },
   volumes: { recorded, bound },
 }: ObservedMember): boolean {
-  // The volume of another owner's claim does not concern this database.
+  // The volume of another owner's claim is irrelevant for this database.
   const own = claim?.metadata.uid === instance.status?.volume?.uid ? bound : undefined
   return recorded?.isRetained === true && !recorded.isTerminating && own?.isRetained !== false
 }
 
 /**
- * Whether Postgres may be running on the recorded volume. A pod keeps its mounted volume even if the claim is deleted,
- * also through a crash after which its node starts it again. A pod created after another claim took the name never had
- * the volume.
+ * Whether Postgres may be running on the recorded volume. A pod keeps its mounted volume if the claim is deleted, even
+ * if the pod crashes and its node restarts it. A pod that was created after another claim took the name never had the
+ * volume.
  */
 export function mayRunOnRecordedVolume({ instance, children: { claim }, pod }: ObservedMember): boolean {
   if (pod === undefined || pod.terminating) return false
   const isComingBack = pod.problem !== undefined && !pod.isStuck
   if (pod.address === undefined && !isComingBack) return false
   if (claim === undefined || claim.metadata.uid === instance.status?.volume?.uid) return true
-  // Times have whole seconds: of two in the same second the order is unknown.
+  // Creation times have whole seconds. If two are equal, their order is unknown.
   return !((pod.createdAt ?? 0) > Date.parse(claim.metadata.creationTimestamp ?? ''))
 }

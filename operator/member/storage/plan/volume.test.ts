@@ -1,4 +1,7 @@
-/** What is reported of a volume, which of it is fatal, and when a claim that never had one is replaced. */
+/**
+ * What is reported about a volume, which state is fatal, and when the operator replaces a claim that never had a
+ * volume.
+ */
 
 import { describe, expect, test } from 'vitest'
 import type { AnyObject, PersistentVolumeClaim } from '../../../../cluster/index.ts'
@@ -34,7 +37,7 @@ type Given = {
   claim?: PersistentVolumeClaim | undefined
   pod?: PodFacts | undefined
   postgres?: Observed['postgres']
-  /** The recorded volume and the claim. */
+  /** The recorded volume and the claim's volume. */
   volume?: Partial<VolumeFacts>
   suspended?: boolean
   replicas?: number
@@ -91,7 +94,7 @@ const claimOf = (phase: string | undefined, metadata: object = {}, spec: object 
 describe('a volume', () => {
   const problem = (more: object) => ({
     ...down,
-    problem: { reason: 'Refused', message: 'as it says', refusal: undefined, diskFull: false, ...more },
+    problem: { reason: 'Refused', message: 'as the source says', refusal: undefined, diskFull: false, ...more },
   })
   const other = { ...recorded, uid: 'claim-9', systemIdentifier: answer.systemIdentifier }
   const answered = (more: object) => ({ ...answer, ...more }) as typeof answer
@@ -99,10 +102,10 @@ describe('a volume', () => {
 
   test.each<[string, Given, typeof answer | undefined, [reason: string, status: string, isFatal?: true]]>([
     ['that serves', {}, answer, ['Bound', 'True']],
-    ['that has not answered yet', {}, undefined, ['Bound', 'True']],
+    ['whose Postgres has not answered yet', {}, undefined, ['Bound', 'True']],
     ['that is lost', { record: other }, answer, ['VolumeLost', 'False', true]],
     ['with data of another system', {}, answered({ systemIdentifier: '0' }), ['IdentityMismatch', 'False', true]],
-    ['with data of a system, before one is recorded', { record: undefined }, answer, ['Bound', 'True']],
+    ['with data of any system, before one is recorded', { record: undefined }, answer, ['Bound', 'True']],
     ['whose data are lost', { pod: problem({ refusal: 'data-lost' }) }, undefined, ['VolumeLost', 'False', true]],
     ['that is empty', { pod: problem({ refusal: 'volume-empty' }) }, undefined, ['VolumeLost', 'False', true]],
     [
@@ -153,21 +156,21 @@ describe('a volume', () => {
     ['that is full, as the pod reports', { pod: problem({ diskFull: true }) }, undefined, ['DiskFull', 'False']],
     ['that is full, as Postgres reports', {}, answered({ hasFreeSpace: false }), ['DiskFull', 'False']],
     ['on which a write hangs', { pod: { ...running, writeHangs: true } }, answer, ['WriteHangs', 'False']],
-    ['with damaged data', {}, answered({ checksumFailures: damaged }), ['ChecksumFailures', 'False']],
+    ['with a damaged page', {}, answered({ checksumFailures: damaged }), ['ChecksumFailures', 'False']],
     [
-      'without a claim, initially',
+      'whose claim does not exist yet',
       { record: undefined, claim: undefined, pod: undefined },
       undefined,
       ['Pending', 'False'],
     ],
     [
-      'that is still being created',
+      'that does not exist yet',
       { record: undefined, claim: claimOf('Pending'), pod: down },
       undefined,
       ['Pending', 'False'],
     ],
-    ["on which a pod runs, whatever its claim's phase", { claim: claimOf('Pending') }, answer, ['Bound', 'True']],
-    ['that exists, without a pod', { pod: undefined }, undefined, ['Bound', 'True']],
+    ["with a running pod, whatever its claim's phase", { claim: claimOf('Pending') }, answer, ['Bound', 'True']],
+    ['that is bound, without a pod', { pod: undefined }, undefined, ['Bound', 'True']],
   ])('%s', (_, given, by, [reason, status, isFatal]) => {
     const { finding, fatal } = volumeFinding(observedOf(given), by)
     expect([finding.reason, finding.status, fatal]).toEqual([reason, status, isFatal])
@@ -176,20 +179,20 @@ describe('a volume', () => {
 
   const messageOf = (given: Given) => volumeFinding(observedOf(given), undefined).finding.message
   const taken = claimOf('Bound', { uid: 'claim-2', creationTimestamp: at })
-  test('that is lost is reported with what remains, and how to restore it', () => {
-    const runs = /Postgres still runs, and is not stopped/
+  test('that is lost is reported with the remaining data and how to recover them', () => {
+    const runs = /Postgres still runs, and the operator does not stop it/
     expect(messageOf({ claim: undefined })).toMatch(runs)
     expect(messageOf({ claim: undefined, pod: undefined })).not.toMatch(runs)
     expect(messageOf({ claim: undefined })).not.toMatch(/another claim has its name/)
-    expect(messageOf({ claim: undefined, pod: undefined })).toMatch(/ was deleted; put the claim back/)
+    expect(messageOf({ claim: undefined, pod: undefined })).toMatch(/ was deleted; restore the claim/)
     expect(messageOf({ claim: claimOf('Lost') })).not.toMatch(/another claim has its name/)
     expect(messageOf({ claim: taken })).toMatch(/another claim has its name.*Do not delete the database/)
     expect(messageOf({ claim: taken, volume: { isRetained: true } })).toMatch(/retained on volume pv: suspend/)
     expect(messageOf({ claim: taken, volume: {} })).toMatch(/Do not delete the database/)
     expect(messageOf({ claim: undefined, volume: { claim: 'x/y', isRetained: true } })).toMatch(/Do not delete/)
   })
-  test('that waits for its source reports it until the source exists', () => {
-    const awaitsSource = { reason: 'AwaitsSnapshot', message: 'the snapshot is being taken' }
+  test('that waits for its source is reported as waiting until the source exists', () => {
+    const awaitsSource = { reason: 'AwaitsSnapshot', message: 'the snapshot is being created' }
     const instance = { ...observedOf({ record: undefined }).instance, awaitsSource }
     const of = (claim: PersistentVolumeClaim | undefined) =>
       volumeFinding(observedOf({ claim, pod: undefined, changes: { instance } }), undefined).finding
@@ -197,17 +200,17 @@ describe('a volume', () => {
       expect(of(claim)).toMatchObject({ status: 'False', ...awaitsSource })
     expect(of(claimOf('Bound'))).toMatchObject({ status: 'True', reason: 'Bound' })
   })
-  test('that is not provisioned yet is reported with the message of the cluster', () => {
+  test("that is not provisioned yet is reported with the cluster's message", () => {
     const waiting = { record: undefined, claim: claimOf('Pending', {}, { volumeName: undefined }), pod: undefined }
     expect(messageOf(waiting)).toBe('the volume is being created')
     expect(messageOf({ ...waiting, changes: { provisioning: 'too large' } })).toMatch(/too large/)
   })
-  test('with damaged data is reported with the time of the last detection', () => {
+  test('with damaged data is reported with the time of the last checksum failure', () => {
     const reported = (lastAt: string | null) => checksumMessage({ count: 2, databases: ['app', 'postgres'], lastAt })
     expect(reported(null)).toMatch(/wrong checksum 2 times, in app, postgres\. /)
     expect(reported(at)).toMatch(/2 times, last at 2026-01-01T00:00:00Z, in app/)
   })
-  test('that is being deleted is reported with what happens to the data', () => {
+  test('that is being deleted is reported together with the future of the data', () => {
     const going = claimOf('Bound', { deletionTimestamp: at })
     expect(messageOf({ claim: going, volume: {} })).toMatch(
       /the volume claim .* is being deleted: the deletion completes when Postgres stops/,
@@ -240,12 +243,12 @@ describe('the answer of Postgres', () => {
 
   const slow = { ...facts, answer: undefined }
   test.each<[string, Given, boolean]>([
-    ['it was not probed since', { postgres: undefined }, true],
+    ['Postgres has not been probed', { postgres: undefined }, true],
     ['the probe timed out', { postgres: slow }, true],
-    ['the probe timed out in another run', { postgres: { ...slow, run: 'run-0' } }, false],
+    ['only a probe in another run timed out', { postgres: { ...slow, run: 'run-0' } }, false],
     ['it answered', {}, false],
-    ['nothing was found before', { postgres: undefined, isReady: false }, false],
-  ])('is used if %s', (_, given, is) => {
+    ['Ready was not True before', { postgres: undefined, isReady: false }, false],
+  ])('does not change Ready: %s', (_, given, is) => {
     expect(isStillReady(observedOf(given))).toBe(is)
   })
 
@@ -255,7 +258,7 @@ describe('the answer of Postgres', () => {
   test.each<[string, Given, [isFull: boolean, hangs: boolean]]>([
     ['nothing', {}, [false, false]],
     ['its disk is full', { postgres: full }, [true, false]],
-    ['its disk was full before its pod was ready', { postgres: { ...full, ready: false } }, [false, false]],
+    ["its disk was full before the pod's readiness changed", { postgres: { ...full, ready: false } }, [false, false]],
     ['it refuses', { postgres: { ...facts, answer: refused } }, [false, false]],
     [
       'a write hangs, as Postgres reports',
@@ -263,9 +266,9 @@ describe('the answer of Postgres', () => {
       [false, true],
     ],
     ['a write hangs, as the pod reports', { pod: hanging }, [false, true]],
-    ['the pod reports it, on a full disk', { pod: hanging, postgres: full }, [true, false]],
-    ['the pod reports it, without a probe since', { pod: { ...hanging, ready: false } }, [false, false]],
-    ['the pod reports it, without a probe in this run', { pod: { ...hanging, run: 'run-2' } }, [false, false]],
+    ['the pod reports a hang, on a full disk', { pod: hanging, postgres: full }, [true, false]],
+    ['the pod reports a hang, without a probe since', { pod: { ...hanging, ready: false } }, [false, false]],
+    ['the pod reports a hang, without a probe in this run', { pod: { ...hanging, run: 'run-2' } }, [false, false]],
     ['there is no pod', { pod: undefined, postgres: undefined }, [false, false]],
   ])('about its disk: %s', (_, given, expected) => {
     const observed = observedOf(given)
@@ -281,11 +284,15 @@ describe('a claim without a volume', () => {
   test.each<[string, Given, [isUnprovisioned: boolean, isToBeReplaced: boolean]]>([
     ['waits', waiting, [true, false]],
     ['waits if it has no status', { ...waiting, claim: claimOf(undefined) }, [true, false]],
-    ['waits also before its pod exists', { ...waiting, pod: undefined }, [true, false]],
+    ['waits even before its pod exists', { ...waiting, pod: undefined }, [true, false]],
     ['does not wait if a volume is recorded', { ...waiting, record: recorded }, [false, false]],
     ['does not wait while it is suspended', { ...waiting, suspended: true }, [false, false]],
-    ['does not wait if there is none', { ...waiting, claim: undefined }, [false, false]],
-    ["waits not where it is another's", { ...waiting, claim: large, changes: { isOrphanClaim: true } }, [false, false]],
+    ['does not wait if there is no claim', { ...waiting, claim: undefined }, [false, false]],
+    [
+      'does not wait if it belongs to another owner',
+      { ...waiting, claim: large, changes: { isOrphanClaim: true } },
+      [false, false],
+    ],
     ['does not wait under a running pod', { ...waiting, claim: large, pod: running }, [false, false]],
     ['does not wait once it is bound', { ...waiting, claim: { ...large, status: { phase: 'Bound' } } }, [false, false]],
     [
@@ -312,17 +319,17 @@ describe('a claim without a volume', () => {
 
   const letGo = { do: 'delete', kind: 'PersistentVolumeClaim', name: found.metadata.name, uid }
   test.each<[string, Given, object[]]>([
-    ['once there is no pod', { pod: undefined, replicas: 0 }, [letGo]],
-    ['not under a pod', { pod: down, replicas: 0 }, []],
-    ['not before a pod that is about to be created', { pod: undefined, replicas: 1 }, []],
+    ['when there is no pod', { pod: undefined, replicas: 0 }, [letGo]],
+    ['not while a pod exists', { pod: down, replicas: 0 }, []],
+    ['not if a pod is about to be created', { pod: undefined, replicas: 1 }, []],
     ['not twice', { pod: undefined, replicas: 0, claim: going }, []],
-    ['not if there is none', { pod: undefined, replicas: 0, claim: undefined }, []],
+    ['not if there is no claim', { pod: undefined, replicas: 0, claim: undefined }, []],
   ])('is deleted %s', (_, given, actions) => {
     expect(replacement(observedOf(given))).toMatchObject(actions)
     expect(replacement(observedOf(given))).toHaveLength(actions.length)
   })
 
-  test('is deleted only with the observed resource version, which a binding changes', () => {
+  test('is deleted only with the observed resource version, which changes when the claim is bound', () => {
     const claim = claimOf('Pending', { resourceVersion: '42' })
     const [action] = replacement(observedOf({ pod: undefined, replicas: 0, claim }))
     expect(action).toMatchObject({ uid, resourceVersion: '42' })
@@ -330,13 +337,13 @@ describe('a claim without a volume', () => {
     expect(replacement(observedOf({ pod: undefined, claim, changes: { children: without } }))).toHaveLength(1)
   })
 
-  test('is reported with the message of the cluster', () => {
+  test("is reported with the cluster's message", () => {
     const problem = { reason: 'Unschedulable', message: 'no storage', refusal: undefined, diskFull: false }
     expect(unprovisionedMessage(observedOf(waiting))).toBeUndefined()
     expect(unprovisionedMessage(observedOf({}))).toBeUndefined()
     expect(
       unprovisionedMessage(observedOf({ changes: { provisioning: 'too large' } })),
-      'of one that has a volume',
+      'of a claim that has a volume',
     ).toBeUndefined()
     expect(unprovisionedMessage(observedOf({ ...waiting, claim: large }))).toMatch(/is being replaced/)
     expect(unprovisionedMessage(observedOf({ ...waiting, changes: { provisioning: 'too large' } }))).toMatch(
@@ -374,7 +381,7 @@ describe('owner labels', () => {
     ['are set on the recorded claim', annotationCounts(bare(found)), [0, 1, 0]],
     ["are not set on another owner's claim", annotationCounts(bare(found), stray), [0, 0, 0]],
     [
-      'are set on an unrecorded claim that is deleted with the database',
+      'are set on an unrecorded claim that the operator deletes with the database',
       annotationCounts(bare(found), stray, true),
       [0, 1, 0],
     ],
@@ -384,7 +391,7 @@ describe('owner labels', () => {
       [1, 0, 0],
     ],
     [
-      'are set on objects that are not its children at the same time as other work',
+      'are set on objects that are not its children, in parallel with other work',
       annotationCounts(
         bare({ ...found, metadata: { ...found.metadata, uid: 'claim-9' } }),
         { changes: { children: reconciled.children } },
@@ -396,7 +403,7 @@ describe('owner labels', () => {
     expect(counted).toEqual(expected)
   })
 
-  test('are set on a Secret of any previous owner', () => {
+  test('are set on a Secret of a previous owner', () => {
     const secret = reconciled.owned.secrets[0] as AnyObject
     const changed = { ...secret, metadata: { ...secret.metadata, annotations: foreign } } as AnyObject
     const owned = { ...reconciled.owned, secrets: [changed] as typeof reconciled.owned.secrets }

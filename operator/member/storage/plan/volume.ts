@@ -1,6 +1,7 @@
 /**
- * The condition of the data's volume. Once recorded it is the only one: if it is lost, or contains the data of another
- * database, the database is `failed`, and no volume is ever initialised in its place.
+ * The condition of the data's volume. A database can have no other volume after one is recorded. If the volume is lost,
+ * or contains another database's data, the database is `failed`. The operator never initialises another volume in its
+ * place.
  */
 
 import type { RefusalReason } from '../../../../instance/refusal.ts'
@@ -13,7 +14,7 @@ import { retainedMessage } from './retained.ts'
 import { unprovisionedMessage } from './unprovisioned.ts'
 import { mayRunOnRecordedVolume, outlivesClaim, volumeStateOf } from './volume-state.ts'
 
-/** Refusals of `espalier instance prepare` because of the data on the volume. */
+/** Refusals by `espalier instance prepare` because of the data on the volume. They are fatal. */
 const fatalRefusals: Partial<Record<RefusalReason, string>> = {
   'data-lost': 'VolumeLost',
   'volume-empty': 'VolumeLost',
@@ -41,7 +42,7 @@ export function volumeFinding(observed: ObservedMember, answered: Answered): { f
   if (expected !== undefined && answered !== undefined && answered.systemIdentifier !== expected)
     return fatal(
       'IdentityMismatch',
-      `the volume contains the data of system ${answered.systemIdentifier}; this database is ${expected}`,
+      `the volume contains data with the system identifier ${answered.systemIdentifier}; this database has ${expected}`,
     )
   const problem = pod?.problem
   const refusal = problem?.refusal === undefined ? undefined : fatalRefusals[problem.refusal]
@@ -50,7 +51,7 @@ export function volumeFinding(observed: ObservedMember, answered: Answered): { f
     return { finding: no('VolumeBeingDeleted', deletionMessage(observed)) }
   if (problem?.diskFull) return { finding: no('DiskFull', `the volume is full: ${problem.message}`) }
   if (answered?.hasFreeSpace === false)
-    return { finding: no('DiskFull', 'the volume is full: Postgres can read, but not write') }
+    return { finding: no('DiskFull', 'the volume is full: Postgres can read, but cannot write') }
   if (writeHangs(observed)) return { finding: no('WriteHangs', writeHangsMessage) }
   if (answered?.checksumFailures !== undefined)
     return { finding: no(checksumFailures, checksumMessage(answered.checksumFailures)) }
@@ -66,16 +67,16 @@ export function volumeFinding(observed: ObservedMember, answered: Answered): { f
   }
 }
 
-/** What was deleted, what remains, and how to recover. */
+/** What was deleted, what remains, and how to recover the data. */
 function lostMessage(observed: ObservedMember, { claim: name, uid }: VolumeRecord): string {
   const { instance, children, volumes } = observed
   const isReplaced = children.claim !== undefined && children.claim.metadata.uid !== uid
   const deletedText = `the volume claim ${name} of the data was deleted${isReplaced ? '; another claim has its name' : ''}`
-  const runs = mayRunOnRecordedVolume(observed) ? '; Postgres still runs, and is not stopped' : ''
+  const runs = mayRunOnRecordedVolume(observed) ? '; Postgres still runs, and the operator does not stop it' : ''
   const isWaiting = isReplaced && volumes.recorded !== undefined && outlivesClaim(observed)
   const remedy = isWaiting
-    ? `the data are retained on volume ${volumes.recorded?.name}: suspend the database and delete that claim, and a new claim is created for the volume`
-    : `put the claim back with its volume, or restore the database from a backup${instance.metadata.deletionTimestamp === undefined ? '. Do not delete the database: that deletes its backups too' : ''}`
+    ? `the data are retained on volume ${volumes.recorded?.name}: suspend the database and delete that claim; the operator then creates a new claim for the volume`
+    : `restore the claim with its volume, or restore the database from a backup${instance.metadata.deletionTimestamp === undefined ? '. Do not delete the database: that deletes its backups too' : ''}`
   return `${deletedText}${runs}; ${remedy}`
 }
 
