@@ -246,7 +246,7 @@ describe('an authority', () => {
     await put(authoritySecret)
     await it.startOperator()
     const reported = await it.when('one', found => condition(found, 'Ready')?.reason === 'NotTrusted')
-    expect(condition(reported, 'Ready')?.message).toMatch(/put that Secret back, or restart Postgres/)
+    expect(condition(reported, 'Ready')?.message).toMatch(/restore that Secret, or restart Postgres/)
     expect(await startsOf('one')).toBe(1)
     await it.cluster().delete('Secret', { namespace: systemNamespace, name: authoritySecret })
     await put(authoritySecret, lost)

@@ -1,4 +1,4 @@
-/** Planned writes of credentials, certificates and ports in a cluster that has changed in the meantime. */
+/** Planned writes of credentials, certificates and ports in a cluster that has changed since the observation. */
 import { randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import type { Secret } from '../../cluster/index.ts'
@@ -29,7 +29,7 @@ describe('credentials', () => {
     expect((await credentials())?.data).toEqual(minted?.data)
   })
 
-  test('get the labels of the cache selectors back, and keep other labels', async () => {
+  test('have the labels of the cache selectors restored, and keep other labels', async () => {
     await mint()
     const minted = await credentials()
     if (minted === undefined) throw new Error('there are no credentials')
@@ -41,7 +41,7 @@ describe('credentials', () => {
     })
   })
 
-  test('that are searched for get their labels back and are not created', async () => {
+  test('that exist without labels have them restored, and are not created', async () => {
     const find = () => passOf({ pass: { keys } }).do({ do: 'find-credentials' })
     expect(await find()).toBe('done')
     expect(await credentials()).toBeUndefined()
@@ -71,14 +71,14 @@ describe('credentials', () => {
   const locked = { host: '127.0.0.1' } as NonNullable<Pass['target']>
   const locking = { withRolesLocked: (_: unknown, work: () => Promise<void>) => work() } as unknown as PostgresAccess
   const rotate: Action = { do: 'rotate-passwords', rotations: { app: 'first' } }
-  /** The present Secret, and its content. */
+  /** The current Secret, and its content. */
   async function known() {
     const secret = await credentials()
     if (secret === undefined) throw new Error('there are no credentials')
     return { secret, passwords: openCredentials(secret, sealingKey), fields: Object.keys(secret.data ?? {}) }
   }
 
-  test('are rotated, restored and forgotten in the observed Secret only', async () => {
+  test('are rotated, restored and removed only in the observed Secret', async () => {
     await mint()
     const minted = await known()
     expect(await rewrite(rotate, minted.secret)).toBe('done')
@@ -135,7 +135,7 @@ describe('a certificate', () => {
       ...certificate?.metadata.annotations,
       [loadedAnnotation]: fingerprint,
     })
-    await expect(note(fingerprint, certificate), 'not on a certificate that was issued since').rejects.toThrow(
+    await expect(note(fingerprint, certificate), 'not on a certificate that was issued later').rejects.toThrow(
       expect.objectContaining({ reason: 'Conflict' }),
     )
   })

@@ -1,4 +1,4 @@
-/** Performs one action of an endpoint's plan: on its Secrets and its port. */
+/** Performs one action of an endpoint's plan, on its Secrets and its port. */
 import { ClusterError, type Draft, type Secret } from '../../cluster/index.ts'
 import { childNames } from '../../crds/index.ts'
 import type { Passwords } from '../../sealing/credentials.ts'
@@ -24,7 +24,7 @@ import type { PortAllocator } from './port-allocator.ts'
 export type EndpointExecutor = ChildExecutor & {
   ports: PortAllocator
   now: () => number
-  /** The current keys: a certificate issued late in a pass is signed by the authority that is valid then. */
+  /** The current keys. If a certificate is issued late in a pass, the authority that is valid then signs it. */
   keys: () => InstallationKeys
 }
 
@@ -36,7 +36,8 @@ export type EndpointPass = Pick<ChildPass, 'key'> & {
 }
 
 /**
- * Runs the work while no operator changes the roles of the serving Postgres. Does nothing if that cannot be reached.
+ * Runs `work` while no other operator changes the roles of the serving Postgres. Does nothing if Postgres cannot be
+ * reached.
  */
 type WithRolesLocked = (work: () => Promise<void>) => Promise<void>
 
@@ -60,8 +61,8 @@ export async function performEndpoint(
     case 'forget-previous-passwords':
       return rewrite(executor, pass, withoutPrevious)
     case 'take-back-passwords':
-      // An operator that was frozen with the new password in memory has either set it before, which the next probe
-      // detects, or reads the restored one afterwards.
+      // Another operator may have been frozen with the new password in memory. Either it has set that password before
+      // now, and the next probe detects this. Or it reads the restored password before it changes the roles.
       return withRolesLocked(() => rewrite(executor, pass, (secret, key) => takenBack(secret, key, action.roles)))
     case 'issue-certificate':
       return issueCertificate(executor, pass, action)
@@ -89,7 +90,7 @@ async function currentRoles({ cluster, keys }: EndpointExecutor, { observed }: E
     secret !== undefined && (secret.metadata.uid === seen?.uid || ownerUidOf(secret) === instance.metadata.uid)
   const { facts, passwords } = credentialsOf(isOwn ? secret : undefined, keys(), incarnation)
   if (passwords === undefined || facts.state !== 'readable')
-    throw new ClusterError('Conflict', 'the credentials have changed: nothing is done in Postgres')
+    throw new ClusterError('Conflict', 'the credentials have changed: the operator changes nothing in Postgres')
   return { passwords, passwordVersion: facts.passwordVersion }
 }
 
@@ -108,7 +109,8 @@ async function findCredentials(executor: EndpointExecutor, pass: EndpointPass): 
 }
 
 /**
- * Writes the credentials Secret, and fails if it has changed since it was observed: a password of another pass remains.
+ * Writes the credentials Secret. Fails if the Secret has changed since it was observed, so that it does not overwrite
+ * another pass's password.
  */
 async function rewrite(
   { cluster }: EndpointExecutor,
@@ -130,7 +132,7 @@ async function issueCertificate(
   await applyChild(executor, pass, 'Secret', certificateDraft(identifiedOwner(pass), authority, names, executor.now))
 }
 
-/** Fails if the Secret was reissued since it was observed. */
+/** Fails if the Secret was reissued after it was observed. */
 async function noteLoaded(
   { cluster }: EndpointExecutor,
   { observed }: EndpointPass,

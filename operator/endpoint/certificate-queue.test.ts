@@ -9,7 +9,7 @@ const open = (atOnce: number) => {
   return { notified, queue: createCertificateQueue({ atOnce, onSlot: key => notified.push(key) }) }
 }
 
-describe('slots to issue a certificate', () => {
+describe('slots for issuing a certificate', () => {
   test('are given at once up to the limit, then in order', () => {
     const { notified, queue } = open(2)
     expect(['a', 'b', 'c', 'd', 'e'].map(key => queue.request(key))).toEqual([true, true, false, false, false])
@@ -21,7 +21,7 @@ describe('slots to issue a certificate', () => {
     expect(notified).toEqual(['c', 'd', 'e'])
   })
 
-  test('are released by an owner that needs none, whether it waits or not', () => {
+  test('are released by an owner that needs none, even if it only waits', () => {
     const { notified, queue } = open(1)
     for (const key of ['a', 'b', 'c']) queue.request(key)
     queue.release('b')
@@ -31,7 +31,7 @@ describe('slots to issue a certificate', () => {
     expect(notified).toEqual(['c'])
   })
 
-  test('end after a timeout; an owner that still needs one is queued last', () => {
+  test('end after a timeout; an owner that still needs a slot is queued last', () => {
     const { notified, queue } = open(1)
     for (const key of ['silent', 'b', 'c']) queue.request(key)
     vi.advanceTimersByTime(slotMs)

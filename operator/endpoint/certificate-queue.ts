@@ -1,10 +1,10 @@
 /**
- * Limits how many certificates are reissued at a time. When an authority is replaced, every database needs a new
- * certificate, and each costs a key pair, a write, and probes of its Postgres until it presents the certificate: the
- * others wait in order. A slot is released when the certificate is applied, or after a timeout, so that a Postgres that
- * does not answer delays no other.
+ * Limits how many certificates are reissued at the same time. When an authority is replaced, every database needs a new
+ * certificate. Each one costs a key pair, a write, and probes of its Postgres until Postgres presents the certificate.
+ * The other owners wait in order. An owner's slot is released when its certificate is applied, or after a timeout: a
+ * Postgres that does not answer must not delay the others.
  *
- * A restart loses nothing: an owner that still needs a certificate requests a slot again.
+ * A restart of the operator loses nothing: an owner that still needs a certificate requests a slot again.
  */
 import type { PodFacts } from '../member/pod/pod.ts'
 import type { ObservedEndpoint } from './observed.ts'
@@ -15,24 +15,24 @@ type Queued = Pick<ObservedEndpoint, 'certificate' | 'postgres'> & {
 }
 
 type CertificateQueue = {
-  /** Whether the owner has a slot. If not, `onSlot` reports it later. */
+  /** Whether the owner has a slot. If not, the queue calls `onSlot` when it has one. */
   request(key: string): boolean
-  /** The owner needs no slot. */
+  /** Reports that the owner needs no slot. */
   release(key: string): void
   stop(): void
 }
 
-/** Timeout of a slot. A mounted Secret takes up to two minutes to change in a pod. */
+/** The timeout of a slot. The kubelet takes up to two minutes to update a mounted Secret. */
 export const slotMs = 180_000
 
 export function createCertificateQueue(options: { atOnce: number; onSlot: (key: string) => void }): CertificateQueue {
   const { atOnce, onSlot } = options
-  /** The owners that have a slot, and its timeout. */
+  /** The owners that have a slot, with its timeout. */
   const holders = new Map<string, NodeJS.Timeout>()
   const waiting = new Set<string>()
   let isStopped = false
 
-  /** `requesting`: this owner gets the result as the return value, not through `onSlot`. */
+  /** `requesting`: the owner that requests now. It gets the result as the return value, not through `onSlot`. */
   const assign = (requesting?: string) => {
     for (const key of waiting) {
       if (holders.size >= atOnce) return
@@ -78,7 +78,7 @@ export function withQueue<O extends Queued>(queue: CertificateQueue, key: string
   return observed
 }
 
-/** Whether Postgres presents the certificate; while an authority is replaced, whether that is recorded. */
+/** Whether Postgres presents the certificate. While an authority is replaced: whether the Secret records that. */
 function isApplied({ certificate, pod, postgres, keys }: Queued): boolean {
   if (certificate.state !== 'good') return false
   if (pod?.address === undefined || certificate.isLoaded) return true

@@ -1,7 +1,8 @@
 /**
- * The TLS Secret: the server's certificate and key, the authority with which Postgres verifies the operator's client
- * certificate, and the client certificate with which the pod's agent logs in as the monitoring role of this instance.
- * Unlike a password it may be reissued at any time; Postgres reads it again at a reload.
+ * The TLS Secret. It contains the server's certificate and key, the authority with which Postgres verifies the
+ * operator's client certificate, and the agent's client certificate. With that, the pod's agent logs in as the
+ * monitoring role of this instance. Unlike a password, the Secret may be reissued at any time. Postgres reads it again
+ * at a reload.
  */
 import { X509Certificate } from 'node:crypto'
 import { isIP } from 'node:net'
@@ -23,13 +24,13 @@ import { monitorCommonName } from '../postgres/configuration.ts'
 /** Annotation of the TLS Secret: when its certificate was issued, RFC 3339. */
 const issuedAnnotation = 'espalier.dev/issued'
 
-/** Annotation of a TLS Secret: the fingerprint of the trust under which it was issued. */
+/** Annotation of a TLS Secret: the fingerprint of the authorities under which it was issued. */
 export const trustAnnotation = 'espalier.dev/trust'
 /**
- * Annotation of a database's TLS Secret, while an authority is being replaced: the fingerprint of the certificate that
- * its Postgres was observed to present. Postgres reads its certificate first and its trusted authorities last, from the
- * same mounted version or a later one: so a Postgres that presents this certificate trusts the authorities in the same
- * Secret.
+ * Annotation of a database's TLS Secret while an authority is being replaced: the fingerprint of the certificate that
+ * Postgres was observed to present. Postgres reads its certificate first, and its trusted authorities last, from the
+ * same version of the mount or a later one. So a Postgres that presents this certificate also trusts the authorities in
+ * the same Secret.
  */
 export const loadedAnnotation = 'espalier.dev/loaded'
 
@@ -37,8 +38,8 @@ export const loadedAnnotation = 'espalier.dev/loaded'
 export type ServerNames = { dnsNames: string[]; ipAddresses: string[] }
 
 /**
- * The names of the Service, and those that clients outside use: the endpoint's host and the database's domain. If the
- * host is a loopback address, clients also connect to it as `localhost`.
+ * The Service's names, and the names for clients outside the cluster: the endpoint's host and the database's domain. If
+ * the host is a loopback address, clients also connect to it as `localhost`.
  */
 export function serverNames(
   owner: Owner,
@@ -73,7 +74,7 @@ export function certificateDraft(owner: Owner, trust: Trust, names: ServerNames,
   return { ...secret, data: { ...secret.data, ...monitorData(monitor) } }
 }
 
-/** Valid as long as the server's certificate, with which it is renewed. */
+/** As long as the server's certificate. Both are renewed together. */
 const monitorDays = 90
 const monitorFiles = { certificate: 'monitor.crt', key: 'monitor.key' } as const
 
@@ -82,13 +83,13 @@ const monitorData = ({ cert, key }: CertifiedKey): Record<string, string> => ({
   [monitorFiles.key]: Buffer.from(key).toString('base64'),
 })
 
-/** Whether the Secret contains the agent's certificate: one from before there was an agent does not. */
+/** Whether the Secret contains the agent's certificate. Secrets from before agents existed do not. */
 export const containsMonitor = (secret: Secret): boolean =>
   Object.values(monitorFiles).every(name => secret.data?.[name] !== undefined)
 
 const text = (secret: Secret, key: string): string => Buffer.from(secret.data?.[key] ?? '', 'base64').toString('utf8')
 
-/** When the Secret's certificate was issued, in ms; undefined if not annotated. */
+/** When the Secret's certificate was issued, in ms. Undefined without the annotation. */
 export function issuedAt(secret: Secret): number | undefined {
   const at = Date.parse(secret.metadata.annotations?.[issuedAnnotation] ?? '')
   return Number.isNaN(at) ? undefined : at
@@ -96,7 +97,7 @@ export function issuedAt(secret: Secret): number | undefined {
 
 const fingerprints = new WeakMap<Secret, string | undefined>()
 
-/** SHA-256 of the certificate in a TLS Secret, in the format of Node's fingerprints; undefined if there is none. */
+/** SHA-256 of the certificate in a TLS Secret, in the format of Node's fingerprints. Undefined if there is none. */
 export function fingerprintOf(secret: Secret): string | undefined {
   if (!fingerprints.has(secret)) fingerprints.set(secret, readFingerprint(text(secret, 'tls.crt')))
   return fingerprints.get(secret)
@@ -110,17 +111,17 @@ function readFingerprint(certificate: string): string | undefined {
   }
 }
 
-/** Whether the Secret's certificate was issued under the trust with this fingerprint. */
+/** Whether the Secret's certificate was issued under the authorities with this fingerprint. */
 export const isUnder = (secret: Secret, digest: string): boolean =>
   secret.metadata.annotations?.[trustAnnotation] === digest
 
-/** Whether the database was observed to present the Secret's certificate. */
+/** Whether Postgres was observed to present the Secret's certificate. */
 export function isLoaded(secret: Secret): boolean {
   const loaded = secret.metadata.annotations?.[loadedAnnotation]
   return loaded !== undefined && loaded === fingerprintOf(secret)
 }
 
-/** Checking signatures is slow, so the result is cached for an unchanged Secret. */
+/** Verifying a signature is slow, so the result is cached per Secret object. */
 const checked = new WeakMap<Secret, { trust: Trust; names: string; isIssued: boolean }>()
 
 function isIssued(secret: Secret, trust: Trust, names: ServerNames): boolean {
@@ -134,7 +135,10 @@ function isIssued(secret: Secret, trust: Trust, names: ServerNames): boolean {
   )
 }
 
-/** Whether the Secret contains a client certificate under this trust with this name that is not due for renewal. */
+/**
+ * Whether the Secret contains a client certificate under these authorities with this name. The certificate must not be
+ * due for renewal.
+ */
 export function isGoodClient(secret: Secret, trust: Trust, { commonName }: { commonName: string }, now: () => number) {
   const cert = text(secret, 'tls.crt')
   return (
@@ -145,7 +149,10 @@ export function isGoodClient(secret: Secret, trust: Trust, { commonName }: { com
   )
 }
 
-/** Whether the Secret contains a certificate under this trust for these names that is not due for renewal. */
+/**
+ * Whether the Secret contains a certificate under these authorities for these names. The certificate must not be due
+ * for renewal.
+ */
 export function isGoodCertificate(secret: Secret, trust: Trust, names: ServerNames, now: () => number): boolean {
   const namesText = JSON.stringify(names)
   let known = checked.get(secret)

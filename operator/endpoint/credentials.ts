@@ -1,8 +1,8 @@
 /**
- * The credentials Secret: a password for each role, sealed with the installation's key. Passwords are created by
- * `create` only, so that of two operators one wins and both use the winner's. The Secret is written again only for a
- * rotation, by a guarded `replace`, and the previous password is stored beside the new one until Postgres is observed
- * to have that: so the valid one is never lost.
+ * The credentials Secret: a password for each role, sealed with the installation's key. The operator creates the
+ * passwords only by `create`. So if two operators do this at the same time, one fails, and both use the same passwords.
+ * The operator updates the Secret only for a rotation, by a guarded `replace`. It keeps the previous password beside
+ * the new one until Postgres was observed to have the new one. So the valid password is never lost.
  */
 import { randomInt } from 'node:crypto'
 import type { Draft, Secret } from '../../cluster/index.ts'
@@ -25,7 +25,7 @@ import { childMetadata, type Owner } from '../objects/ownership.ts'
 const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
 const passwordLength = 32
 
-/** 32 letters and digits, 190 bits: safe in a URI, in a shell and in libpq's connection strings without quoting. */
+/** 32 letters and digits, 190 bits. Safe in a URI, in a shell and in libpq's connection strings without quoting. */
 const mintPassword = (): string =>
   Array.from({ length: passwordLength }, () => alphabet[randomInt(alphabet.length)]).join('')
 
@@ -47,13 +47,13 @@ export function credentialsDraft(owner: Owner, sealingKey: Uint8Array, passwords
   }
 }
 
-/** @throws SealError naming the value that is missing or cannot be opened; never the value itself */
+/** @throws SealError names the value that is missing or cannot be opened, but never contains the value */
 export function openCredentials(secret: Secret, sealingKey: Uint8Array): Passwords {
   const opened = (role: DatabaseRole) => openValue(secret, sealingKey, role)
   return { admin: opened('admin'), app: opened('app'), app_read_only: opened('app_read_only') }
 }
 
-/** The previous passwords, as long as they are stored. @throws SealError */
+/** The previous passwords that are still stored. @throws SealError */
 export function openPrevious(secret: Secret, sealingKey: Uint8Array): Partial<Passwords> {
   const retained = databaseRoles.filter(role => secret.data?.[previousPassword(role)] !== undefined)
   return Object.fromEntries(retained.map(role => [role, openValue(secret, sealingKey, previousPassword(role))]))
@@ -77,7 +77,9 @@ const withRotations = (secret: Secret, changed: Partial<Record<DatabaseRole, Rol
   annotations: { ...secret.metadata.annotations, ...rotationAnnotations({ ...rotationsOf(secret), ...changed }) },
 })
 
-/** The Secret with a new password for each of these roles, and the previous one beside it. @throws SealError */
+/**
+ * The Secret with a new password for each of these roles. Keeps the previous passwords beside them. @throws SealError
+ */
 export function rotated(secret: Secret, sealingKey: Uint8Array, rotations: Rotations): Secret {
   const recorded = rotationsOf(secret)
   const data = { ...secret.data }
@@ -106,7 +108,7 @@ export function withoutPrevious(secret: Secret): Secret {
 
 const isPrevious = (field: string): boolean => databaseRoles.some(role => previousPassword(role) === field)
 
-/** The Secret with the previous passwords of these roles. @throws SealError */
+/** The Secret with the previous passwords of these roles restored. @throws SealError */
 export function takenBack(secret: Secret, sealingKey: Uint8Array, roles: readonly DatabaseRole[]): Secret {
   const recorded = rotationsOf(secret)
   const data = { ...secret.data }

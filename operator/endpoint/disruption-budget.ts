@@ -1,6 +1,6 @@
 /**
- * The disruption budget of a database, if the installation requests one: an eviction (a drain, an autoscaler that
- * shrinks the cluster) is refused, since it would delete the only pod. A pod that does not run may be evicted.
+ * The disruption budget of a database, if the installation requests one. Kubernetes then refuses an eviction (a drain,
+ * an autoscaler that shrinks the cluster), which would delete the only pod. A pod that does not run may be evicted.
  */
 import type { Draft } from '../../cluster/index.ts'
 import { childNames } from '../../crds/index.ts'

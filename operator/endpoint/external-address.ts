@@ -1,4 +1,4 @@
-/** The address at which clients outside the cluster reach an owner's Postgres. */
+/** The address with which clients outside the cluster connect to an owner's Postgres. */
 import type { Endpoint, Region } from '../../crds/index.ts'
 import type { Owner } from '../objects/ownership.ts'
 import { type ServerNames, serverNames } from './certificate.ts'
@@ -13,6 +13,6 @@ export function externalAddressOf(owner: Owner, { spec: { domain: suffix, gatewa
 
 export const endpointOf = ({ domain: _, ...address }: ExternalAddress, port: number): Endpoint => ({ ...address, port })
 
-/** The names for which the server's certificate is issued. */
+/** The names in the server's certificate. */
 export const desiredNames = (owner: Owner, region: Region): ServerNames =>
   serverNames(owner, externalAddressOf(owner, region))

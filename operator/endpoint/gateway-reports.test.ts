@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { createGatewayReports } from './gateway-reports.ts'
 
-test('gateways count as cut off if one is still listed long after a login through the Service', () => {
+test('gateways count as cut off if a gateway still lists the port long after a login through the Service', () => {
   let [now, isProved] = [0, false]
   const reports = createGatewayReports(
     () => isProved,
@@ -11,7 +11,7 @@ test('gateways count as cut off if one is still listed long after a login throug
     now = at
     return reports.update(new Set(listed))
   }
-  // While the operator does not reach it either, that is reported instead.
+  // The operator cannot connect either, so that is reported instead.
   report(0, 'one')
   report(60_000, 'one')
   expect(reports.isCutOff('one')).toBe(false)
@@ -20,14 +20,14 @@ test('gateways count as cut off if one is still listed long after a login throug
   expect(report(100_000, 'one')).toEqual([])
   expect(report(100_001, 'one')).toEqual(['one'])
   expect(reports.isCutOff('one')).toBe(true)
-  // Further logins change nothing while gateways fail.
+  // More logins change nothing while gateways fail.
   expect(report(200_000, 'one')).toEqual([])
   expect(reports.isCutOff('one')).toBe(true)
   expect(report(210_000)).toEqual(['one'])
   expect(reports.isCutOff('one')).toBe(false)
 })
 
-test('one failure that is listed until the next heartbeat does not count', () => {
+test('a failure that is listed only until the next heartbeat does not count', () => {
   let now = 0
   const reports = createGatewayReports(
     () => true,

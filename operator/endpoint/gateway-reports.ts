@@ -1,21 +1,22 @@
 /**
- * Postgres servers that gateways report as unreachable while the operator reaches them: a network policy, or a node,
- * blocks the gateways. A gateway lists a port for some time after one failure; one that is still listed long after the
- * operator has logged in through the Service has failed since.
+ * Postgres servers that gateways report as unreachable although the operator can reach them: a network policy or a node
+ * blocks the gateways. A gateway lists a port for some time after one failure. If a gateway still lists it long after
+ * the operator has logged in through the Service, a later connection has failed.
  */
 type GatewayReports = {
   /**
-   * Handles a change of the gateways' Leases: every owner whose port is listed. @returns the owners whose report
-   * changes
+   * Handles a change of the gateways' Leases. `listed`: every owner whose port a gateway lists.
+   * @returns the owners whose report changes
    */
   update(listed: ReadonlySet<string>): string[]
-  /** Whether gateways fail to connect while the operator does not. */
+  /** Whether gateways fail to connect although the operator can connect. */
   isCutOff(key: string): boolean
   forget(key: string): void
 }
 
 /**
- * A failure is listed for 15 s and until the next heartbeat, 10 s; this long after a login it cannot be an earlier one.
+ * A gateway lists a failure for 15 s, and until its next heartbeat, 10 s. After this time since a login, the listed
+ * failure cannot be older than the login.
  */
 const staleMs = 30_000
 

@@ -20,7 +20,7 @@ type Labels = Record<string, string>
 const matches = (selector: { matchLabels?: Labels } | undefined, labelsOf: Labels) =>
   Object.entries(selector?.matchLabels ?? {}).every(([key, value]) => labelsOf[key] === value)
 
-/** Whether a pod may connect, as a network that enforces the policy decides it (Kubernetes: Network Policies). */
+/** Whether a pod may connect, as decided by a network that enforces the policy (Kubernetes: Network Policies). */
 const admits = (namespace: string, pod: Labels, port: number, among = policy) =>
   among?.ingress?.some(
     ({ from, ports }) =>
@@ -60,16 +60,16 @@ describe('the NetworkPolicy of a database', () => {
     ['the operator', 'espalier-system', own('operator'), true],
     ['a service of the database', owner.namespace, { [labels.database]: owner.id, [labels.component]: 'rest' }, true],
     ['the API', 'espalier-system', own('api'), false],
-    ["a pod elsewhere with the gateway's labels", owner.namespace, own('gateway'), false],
+    ["a pod in another namespace with the gateway's labels", owner.namespace, own('gateway'), false],
     ['a service of another database', owner.namespace, { [labels.database]: 'other' }, false],
-    ['a pod elsewhere with the label of the database', 'default', { [labels.database]: owner.id }, false],
-    ['any pod beside it', owner.namespace, {}, false],
+    ["a pod in another namespace with the database's label", 'default', { [labels.database]: owner.id }, false],
+    ['any pod in its namespace', owner.namespace, {}, false],
     ['the metrics collector', 'monitoring', {}, false],
   ])('decides about %s', (_, namespace, pod, admitted) => {
     expect(admits(namespace, pod, 5432)).toBe(admitted)
   })
 
-  test('admits the API to Postgres only where it runs SQL, and then changes nothing else', () => {
+  test('admits the API to Postgres only if the API runs SQL', () => {
     const open = networkPolicyDraft(owner, { metricsFrom: [prometheus], apiConnects: true }).spec
     expect(admits('espalier-system', own('api'), 5432, open)).toBe(true)
     expect(admits('default', own('api'), 5432, open)).toBe(false)
@@ -85,12 +85,12 @@ describe('the NetworkPolicy of a database', () => {
     ['the operator', 'espalier-system', own('operator'), false],
     ['the gateway', 'espalier-system', own('gateway'), false],
     ['a service of the database', owner.namespace, { [labels.database]: owner.id }, false],
-    ["a pod elsewhere with the API's labels", 'default', own('api'), false],
+    ["a pod in another namespace with the API's labels", 'default', own('api'), false],
   ])('decides about %s that connects to the agent', (_, namespace, pod, admitted) => {
     expect(admits(namespace, pod, 8432)).toBe(admitted)
   })
 
-  test('admits to metrics only the configured clients', () => {
+  test('admits only the configured clients to metrics', () => {
     expect(admits('monitoring', {}, 8432, networkPolicyDraft(owner, { metricsFrom: [] }).spec)).toBe(false)
   })
 

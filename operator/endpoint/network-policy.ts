@@ -1,9 +1,12 @@
 /**
- * The outer protection of a database's Postgres (the gateway's allowlists and pg_hba are the inner ones). Only the
- * gateway, the operator and pods of the same database can connect to it, and the API if it runs SQL for users; the
- * metrics collector only to its agent. It can connect to nothing; one that archives, or is still being recovered from the archive, can connect to the
- * archive and name servers. The operator can also connect to the agent of one that archives. It works if the cluster's
- * network enforces policies.
+ * The outer protection of a database's Postgres. The gateway's allowlists and pg_hba are the inner protection. It works
+ * only if the cluster's network enforces policies.
+ *
+ * - Only the gateway, the operator and pods of the same database can connect to Postgres. The API can connect, too, if
+ *   it runs SQL for users.
+ * - Only the metrics collector can connect to the agent. The operator can, too, if the database archives.
+ * - Postgres's pod can connect to nothing. If it archives, or is being recovered from the archive, it can connect to
+ *   the archive and to name servers.
  */
 import type { Draft } from '../../cluster/index.ts'
 import { childNames, labels, systemNamespace } from '../../crds/index.ts'
@@ -12,7 +15,7 @@ import { type Component, childMetadata, type Owner } from '../objects/ownership.
 import type { PodSettings } from '../pod-settings.ts'
 import { postgresPort } from '../postgres/configuration.ts'
 
-/** Labels of Espalier's own pods in the system namespace, as its chart writes them. */
+/** Labels of Espalier's own pods in the system namespace. The chart sets them. */
 export const systemPods = (component: 'gateway' | 'operator' | 'api' | 'archive') => ({
   namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': systemNamespace } },
   podSelector: {
@@ -29,8 +32,8 @@ export const toArchive = [
 ]
 
 /**
- * `metricsFrom`: the collector of databases' metrics, if any. `apiConnects`: the API runs SQL. `archives`: its agent does. `recovers`: its volume is
- * still being recovered from the archive.
+ * `metricsFrom`: the collector of the databases' metrics, if any. `apiConnects`: the API runs SQL. `archives`: the
+ * agent archives. `recovers`: the volume is being recovered from the archive.
  */
 export function networkPolicyDraft(
   owner: Owner,
@@ -45,7 +48,7 @@ export function networkPolicyDraft(
       podSelector: {
         matchLabels: { [labels.database]: owner.id, [labels.component]: 'postgres' satisfies Component },
       },
-      // Egress is listed without rules, so none is allowed: replies on accepted connections need no rule.
+      // The policy type Egress without rules permits no new connections. Replies on accepted connections need no rule.
       policyTypes: ['Ingress', 'Egress'],
       ingress: [
         {

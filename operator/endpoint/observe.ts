@@ -1,4 +1,4 @@
-/** Collects the facts that a pass needs about an endpoint, and the passwords, which no plan reads. */
+/** Collects the facts about an endpoint for a pass, and the passwords, which no plan reads. */
 import type { Cluster, ConfigMap, NetworkPolicy, PodDisruptionBudget, Secret, Service } from '../../cluster/index.ts'
 import { childNames, labels, systemNamespace } from '../../crds/index.ts'
 import {
@@ -37,7 +37,7 @@ type Objects = {
 }
 
 type EndpointRequest = {
-  /** The member that serves, or is to serve. */
+  /** The member that serves, or that should serve. */
   member: ObservedMember
   rotations?: RequestedRotations | undefined
   objects: Objects
@@ -46,7 +46,7 @@ type EndpointRequest = {
 
 const noRotations: RequestedRotations = { requested: {}, isGivenUp: false }
 
-/** `gateways`: their Leases in the cache. */
+/** `gateways`: the cached Leases of the gateways. */
 export async function observeEndpoint(
   { cluster, gateways, now }: { cluster: Cluster; gateways: () => readonly GatewayLease[]; now: () => number },
   { member, rotations, objects, keys }: EndpointRequest,
@@ -64,7 +64,7 @@ export async function observeEndpoint(
   }
 }
 
-/** Reads the part of an endpoint that members wait for, whether they serve or not. */
+/** Reads the part of an endpoint that members wait for, even if they do not serve. */
 export function observePrerequisites(
   { member: { instance, owner, region, incarnation }, rotations = noRotations, objects, keys }: EndpointRequest,
   now: () => number,
@@ -102,7 +102,7 @@ function childrenOf(id: string, objects: Objects): EndpointChildren {
   }
 }
 
-/** The content of a credentials Secret, and its passwords if the key opens them. */
+/** The content of a credentials Secret. Also its passwords, if the key opens them. */
 export function credentialsOf(
   secret: Secret | undefined,
   { sealingKey }: InstallationKeys,
@@ -115,8 +115,8 @@ export function credentialsOf(
     const recorded = rotationsOf(secret)
     const rotations = Object.fromEntries(databaseRoles.map(role => [role, recorded[role]?.rotation]))
     const previous = databaseRoles.filter(role => secret.data?.[previousPassword(role)] !== undefined)
-    // The roles of a restored volume have the passwords of its backup, whatever version they record: they get the
-    // present ones.
+    // Roles on a restored volume have the backup's passwords, even if they record the current version. So the operator
+    // sets the current passwords.
     const named = incarnation === 1 ? uid : `${uid}/${incarnation}`
     return {
       facts: {
@@ -139,14 +139,14 @@ function certificateOf(
 ): CertificateFacts {
   if (secret === undefined) return { state: 'absent' }
   const facts = { fingerprint: fingerprintOf(secret), issuedAt: issuedAt(secret), isLoaded: isLoaded(secret) }
-  // Without its region its names are unknown: the certificate is not changed.
+  // Without the region, the names are unknown. So the certificate is not changed.
   const isGood = !authority || !names || (containsMonitor(secret) && isGoodCertificate(secret, authority, names, now))
   return { state: isGood ? 'good' : 'due', ...facts }
 }
 
 /**
- * The gateways' Leases are listed from the cluster each time, as routes/route.ts requires: after the route was written.
- * They are not listed for an unchanged route; the cached Leases show whether a gateway can listen on its port.
+ * Lists the gateways' Leases from the cluster, after the route was written, as routes/route.ts requires. For an
+ * unchanged route it uses the cached Leases, which show whether a gateway can listen on its port.
  */
 async function routeOf(
   { cluster, gateways }: { cluster: Cluster; gateways: readonly GatewayLease[] },

@@ -1,5 +1,5 @@
 /**
- * The observed state that an owner has once, however many members serve. The plan of an endpoint reads nothing else.
+ * The observed state that an owner has once, even if several members serve. The plan of an endpoint reads only this.
  */
 import type { ConfigMap, NetworkPolicy, PodDisruptionBudget, Secret, Service } from '../../cluster/index.ts'
 import type { Region, Rotations } from '../../crds/index.ts'
@@ -10,7 +10,7 @@ import type { PostgresFacts } from '../member/observed.ts'
 import type { Instance } from '../objects/instance.ts'
 import type { PodSettings } from '../pod-settings.ts'
 
-/** The owner's own objects; an object of another owner with one of their names is not here. */
+/** The owner's own objects. An object with one of their names but another owner is not included. */
 export type EndpointChildren = {
   credentials: Secret | undefined
   certificate: Secret | undefined
@@ -20,53 +20,59 @@ export type EndpointChildren = {
   route: ConfigMap | undefined
 }
 
-/** `passwordVersion`: of its passwords (postgres/password-versions.ts), which roles record; `mintedAt`: RFC 3339. */
+/**
+ * `passwordVersion`: the version of its passwords, which roles record (postgres/password-versions.ts). `mintedAt`: RFC
+ * 3339.
+ */
 export type CredentialsFacts =
   | { state: 'absent' }
   | {
       state: 'readable'
       passwordVersion: string
       mintedAt: string
-      /** The rotations in which the passwords were created. */
+      /** The rotations that created the passwords. */
       rotations: Rotations
-      /** Roles whose previous password is still stored: Postgres has not been observed to have the present one. */
+      /** Roles with a stored previous password: Postgres was not observed to have the current password yet. */
       previous: DatabaseRole[]
-      /** Another manager has set `immutable: true` on the Secret: its passwords cannot be replaced. */
+      /** Another manager has set `immutable: true` on the Secret, so its passwords cannot be replaced. */
       isImmutable?: boolean
     }
   | { state: 'unreadable'; message: string }
 
-/** `due`: to be reissued, for whatever reason; `issuedAt`: ms since the epoch. */
+/** `due`: must be reissued, for any reason. `issuedAt`: ms since the epoch. */
 export type CertificateFacts =
   | { state: 'absent' }
   | {
       state: 'due' | 'good'
       fingerprint: string | undefined
       issuedAt: number | undefined
-      /** It is recorded that Postgres presents it. */
+      /** The Secret records that Postgres presents the certificate. */
       isLoaded: boolean
-      /** Many are being reissued, and this one waits for a slot. */
+      /** Many certificates are being reissued, and this one waits for a slot. */
       isQueued?: true
     }
 
 export type RouteFacts = {
   port: number
   route: Route | undefined
-  /** Every live gateway has applied it. */
+  /** Every running gateway has applied the route. */
   acknowledged: boolean
-  /** Names of the gateways that are waited for; none and not acknowledged: no gateway is alive. */
+  /**
+   * Names of the gateways that have not applied it. If this is empty and `acknowledged` is false, no gateway is
+   * running.
+   */
   waitingFor: string[]
-  /** A gateway cannot listen on the port, since another process does. */
+  /** A gateway cannot listen on the port, because another process uses it. */
   refused: boolean
 }
 
 /**
- * The rotations that the owner requests, until they are done. `isGivenUp`: their deadline has passed, and unfinished
- * ones are abandoned.
+ * The rotations that the owner requests, until they are done. `isGivenUp`: their deadline has passed, and the operator
+ * reverts unfinished rotations.
  */
 export type RequestedRotations = { requested: Rotations; isGivenUp: boolean }
 
-/** Objects that the members' pods wait for: the Secrets that they mount, and the network policy. */
+/** Objects that the members' pods need: the Secrets that they mount, and the network policy. */
 export type ObservedPrerequisites = Pick<
   ObservedEndpoint,
   'instance' | 'rotations' | 'children' | 'credentials' | 'certificate'
@@ -74,7 +80,7 @@ export type ObservedPrerequisites = Pick<
 
 export type ObservedEndpoint = {
   instance: Instance
-  /** The complete request had been applied when the status was written, and has not changed since. */
+  /** When the status was written, the complete request had been applied. The request has not changed since then. */
   isAtRest: boolean
   rotations: RequestedRotations
   region: Region | undefined
@@ -82,12 +88,12 @@ export type ObservedEndpoint = {
   drifts: Drifts
   /** The installation's settings for every pod. */
   podSettings: PodSettings
-  /** The incarnation that serves, or is to serve. */
+  /** The incarnation that serves, or that should serve. */
   incarnation: number
   children: EndpointChildren
   credentials: CredentialsFacts
   certificate: CertificateFacts
   route: RouteFacts | undefined
-  /** Of the member that serves. */
+  /** Facts about the serving member's Postgres. */
   postgres: PostgresFacts | undefined
 }

@@ -1,6 +1,6 @@
 /**
- * Assigns ports to databases. A port is reserved by creating the route of that name, so the API server decides between
- * concurrent requests; the state here only avoids attempts.
+ * Assigns ports to databases. The operator reserves a port by creating the route with that name. So the API server
+ * decides between concurrent requests. The state in memory only avoids useless attempts.
  */
 import type { Cluster } from '../../cluster/index.ts'
 import { labels, type Region, systemNamespace } from '../../crds/index.ts'
@@ -19,23 +19,23 @@ export class RangeExhaustedError extends Error {
 export type PortAllocator = {
   /** @throws RangeExhaustedError; ClusterError */
   claim(cluster: Cluster, owner: Owner, region: Region | undefined, preferred: number | undefined): Promise<void>
-  /** Releases a port on which a gateway cannot listen, and avoids it for a while. */
+  /** Releases a port that a gateway cannot listen on, and avoids it for some time. */
   leave(cluster: Cluster, route: { port: number; uid: string }): Promise<void>
 }
 
-/** How long such a port is avoided. */
+/** How long to avoid such a port. */
 const avoidMs = 10 * 60_000
 
-/** `isTaken`: whether a route of that name is in the cache. */
+/** `isTaken`: whether the cache has a route with that name. */
 export function createPortAllocator(isTaken: (routeName: string) => boolean, now: () => number): PortAllocator {
-  /** Ports that concurrent reservations are trying, which no cache has yet. */
+  /** Ports that concurrent requests are reserving, and that no cache has yet. */
   const trying = new Set<number>()
   const avoided = new Map<number, number>()
 
   const isFree = (port: number): boolean =>
     !trying.has(port) && !isTaken(routeName(port)) && (avoided.get(port) ?? 0) <= now()
 
-  /** Whether the port is now the owner's. */
+  /** Reserves the port for the owner. @returns whether the owner has it */
   const tryPort = async (cluster: Cluster, owner: Owner, port: number): Promise<boolean> => {
     trying.add(port)
     try {
@@ -63,8 +63,8 @@ export function createPortAllocator(isTaken: (routeName: string) => boolean, now
 }
 
 /**
- * Reads the cluster itself: a crash may have interrupted the previous reservation, or a user has removed the route's
- * labels, by which the caches and the gateways select it. They are restored.
+ * Reads the cluster, because a crash may have interrupted the previous reservation. A user may also have removed the
+ * route's labels, by which the caches and the gateways select it. Restores them.
  */
 async function hasPort(cluster: Cluster, owner: Owner, preferred: number | undefined): Promise<boolean> {
   const namespace = systemNamespace

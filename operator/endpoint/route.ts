@@ -1,4 +1,4 @@
-/** The route of a database: the ConfigMap that reserves its port, and contains the allowlist for the gateway. */
+/** The route of a database: a ConfigMap that reserves the port, and has the allowlist for the gateway. */
 import type { Draft } from '../../cluster/index.ts'
 import { childNames, labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
 import { type Route, routeComponent, routeKey, routeName } from '../../routes/route.ts'
@@ -7,7 +7,7 @@ import type { InstanceSpec } from '../objects/instance.ts'
 import { type Owner, ownerAnnotations } from '../objects/ownership.ts'
 import { postgresPort } from '../postgres/configuration.ts'
 
-/** The rules of a spec in the gateway's format: masked, each once, in order. */
+/** The rules of a spec in the gateway's format: masked, without duplicates, in order. */
 export function maskedRules(spec: Pick<InstanceSpec, 'ipAllowlist'>): string[] {
   const masked = spec.ipAllowlist.rules.map(rule => maskCidr(rule.cidr)).filter(cidr => cidr !== undefined)
   return [...new Set(masked)]

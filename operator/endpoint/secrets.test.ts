@@ -33,11 +33,11 @@ describe('credentials', () => {
     for (const role of databaseRoles) expect(text).not.toContain(passwords[role])
   })
   test.each<[string, Secret, Uint8Array]>([
-    ['by another key', secret, randomBytes(32)],
+    ['with another key', secret, randomBytes(32)],
     ['at another path', { ...secret, metadata: { ...secret.metadata, namespace: 'elsewhere' } }, key],
     ['exchanged', { ...secret, data: { ...secret.data, app: secret.data?.admin ?? '' } }, key],
     ['incomplete', { ...secret, data: { app: secret.data?.app ?? '' } }, key],
-  ])('do not open %s, and the error has no password', (_, damaged, withKey) => {
+  ])('cannot be opened %s, and the error has no password', (_, damaged, withKey) => {
     expect(() => openCredentials(damaged, withKey)).toThrow(SealError)
     try {
       openCredentials(damaged, withKey)
@@ -58,7 +58,7 @@ describe('a rotation', () => {
     return open(key, location, Buffer.from(of.data?.[field] ?? '', 'base64').toString())
   }
 
-  test('creates a password for its role alone, and keeps the previous one beside it', () => {
+  test('creates a password only for its role, and keeps the previous password', () => {
     const { app, ...others } = openCredentials(during, key)
     expect(app).toMatch(/^[A-Za-z0-9]{32}$/)
     expect(app).not.toBe(passwords.app)
@@ -69,14 +69,14 @@ describe('a rotation', () => {
     expect(rotationsOf(during)).toEqual({ app: { rotation: 'first' } })
   })
 
-  test('that is done stores no previous password', () => {
+  test('that is done removes the previous password', () => {
     const after = withoutPrevious(during)
     expect(Object.keys(after.data ?? {}).sort()).toEqual([...databaseRoles].sort())
     expect(openCredentials(after, key)).toEqual(openCredentials(during, key))
     expect(rotationsOf(after)).toEqual({ app: { rotation: 'first' } })
   })
 
-  test('that is reverted restores the Secret, also after an earlier rotation', () => {
+  test('that is reverted restores the Secret, even after an earlier rotation', () => {
     const undone = takenBack(during, key, ['app'])
     expect([openCredentials(undone, key), rotationsOf(undone)]).toEqual([passwords, {}])
     expect(Object.keys(undone.data ?? {}).sort()).toEqual([...databaseRoles].sort())
@@ -86,7 +86,7 @@ describe('a rotation', () => {
     expect(rotationsOf(again)).toEqual({ app: { rotation: 'first' } })
   })
 
-  test('that is reverted for one role keeps the other', () => {
+  test("that is reverted for one role keeps the other role's password", () => {
     const both = rotated(secret, key, { app: 'first', admin: 'second' })
     const one = takenBack(both, key, ['app'])
     expect(openCredentials(one, key)).toEqual({ ...openCredentials(both, key), app: passwords.app })
@@ -116,7 +116,7 @@ describe('a certificate', () => {
   const isGood = (more: { authority?: typeof authority; names?: typeof names; days?: number } = {}) =>
     isGoodCertificate(secret, more.authority ?? authority, more.names ?? names, () => start + (more.days ?? 0) * day)
 
-  test('has the names inside and outside the cluster', () => {
+  test('has the names for clients inside and outside the cluster', () => {
     const certificate = new X509Certificate(Buffer.from(secret.data?.['tls.crt'] ?? '', 'base64'))
     for (const name of ['db-5e1d9a523f0e4b43.n.svc', 'one-5e1d9a52.db.test'])
       expect(certificate.checkHost(name), name).toBeDefined()
@@ -124,7 +124,7 @@ describe('a certificate', () => {
     expect(fingerprintOf(secret)).toBe(certificate.fingerprint256)
     expect(issuedAt(secret)).toBe(start)
   })
-  test('is valid until it is due, for its names and its authority', () => {
+  test('is valid for its names and authority until its renewal is due', () => {
     expect(isGood()).toBe(true)
     expect(isGood({ days: 59 })).toBe(true)
     expect(isGood({ days: 61 })).toBe(false)

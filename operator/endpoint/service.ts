@@ -1,7 +1,7 @@
 /**
- * The Service of a database: one stable name in the cluster, whose selector contains the serving incarnation and
- * member. It also leads to a pod that is not ready: a pod is not ready if its disk hangs or is full, and Postgres goes
- * on answering then.
+ * The Service of a database: one stable name in the cluster. Its selector contains the serving incarnation and member.
+ * It also routes to a pod that is not ready: if the disk hangs or is full, the pod is not ready, but Postgres still
+ * answers.
  */
 import type { Draft } from '../../cluster/index.ts'
 import { childNames } from '../../crds/index.ts'

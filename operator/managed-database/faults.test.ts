@@ -159,7 +159,7 @@ describe('deadlines', () => {
     await longTimeouts.cluster().delete('ManagedDatabase', { namespace: testNamespace, name: 'ungated' })
     const waiting = await longTimeouts.when(
       'ungated',
-      found => condition(found, 'Progressing')?.message.includes('no gateway is alive') === true,
+      found => condition(found, 'Progressing')?.message.includes('no gateway is running') === true,
     )
     expect(waiting.status?.phase).toBe('deleting')
     expect(await longTimeouts.child('StatefulSet', 'ungated', 'statefulSet')).toBeDefined()

@@ -1,4 +1,4 @@
-/** The archive, or the agent that writes to it, did not confirm a deletion. The request is repeated. */
+/** The archive, or the agent that writes to it, did not confirm a deletion. The operator repeats the request. */
 export class ArchiveUnreachableError extends Error {
   override readonly name = 'ArchiveUnreachableError'
 }

@@ -1,4 +1,4 @@
-/** Conditions of any resource: the findings of a pass, and how they change the list. */
+/** Conditions of any resource: a pass's findings, and how they change the list. */
 import type { Condition } from '../../crds/index.ts'
 import { shortened } from '../../values/text.ts'
 import { timestamp } from '../../values/time.ts'
@@ -12,7 +12,9 @@ export const no = (reason: string, message: string): Finding => ({ status: 'Fals
 /** The reason of Progressing after a successful operation. */
 export const completed = 'Completed'
 
-/** The reason of Ready for an object whose namespace the operator has no rights in. Its status is no longer updated. */
+/**
+ * The reason of Ready for an object in a namespace where the operator has no rights. Its status is no longer updated.
+ */
 export const namespaceNotServed = 'NamespaceNotServed'
 
 /** The reason of VolumeReady if data on the disk are damaged. */
@@ -27,19 +29,19 @@ export const conditionOf = (status: WithConditions, type: string): Condition | u
 /** The conditions of a kind, in the order in which they are listed. */
 type ConditionTypes<Type extends string> = {
   all: readonly Type[]
-  /** Removed as soon as a pass has no finding about them. */
+  /** Conditions that are removed if a pass has no finding about them. */
   passing: ReadonlySet<Type>
 }
 
-/** `lasting`: those that remain unchanged if a pass has no finding about them. They come first in a status. */
+/** `lasting`: conditions that stay unchanged if a pass has no finding about them. They are first in a status. */
 export const conditionTypes = <Type extends string>(
   lasting: readonly Type[],
   passing: readonly Type[],
 ): ConditionTypes<Type> => ({ all: [...lasting, ...passing], passing: new Set(passing) })
 
 /**
- * The conditions after a pass. One with the same status keeps the time of its last transition; one without a finding
- * remains unchanged, except the transient ones.
+ * The conditions after a pass. A condition with the same status keeps the time of its last transition. A condition
+ * without a finding stays unchanged, except transient conditions.
  */
 export function conditionsAfter<Type extends string>(
   { all, passing }: ConditionTypes<Type>,

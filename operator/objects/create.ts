@@ -1,7 +1,7 @@
-/** Creates an object that another pass or process may have created already. */
+/** Creates an object that another pass or process may already have created. */
 import { type Cluster, type Draft, isClusterError, type KindName } from '../../cluster/index.ts'
 
-/** @returns false if an object of this name exists, of any owner. @throws ClusterError otherwise */
+/** @returns false if an object with this name exists, of any owner @throws ClusterError otherwise */
 export async function createIfAbsent<K extends KindName>(
   cluster: Pick<Cluster, 'create'>,
   kind: K,

@@ -1,10 +1,10 @@
 /**
- * Derives ids of operations that were requested without one: another process derives the same, so that a crash creates
+ * Derives ids of operations that were requested without an id. Another process derives the same id, so a crash causes
  * no second Task.
  */
 import { createHash } from 'node:crypto'
 
-/** A UUID that is the same for the same text: version 8 (RFC 9562, section 5.8) over SHA-256. */
+/** A UUID that is always the same for the same text: version 8 (RFC 9562, section 5.8) over SHA-256. */
 export function derivedId(text: string): string {
   const hex = createHash('sha256').update(`espalier/operation/${text}`).digest('hex')
   const variant = ((Number.parseInt(hex.slice(16, 18), 16) & 0x3f) | 0x80).toString(16)

@@ -1,9 +1,12 @@
-/** The operator's finalizer on an object: it delays the deletion until the operator has deleted what it created for the object. */
+/**
+ * The operator's finalizer on an object. It delays the object's deletion until the operator has deleted the objects
+ * that it created for it.
+ */
 import { labels, type ObjectMeta, teardownFinalizer } from '../../crds/index.ts'
 
 type WithMetadata = { metadata: ObjectMeta }
 
-/** Adds the finalizer. Kubernetes accepts none on an object that is being deleted. */
+/** Adds the finalizer. Kubernetes does not allow that on an object that is being deleted. */
 export function withFinalizer<T extends WithMetadata>(object: T): T {
   const { metadata } = object
   const finalizers = new Set(metadata.finalizers)

@@ -1,7 +1,7 @@
 /**
- * Drift of a child: fields of `spec` or `data` that another manager set, by the API server's own record
- * (`metadata.managedFields`). Server-side apply keeps the keys of other managers, so a selector key that another tool
- * added remains after every apply of the operator. Defaults of the API server belong to no manager, and are no drift.
+ * Drift of a child: fields of `spec` or `data` that another manager set, according to the API server's record
+ * (`metadata.managedFields`). Server-side apply keeps other managers' keys. So a selector key that another tool added
+ * would remain after every apply of the operator. The API server's defaults belong to no manager, and are not drift.
  */
 import type { AnyObject, Kinds } from '../../cluster/index.ts'
 import { canonicalJson, type ManagedFieldsEntry, type ObjectMeta } from '../../crds/index.ts'
@@ -11,7 +11,7 @@ import { isUpToDate } from './up-to-date.ts'
 /** The field manager of the operator, in every release. */
 export const operatorManager = 'espalier-operator'
 
-/** One step into an object, as FieldsV1 writes it: `f:<field>`, `k:<keys of a list item>` or `v:<item of a set>`. */
+/** One step of a path, in the format of FieldsV1: `f:<field>`, `k:<keys of a list item>` or `v:<item of a set>`. */
 type Step = { field: string } | { keys: Record<string, unknown> } | { value: unknown }
 
 export type Drift = {
@@ -19,16 +19,18 @@ export type Drift = {
   /** The path in a readable form: `spec.selector.team`. */
   field: string
   manager: string
-  /** The draft has no such field: the operator removes it. Otherwise the draft has another value. */
+  /**
+   * Whether the draft does not have the field, so that the operator removes it. Otherwise the draft has another value.
+   */
   isSurplus: boolean
-  /** Changes with the value that the other manager set. */
+  /** Changes when the other manager sets another value. */
   fingerprint: string
 }
 
 type Drafted = { metadata: ObjectMeta }
 type FieldSet = Record<string, unknown>
 
-/** The parts of a child that only the operator manages; labels and annotations of other managers remain. */
+/** The parts of a child that only the operator manages. Other managers' labels and annotations are kept. */
 const ownParts = ['f:spec', 'f:data', 'f:binaryData'] as const
 
 const setOf = (fields: unknown): FieldSet => (isRecord(fields) ? fields : {})
@@ -38,7 +40,7 @@ const isForeign = ({ manager, subresource }: ManagedFieldsEntry): boolean =>
 const isOfOperator = ({ manager, operation }: ManagedFieldsEntry): boolean =>
   manager === operatorManager && operation === 'Apply'
 
-/** The fields that only other managers own: fields shared with the operator have the applied value. */
+/** The fields that only other managers own. A field that the operator also owns has the applied value. */
 function without(set: FieldSet, own: FieldSet): FieldSet {
   return Object.fromEntries(
     Object.entries(set).flatMap(([element, inner]) => {
@@ -60,7 +62,7 @@ function foreignEntries(managedFields: readonly ManagedFieldsEntry[] = []): Mana
   })
 }
 
-/** The object with only other managers' fields in managedFields: the cached form of applied children. */
+/** The object, with only other managers' fields in managedFields. This is the cached form of applied children. */
 export function withForeignFields<T extends AnyObject>(object: T): T {
   const { managedFields, ...metadata } = object.metadata
   if (managedFields === undefined) return object
@@ -68,7 +70,7 @@ export function withForeignFields<T extends AnyObject>(object: T): T {
   return { ...object, metadata: foreign.length === 0 ? metadata : { ...metadata, managedFields: foreign } }
 }
 
-/** Labels and annotations of future pods: those that the operator does not set may be set by other managers. */
+/** Labels and annotations of future pods. Other managers may set those that the operator does not set. */
 const isFree = (path: readonly Step[]): boolean =>
   /^spec\.template\.metadata\.(labels|annotations)\./.test(`${textOf(path)}.`) && path.length > 4
 
@@ -94,7 +96,7 @@ function below(set: FieldSet, actual: unknown, draft: unknown, { path, manager }
     if (wanted === undefined) return isFree(location.path) ? [] : [driftAt(location, present, true)]
     const { '.': isMember, ...children } = setOf(inner)
     if (Object.keys(children).length > 0) return below(children, present, wanted, location)
-    // Of a list item only its existence.
+    // Compares only whether a list item exists.
     if (isMember !== undefined || !('field' in step) || isSame(present, wanted)) return []
     return [driftAt(location, present, false)]
   })
@@ -120,7 +122,7 @@ function stepOf(element: string): Step | undefined {
   }
 }
 
-/** A key for which an item uses the default: that of ports. */
+/** An omitted key has this default. Only ports use it. */
 const defaultKeys: Record<string, unknown> = { protocol: 'TCP' }
 
 const isItem = (item: unknown, keys: Record<string, unknown>): boolean =>
@@ -144,7 +146,7 @@ const stepText = (step: Step): string => {
 const textOf = (path: readonly Step[]): string => path.map(stepText).join('').slice(1)
 
 /**
- * Maps in which any key has an effect, and to which no API server adds defaults: they must have exactly the draft's
+ * Maps in which any key has an effect, and to which no API server adds defaults. So they must have exactly the draft's
  * keys.
  */
 const exactMaps: Partial<Record<string, readonly (readonly string[])[]>> = {
@@ -154,7 +156,7 @@ const exactMaps: Partial<Record<string, readonly (readonly string[])[]>> = {
   Service: [['spec', 'selector']],
 }
 
-/** Checked even if the record of managers was cleared. */
+/** Finds such keys even if the record of managers was cleared. */
 function surplusKeys(actual: AnyObject, draft: Drafted): Drift[] {
   return (exactMaps[actual.kind] ?? []).flatMap(names => {
     const steps = names.map(field => ({ field }))
@@ -171,7 +173,7 @@ function surplusKeys(actual: AnyObject, draft: Drafted): Drift[] {
 export function withoutSurplus<T extends Kinds[keyof Kinds]>(object: T, drifts: readonly Drift[]): T {
   const { managedFields: _, ...metadata } = object.metadata
   const bare: unknown = { ...object, metadata }
-  // The removed fields are not required ones of the kind.
+  // The removed fields are not required by the kind.
   return drifts.filter(({ isSurplus }) => isSurplus).reduce((value, { path }) => removed(value, path), bare) as T
 }
 

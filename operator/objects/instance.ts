@@ -1,6 +1,6 @@
 /**
- * One Postgres as its owner requests it, and its last reported state. Any resource of Espalier with these fields is an
- * instance; the workload reads nothing else of its owner.
+ * One Postgres as its owner requests it, with its last reported state. Any resource of Espalier with these fields is an
+ * instance. The workload reads nothing else of its owner.
  */
 import type { Autogrow, Condition, Endpoint, IpAllowlist, ObjectMeta, PgVersion, PinnedSize } from '../../crds/index.ts'
 import type { RecoverySource } from '../../instance/recovery/source.ts'
@@ -10,46 +10,46 @@ export type InstanceSpec = {
   region: string
   size: PinnedSize
   pgVersion: PgVersion
-  /** No pod runs, and the volume remains. */
+  /** No pod runs, and the volume is kept. */
   suspended: boolean
   ipAllowlist: IpAllowlist
   storage?: { autogrow?: Autogrow | undefined } | undefined
-  /** Absent: it does not archive. */
+  /** Absent if the instance does not archive. */
   backup?: { durable: boolean } | undefined
 }
 
-/** The volume with the data, once it has been initialised. It is never initialised again. */
+/** The volume with the data, recorded after it was initialised. The operator never initialises it again. */
 export type VolumeRecord = {
   claim: string
   /** The claim's uid. */
   uid: string
-  /** The PersistentVolume. It outlives a deleted claim. */
+  /** The PersistentVolume. It is kept if its claim is deleted. */
   volumeName?: string | undefined
   systemIdentifier: string
 }
 
-/** The source of a new volume's data; absent: initdb creates them. Not used any more once a volume is recorded. */
+/** The source of a new volume's data. If absent, initdb creates the data. Not read after a volume is recorded. */
 export type DataSource = SnapshotSource | ArchiveSource
 
 export type SnapshotSource = {
   kind: 'snapshot'
   /** The VolumeSnapshot, in the owner's namespace. It must exist until the claim is bound. */
   snapshot: string
-  /** The owner of the copied volume, as in the identity file on it: the id and the incarnation. */
+  /** The owner of the copied volume, as in the volume's identity file: the id and the incarnation. */
   id: string
   incarnation?: number | undefined
-  /** The member number of the copied volume; absent: the first. */
+  /** The member number of the copied volume. Absent for the first member. */
   member?: number | undefined
   systemIdentifier: string
-  /** The capacity of the copied volume, in bytes: the new one has at least that. */
+  /** The capacity of the copied volume, in bytes. The new volume has at least this capacity. */
   bytes: number
 }
 
-/** A base backup in the archive, and WAL that is replayed on it. Not needed once the volume has its data. */
+/** A base backup in the archive, and the WAL to replay on it. Not needed after the volume has its data. */
 export type ArchiveSource = {
   kind: 'archive'
   recover: RecoverySource
-  /** The owner of the data. */
+  /** The id of the data's owner. */
   id: string
   systemIdentifier: string
   /** The size of the base backup. */
@@ -59,7 +59,10 @@ export type ArchiveSource = {
 /** Changes that take effect at the next restart; `since`: RFC 3339. */
 export type PendingRestart = { reason: string; message: string; since: string }
 
-/** The last restart in a maintenance window; `restart` names the window. Without `endedAt` it is running; times: RFC 3339. */
+/**
+ * The last restart in a maintenance window. `restart` names the window. It is running if `endedAt` is absent. Times:
+ * RFC 3339.
+ */
 export type Maintenance = {
   restart: string
   startedAt: string
@@ -75,10 +78,10 @@ export type InstanceStatus = {
   volume?: VolumeRecord | undefined
   /** The applied size. */
   size?: PinnedSize | undefined
-  /** Which incarnation serves. */
+  /** The incarnation that serves. */
   incarnation?: number | undefined
   endpoint?: Endpoint | undefined
-  /** Its first label is the host label, which stays as first reported. */
+  /** The first label of the domain is the host label. It never changes after it was reported. */
   domain?: string | undefined
   pendingRestart?: PendingRestart[] | undefined
   maintenance?: Maintenance | undefined
@@ -91,16 +94,16 @@ export type Instance = {
   spec: InstanceSpec
   status?: InstanceStatus | undefined
   dataSource?: DataSource | undefined
-  /** The source of its data is not available: no claim is created, and nothing is initialised. */
+  /** The source of the data is not available yet. The operator creates no claim and initialises nothing. */
   awaitsSource?: { reason: string; message: string }
-  /** The number of the first incarnation; absent: 1. */
+  /** The number of the first incarnation; 1 if absent. */
   firstIncarnation?: number | undefined
-  /** The port that it gets if that is free. */
+  /** The port that the instance gets if the port is free. */
   preferredPort?: number | undefined
-  /** Its data are still being imported: no client may connect. */
+  /** The data are still being imported. No client may connect. */
   awaitsImport?: { reason: string; message: string; isPermanent?: true } | undefined
-  /** A volume that was retained with its id is taken over, if there is exactly one candidate. */
+  /** If exactly one retained volume has the instance's id, the instance uses it. */
   adoptsVolumes?: boolean
-  /** Another volume is about to replace this one: no pod may run on it. */
+  /** Another volume will soon replace this one, so no pod may run on it. */
   isFenced?: boolean
 }

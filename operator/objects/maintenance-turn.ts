@@ -1,6 +1,7 @@
 /**
- * A slot (`status.turns` of a Region) permits one database or branch to start its restart in the region's maintenance window. The region's
- * controller grants it in the Region's status; the owner records its use in its own status. Pure.
+ * A slot (`status.turns` of a Region) permits one database or branch to start its restart in the region's maintenance
+ * window. The region's controller grants the slot in the Region's status. The owner records in its own status that it
+ * uses the slot. Pure.
  */
 import { type Branch, branchPhase, type ManagedDatabase, type Turn, visiblePhase } from '../../crds/index.ts'
 import { conditionOf, namespaceNotServed } from './conditions.ts'
@@ -10,12 +11,14 @@ export type Candidate = ManagedDatabase | Branch
 
 /** How long an owner may start a restart with a slot. */
 const validMs = 2 * 60_000
-/** How much longer the region counts the slot: the write of an owner's status takes less. */
+/**
+ * How much longer the region counts a slot than the owner may use it. An owner's write of its status takes less time.
+ */
 const marginMs = 60_000
 
 /**
- * Its namespace is no longer served: the operator neither restarts it nor observes the end of a restart. It blocks no
- * other.
+ * The operator no longer manages the namespace: it neither restarts the object nor observes the end of a restart. The
+ * object blocks no other object.
  */
 export const isNotServed = ({ status }: Candidate): boolean =>
   conditionOf(status, 'Ready')?.reason === namespaceNotServed
@@ -26,30 +29,30 @@ export const isRestarting = ({ status }: Candidate): boolean =>
 
 export const isFailed = ({ status }: Candidate): boolean => status?.maintenance?.outcome === 'failed'
 
-/** Serves, and has no operation. */
+/** The object serves, and has no operation. */
 const isAvailable = (candidate: Candidate): boolean =>
   candidate.status?.operation === undefined &&
   !isNotServed(candidate) &&
   (candidate.kind === 'Branch' ? branchPhase(candidate) : visiblePhase(candidate)) === 'available'
 
-/** Has a pending restart, and was not restarted in this window. */
+/** The object has a pending restart, and was not restarted in this window. */
 export const isDue = (candidate: Candidate, window: string): boolean =>
   (candidate.status?.pendingRestart ?? []).length > 0 &&
   isAvailable(candidate) &&
   candidate.status?.maintenance?.restart !== window
 
-/** The clock may have been set back: a slot from the future is treated as old as one from the past. */
+/** The clock may have been set back, so a slot from the future counts like one from the past. */
 const distance = ({ grantedAt }: Turn, now: number): number => Math.abs(now - Date.parse(grantedAt))
 
-/** Whether no owner can start a restart with the slot any more. */
+/** Whether no owner can start a restart with the slot any longer. */
 export const isExpired = (turn: Turn, now: number): boolean => !(distance(turn, now) < validMs + marginMs)
 
 export const expiresAt = ({ grantedAt }: Turn): number => Date.parse(grantedAt) + validMs + marginMs
 
 /**
- * The slot with which the owner may start its restart now. `turns`: the region's; `others`: the rest of the region.
- * They are counted again, since an operator of an earlier version ignores slots: it may have led in between and started
- * another restart.
+ * The slot with which the owner may start its restart now. `turns`: the region's slots. `others`: the other objects in
+ * the region. Counts running restarts again: an operator of an earlier version ignores slots, and may have started
+ * another restart in the meantime.
  */
 export function takenTurn(
   candidate: Candidate,

@@ -1,7 +1,7 @@
 /**
- * The restart in the region's window, as an owner's status records it once its slot has started it
- * (operator/owner/turn.ts). A status that was restored from a backup is of another time, so a window ends at its
- * deadline. Pure.
+ * The restart in the region's window, as an owner's status records it after its slot has started it
+ * (operator/owner/turn.ts). A status that was restored from a backup may be old, so a restart ends at its deadline.
+ * Pure.
  */
 import { timestamp } from '../../values/time.ts'
 import type { Maintenance } from './instance.ts'
@@ -12,11 +12,14 @@ export type MaintenanceTime = { now: number; maintenanceMs: number }
 const isLate = ({ startedAt }: Maintenance, { now, maintenanceMs }: MaintenanceTime): boolean =>
   now >= Date.parse(startedAt) + maintenanceMs
 
-/** Whether a restart in a window has started, and neither ended nor exceeded its deadline. */
+/** Whether a restart in a window has started, has not ended, and has not passed its deadline. */
 export const isMaintained = (maintenance: Maintenance | undefined, time: MaintenanceTime): maintenance is Maintenance =>
   maintenance !== undefined && maintenance.endedAt === undefined && !isLate(maintenance, time)
 
-/** Returns the record after a pass: completed, failed or unchanged. A failed one becomes completed if the restart is done later. */
+/**
+ * Returns the record after a pass: completed, failed or unchanged. A failed restart becomes completed if it is done
+ * later.
+ */
 export function maintenanceAfter(
   before: Maintenance | undefined,
   { isDone, isFatal }: { isDone: boolean; isFatal: boolean },

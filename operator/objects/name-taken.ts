@@ -1,4 +1,4 @@
-/** NameTakenError reports that an object of another owner has the name of a child. */
+/** An object of another owner has the name of a child. */
 export class NameTakenError extends Error {
   override readonly name = 'NameTakenError'
   constructor(kind: string, { namespace, name }: { namespace?: string; name: string }) {

@@ -1,6 +1,6 @@
 /**
- * Branches, Backups and Restores as users store them in git: with only the name of their database, applied again and
- * again.
+ * Branches, Backups and Restores as users store them in git: only with the name of their database, and applied
+ * repeatedly.
  */
 import { expect, test } from 'vitest'
 import type { Cluster, Draft, Kinds } from '../../cluster/index.ts'
@@ -16,7 +16,7 @@ const it = useInstallation()
 const { when: whenBranch } = useBranches(it)
 const { when: whenBackup, taken } = useBackups(it)
 
-/** As a user writes it: without the id. */
+/** The object without the id, as a user writes it. */
 const withoutId = (spec: Draft<'Branch'>['spec'] | Draft<'Backup'>['spec']) => {
   const { databaseId: _, ...rest } = spec ?? {}
   return rest
@@ -42,7 +42,7 @@ const whenRestore = (name: string, isExpected: (found: Kinds['Restore']) => bool
     found => found !== undefined && isExpected(found),
   )
 
-/** As `kubectl apply --server-side` and Argo CD do, each under its own field manager. */
+/** Applies like `kubectl apply --server-side` and Argo CD, each under its own field manager. */
 async function applyAgain<K extends 'Branch' | 'Backup' | 'Restore'>(kind: K, manifest: Draft<K>): Promise<void> {
   const before = await it.cluster().get(kind, manifest.metadata)
   for (const manager of ['git', 'argocd-controller', 'git']) {
@@ -53,7 +53,7 @@ async function applyAgain<K extends 'Branch' | 'Backup' | 'Restore'>(kind: K, ma
   }
 }
 
-test('objects that name a database wait for it, get its id once, and keep it when applied again', async () => {
+test('objects with a database name wait for it, get its id once, and keep the id when applied again', async () => {
   const git = it.installation().store.connect('git')
   const branch = branchManifest('wanted-1', 'wanted')
   const backup = backupManifest('wanted-2', 'wanted')
@@ -99,11 +99,11 @@ test('a branch that only names its database is created, even if the database is 
   await it.when('hasty', hasCondition('DeletionBlocked', 'HasBranches'))
 })
 
-test('a new database under the name of a deleted one is not used; a condition reports that', async () => {
+test('a new database with the name of a deleted one is not used; a condition reports that', async () => {
   await it.create('again', { deletion: { keepBackups: true } })
   const before = await it.idOf('again')
   await taken('again-1', 'again')
-  // Its Task ends first: the cache then has only a part of it.
+  // The Task ends first. After that, the cache has only a part of it.
   await whenBackup('again-1', ({ status }) => status?.taskId === undefined)
   await it.cluster().delete('ManagedDatabase', at('again'))
   await it.untilDeleted('again')
@@ -114,11 +114,11 @@ test('a new database under the name of a deleted one is not used; a condition re
   expect(conditionOf(found?.status, databaseReplaced)).toMatchObject({
     status: 'True',
     reason: 'AnotherId',
-    message: `the database again now has the id ${after}; this object remains of the one with the id ${before}`,
+    message: `the database again now has the id ${after}; this object belongs to the previous database with the id ${before}`,
   })
   expect(found?.spec.databaseId).toBe(before)
   expect(found?.status).toMatchObject({ phase: 'completed', snapshotName: expect.any(String) })
-  // One requested now, by name, is of the new database.
+  // An object that is requested now, by name, belongs to the new database.
   await it.cluster().apply('Backup', backupManifest('again-2', 'again'))
   const next = await whenBackup('again-2', ({ status }) => status?.phase === 'completed')
   expect(next?.spec.databaseId).toBe(after)

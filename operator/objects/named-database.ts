@@ -1,7 +1,7 @@
 /**
- * Branches, Backups and Restores that refer to their database by name only, so that they can be stored in git. The
- * operator sets `databaseId` once; the API server refuses every later change. An object never switches to a database
- * that gets the name of its own later: it reports that.
+ * Branches, Backups and Restores that refer to their database only by name, so that users can store them in git. The
+ * operator sets `databaseId` once, and the API server refuses later changes. An object never switches to a new database
+ * with the same name. A condition reports that there is one.
  */
 import type { Cluster } from '../../cluster/index.ts'
 import { type Informer, keyOf } from '../../cluster/informer/index.ts'
@@ -21,13 +21,13 @@ type Named = Branch | Backup | Restore
 
 const idOf = (database: ManagedDatabase | undefined): string | undefined => database?.metadata.labels?.[labels.id]
 
-/** Whether the operator still has to set the id. */
+/** Whether the operator must still set the id. */
 export const lacksDatabaseId = ({ metadata, spec }: Named): boolean =>
   spec.databaseId === '' && metadata.deletionTimestamp === undefined
 
 /**
- * Sets the id of the database, read from the cluster itself, since a cache may still have a deleted one. Returns the
- * reason to wait if there is none yet.
+ * Sets the id of the database. Reads the database from the cluster, because a cache may still have a deleted one.
+ * Returns why to wait if there is no database yet.
  */
 export async function fillInDatabaseId(cluster: Cluster, object: Named): Promise<'filled' | Finding> {
   const { databaseName: name } = object.spec
@@ -43,7 +43,7 @@ export async function fillInDatabaseId(cluster: Cluster, object: Named): Promise
   return 'filled'
 }
 
-/** A branch that was created before the deletion of its database was requested is still created. */
+/** A branch is still created if it was created before a user requested the deletion of its database. */
 function isTooLate(object: Named, database: ManagedDatabase): boolean {
   const { deletionTimestamp } = database.metadata
   if (deletionTimestamp === undefined) return false
@@ -60,7 +60,7 @@ const conditionTypes = { all: [databaseReplaced], passing: new Set([databaseRepl
 
 type Status = { conditions?: Condition[] | undefined }
 
-/** `status`, with a condition while another database has the name of the object's own. */
+/** `status`, with a condition while another database has the database name in the object's spec. */
 export function withReplacedDatabase<S extends Status>(
   status: S,
   { metadata, spec, status: before }: Named,
@@ -71,13 +71,13 @@ export function withReplacedDatabase<S extends Status>(
   const isReplaced = id !== undefined && spec.databaseId !== '' && id !== spec.databaseId
   const others = (status.conditions ?? []).filter(({ type }) => type !== databaseReplaced)
   if (!isReplaced && others.length === (status.conditions ?? []).length) return status
-  const message = `the database ${spec.databaseName} now has the id ${id}; this object remains of the one with the id ${spec.databaseId}`
+  const message = `the database ${spec.databaseName} now has the id ${id}; this object belongs to the previous database with the id ${spec.databaseId}`
   const findings = isReplaced ? { [databaseReplaced]: yes('AnotherId', message) } : {}
   const found = conditionsAfter(conditionTypes, before?.conditions ?? [], findings, metadata.generation, now)
   return { ...status, conditions: [...others, ...found] }
 }
 
-/** Calls back for each object with a database's name that has to be checked because the database changed. */
+/** Calls back for each object that names the changed database and must be checked. */
 export const onOtherDatabase = (
   databases: Pick<Informer<'ManagedDatabase'>, 'onChange'>,
   named: (key: string) => readonly Named[],

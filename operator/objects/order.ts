@@ -1,7 +1,7 @@
 import { labels, type ObjectMeta } from '../../crds/index.ts'
 
 /**
- * A sort key for objects of one kind and namespace in the order of their requests; within one second, by their ids,
+ * A sort key for objects of one kind and namespace, by the order of their requests. Within one second, by their ids,
  * which increase.
  */
 export const orderOf = ({ metadata }: { metadata: ObjectMeta }): string =>

@@ -1,9 +1,9 @@
 /**
  * The owner of a child. Every child has its database's uid and key as annotations, and the database's id as a label.
- * None has an owner reference: in a foreground deletion, or with a uid from before a cluster was restored, the garbage
- * collector would delete the data at once, so only the operator's own teardown deletes children. Earlier versions set
- * owner references; they are still recognised, and removed. A name alone is no proof: an object without the owner's
- * annotations is never changed and never deleted.
+ * None has an owner reference: the garbage collector would delete the data at once, in a foreground deletion or if the
+ * uid is from before the cluster was restored. So only the operator deletes children. Earlier versions set owner
+ * references; the operator still recognises them, and removes them. A name alone is no proof: the operator never
+ * changes or deletes an object without the owner's annotations.
  */
 import { type AnyObject, type Cluster, type KindName, kindNames } from '../../cluster/index.ts'
 import {
@@ -35,7 +35,7 @@ export type Owner = {
   name: string
   uid: string
   id: string
-  /** The first label of its domain. */
+  /** The first label of the owner's domain. */
   hostLabel: string
 }
 
@@ -104,8 +104,8 @@ const isToDatabase = ({ kind, apiVersion }: OwnerReference): boolean =>
 export const refersToDatabase = ({ ownerReferences = [] }: ObjectMeta): boolean => ownerReferences.some(isToDatabase)
 
 /**
- * The metadata with the owner's annotations and without any owner reference to a database; undefined if nothing
- * changes. Other owner references remain.
+ * The metadata with the owner's annotations, and without owner references to a database. Undefined if nothing changes.
+ * Other owner references are kept.
  */
 export function withOwner(owner: Omit<Owner, 'id' | 'hostLabel'>, metadata: ObjectMeta): ObjectMeta | undefined {
   const { ownerReferences: references = [], ...rest } = metadata
@@ -133,8 +133,8 @@ export function ownerKeyOf(object: Pick<AnyObject, 'metadata'>): string | undefi
 }
 
 /**
- * Whether an object has another database's id and no annotation of this one: it is not this one's, whatever a record
- * contains.
+ * Whether an object has another database's id and no annotation of this database. Then it does not belong to this
+ * database, whatever a record contains.
  */
 export const isUnderAnotherId = (
   { uid, id }: Pick<Owner, 'uid' | 'id'>,
@@ -144,14 +144,15 @@ export const isUnderAnotherId = (
   return label !== undefined && label !== id && ownerUidOf(object) !== uid
 }
 
-/** The owner's kind in an object's annotations; undefined for one that this version does not know. */
+/** The owner's kind in an object's annotations. Undefined if this version does not know the kind. */
 export function ownerKindOf({ metadata }: Pick<AnyObject, 'metadata'>): OwnerKind | undefined {
   const kind = metadata.annotations?.[ownerKindAnnotation] ?? defaultKind
   return kindNames.find(name => name === kind)
 }
 
 /**
- * Whether an object belongs to another owner that exists in the cluster; one of an unknown kind is assumed to exist.
+ * Whether an object belongs to another owner that exists in the cluster. An owner of an unknown kind counts as
+ * existing.
  */
 export async function isAnothers(
   cluster: Cluster,
@@ -166,6 +167,6 @@ export async function isAnothers(
   return owner?.metadata.uid === uid
 }
 
-/** The reference that earlier versions set. */
+/** The owner reference that earlier versions set. */
 const controllerOf = ({ metadata }: Pick<AnyObject, 'metadata'>): OwnerReference | undefined =>
   metadata.ownerReferences?.find(reference => reference.controller && isToDatabase(reference))

@@ -3,20 +3,20 @@ import type { Condition, ObjectMeta } from '../../crds/index.ts'
 import { durationText } from '../../values/time.ts'
 import { conditionsAfter, conditionTypes, type Finding } from './conditions.ts'
 
-/** DatabaseServing: only while a backup waits for a database that does not serve. */
+/** DatabaseServing exists only while a backup waits for a database that does not serve. */
 const types = conditionTypes<'Ready' | 'Progressing' | 'DatabaseServing'>(['Ready', 'Progressing'], ['DatabaseServing'])
 
 type Run = { metadata: ObjectMeta; status?: { conditions?: Condition[] | undefined } | undefined }
 
 type Times = { startedAt?: string | undefined; finishedAt?: string | undefined; duration?: string | undefined }
 
-/** Written once, with the end of the run. */
+/** Written once, when the run ends. */
 const durationOf = ({ startedAt, finishedAt, duration }: Times): { duration?: string } =>
   duration !== undefined || startedAt === undefined || finishedAt === undefined
     ? {}
     : { duration: durationText(Date.parse(startedAt), Date.parse(finishedAt)) }
 
-/** `status`: further fields to set. */
+/** `status`: other fields to set. */
 export const withFindings = <Status extends Times>(
   { metadata: { generation }, status: before }: Run,
   status: Status,

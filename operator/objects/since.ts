@@ -1,10 +1,11 @@
 /**
- * A value that users see in many other objects, such as an account's limit: stored with the time of its last change.
+ * A value that users see in many other objects, such as an account's limit. It is stored with the time of its last
+ * change.
  */
 import { canonicalJson } from '../../crds/index.ts'
 import { preciseTime } from '../../values/time.ts'
 
-/** `before`: the last stored value. The first one is no change for users. */
+/** `before`: the last stored value. For users, the first value is not a change. */
 export function withSince<T extends object>(
   before: (T & { since?: string | undefined }) | undefined,
   seen: T,

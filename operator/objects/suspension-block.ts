@@ -1,11 +1,11 @@
 /**
- * What blocks a suspension: backups and branches that are being taken from the running Postgres. A queued backup counts, since it was
- * requested before the suspension. Each ends by its own deadline. Pure.
+ * What blocks a suspension: backups and branches that the operator is taking from the running Postgres. A queued backup
+ * counts, because it was requested before the suspension. Each of them has its own deadline. Pure.
  */
 
 import { type Backup, type Branch, isLiveBranch } from '../../crds/index.ts'
 
-/** Why Postgres is not stopped for a suspension yet. */
+/** Why the operator does not stop Postgres for a suspension yet. */
 export type SuspensionBlock = { reason: string; message: string }
 
 const isBeingTaken = ({ metadata, spec, status }: Backup): boolean =>
@@ -14,7 +14,7 @@ const isBeingTaken = ({ metadata, spec, status }: Backup): boolean =>
   (status?.phase ?? 'pending') !== 'completed' &&
   status?.phase !== 'failed'
 
-/** A branch of a branch, and one from the archive, do not need the database. */
+/** A branch of a branch, and a branch from the archive, do not need the database. */
 const isBeingCreated = (branch: Branch): boolean =>
   branch.spec.sourceBranch === undefined &&
   branch.spec.target === undefined &&
@@ -27,12 +27,12 @@ export function suspensionBlock(backups: readonly Backup[], branches: readonly B
   if (backup !== undefined)
     return {
       reason: 'AwaitsBackup',
-      message: `the backup ${backup.metadata.name} is being taken: Postgres is stopped when it has ended`,
+      message: `the backup ${backup.metadata.name} is being taken: the operator stops Postgres when the backup has ended`,
     }
   const branch = branches.find(isBeingCreated)
   if (branch === undefined) return undefined
   return {
     reason: 'AwaitsBranch',
-    message: `the branch ${branch.metadata.name} is being created: Postgres is stopped when the branch has its data`,
+    message: `the branch ${branch.metadata.name} is being created: the operator stops Postgres when the branch has its data`,
   }
 }

@@ -7,14 +7,14 @@ describe('covers', () => {
     ['defaults added by the server', { a: 1, b: 2 }, { a: 1 }, true],
     ['another value', { a: 2 }, { a: 1 }, false],
     ['a missing field', {}, { a: 1 }, false],
-    ['no object at all', undefined, { a: 1 }, false],
+    ['a missing object', undefined, { a: 1 }, false],
     ['an empty map that the server drops', undefined, {}, true],
     ['an empty draft', { a: 1 }, undefined, true],
-    ['named things in another order', [{ name: 'b' }, { name: 'a', x: 1 }], [{ name: 'a' }, { name: 'b' }], true],
+    ['named items in another order', [{ name: 'b' }, { name: 'a', x: 1 }], [{ name: 'a' }, { name: 'b' }], true],
     ["another manager's container", [{ name: 'a' }, { name: 'sidecar' }], [{ name: 'a' }], true],
-    ['a named thing that is missing', [{ name: 'a' }], [{ name: 'a' }, { name: 'b' }], false],
+    ['a missing named item', [{ name: 'a' }], [{ name: 'a' }, { name: 'b' }], false],
     [
-      'several of one name',
+      'several items with one name',
       [
         { name: 'a', x: 1 },
         { name: 'a', x: 2 },
@@ -26,7 +26,7 @@ describe('covers', () => {
       true,
     ],
     [
-      'one of several that is another',
+      'several items with one name, of which one differs',
       [
         { name: 'a', x: 1 },
         { name: 'a', x: 2 },

@@ -1,15 +1,18 @@
 /**
- * Whether a child equals its draft, apart from additions of the API server and other managers: defaults, status,
- * further labels. If not, one server-side apply corrects it.
+ * Whether a child equals its draft, except for additions of the API server and other managers: defaults, status, other
+ * labels. If not, one server-side apply corrects the child.
  */
 import { createHash } from 'node:crypto'
 import { canonicalJson, type ObjectMeta } from '../../crds/index.ts'
 import { isRecord } from '../../values/record.ts'
 
-/** Annotation of every applied child: a digest of its draft, so that a field removed from a draft is detected too. */
+/**
+ * Annotation of every applied child: a digest of its draft. With it, the operator also detects a field that was removed
+ * from the draft.
+ */
 export const draftAnnotation = 'espalier.dev/draft'
 
-/** 16 hexadecimal characters over any JSON value. */
+/** A digest of any JSON value: 16 hexadecimal characters. */
 export const digestOf = (value: unknown): string =>
   createHash('sha256').update(canonicalJson(value)).digest('hex').slice(0, 16)
 
@@ -24,8 +27,9 @@ export function stamped<T extends Drafted>(draft: T): T {
 const nameOf = (value: unknown): unknown => (isRecord(value) ? value.name : undefined)
 
 /**
- * Whether `actual` contains everything in `wanted`. Lists of named items may contain further ones (another manager's
- * container remains), and several of one name (a volume mounted twice); all other lists are compared completely.
+ * Whether `actual` contains everything in `wanted`. Lists of named items may contain additional items (another
+ * manager's container is kept), and several items with one name (a volume mounted twice). All other lists are compared
+ * completely.
  */
 export function isUpToDate(actual: unknown, wanted: unknown): boolean {
   if (wanted === undefined) return true

@@ -43,7 +43,7 @@ test('updatedAt changes with each field that users see, added or removed', () =>
   )
 })
 
-test('updatedAt does not change otherwise, and is not invented for older objects', () => {
+test('updatedAt does not change otherwise, and older objects get none', () => {
   const unseen = {
     conditions: [],
     observedGeneration: 2,

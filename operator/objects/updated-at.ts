@@ -1,6 +1,7 @@
 /**
- * When anything that users see of a database or a branch last changed, in milliseconds. Conditions have whole seconds
- * only, and do not cover everything: the used storage, an address or a service can change with the same conditions.
+ * The time when anything about a database or a branch that users see last changed, in milliseconds. Conditions have
+ * only whole seconds, and do not cover everything: the used storage, an address or a service can change with the same
+ * conditions.
  */
 import { canonicalJson } from '../../crds/index.ts'
 import { preciseTime } from '../../values/time.ts'
@@ -18,7 +19,7 @@ type Status = {
   storage?: { capacity: string } | undefined
   storageUsedBytes?: number | undefined
   branchCount?: number | undefined
-  /** Counted in the used storage. */
+  /** Included in the used storage. */
   previous?: readonly { bytes?: number | undefined }[] | undefined
   source?: { lsn?: string | undefined } | undefined
 }
@@ -49,6 +50,6 @@ export function withUpdatedAt<S extends Status>(before: Status | undefined, stat
   const isSame = canonicalJson(seenOf(before ?? {})) === canonicalJson(seenOf(status))
   const updatedAt = isSame ? before?.updatedAt : preciseTime(now)
   const { updatedAt: _, ...rest } = status
-  // The status without that one member.
+  // `rest` is the status without `updatedAt`.
   return { ...rest, ...(updatedAt === undefined ? {} : { updatedAt }) } as S
 }

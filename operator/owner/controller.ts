@@ -1,6 +1,6 @@
 /**
- * The controller of owners: each pass observes one object, plans, performs the plan's actions and writes the status
- * once, if it changed. It stores nothing that the next pass, or another process, could not find out again.
+ * The controller of owners. Each pass observes one object, plans, performs the plan's actions, and writes the status
+ * once, if it changed. It stores nothing that the next pass, or another process, cannot determine again.
  */
 import type { Cluster, Kinds } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
@@ -27,7 +27,7 @@ import { reportStarted, startedByTurn } from './turn.ts'
 import { followOwners } from './watches.ts'
 
 export type OwnerControllerOptions = PostgresControllerOptions & {
-  /** How many certificates are reissued at a time. */
+  /** How many certificates are reissued at the same time. */
   certificatesAtOnce: number
   /** Settings and images of services. */
   services: ServiceOptions
@@ -36,13 +36,16 @@ export type OwnerControllerOptions = PostgresControllerOptions & {
 
 export type OwnerController = {
   stop(): Promise<void>
-  /** Probes the Postgres of this object soon: a client could not reach it. */
+  /** Probes the Postgres of this object soon, because a client could not connect to it. */
   reportUnreachable(key: string): void
 }
 
-/** How often a pass checks for a free port, even if none is released: a port is avoided only for a while. */
+/**
+ * How often a pass checks for a free port without an event. A port that the operator avoids becomes free after some
+ * time.
+ */
 const portMs = 30_000
-/** The longest wait, since Node's timers end at 24 days. */
+/** The longest wait: Node's timers are limited to 24 days. */
 const longestMs = 24 * 3600_000
 
 export function startOwnerController<K extends OwnerName, O extends Observed, A extends { do: string }>(
@@ -69,7 +72,7 @@ export function startOwnerController<K extends OwnerName, O extends Observed, A 
 }
 
 class RunningController<K extends OwnerName, O extends Observed, A extends { do: string }> {
-  /** The keys of objects that wait for the gateways, or for a port of their region. */
+  /** The keys of objects that wait for gateways, or for a free port of their region. */
   readonly awaitingGateways = new Set<string>()
   readonly awaitingPort = new Set<string>()
   readonly #options: OwnerControllerOptions
@@ -108,7 +111,7 @@ class RunningController<K extends OwnerName, O extends Observed, A extends { do:
     this.#controller.enqueue(key)
   }
 
-  /** At low priority. */
+  /** Enqueues at low priority. */
   later(key: string): void {
     this.#controller.enqueue(key, { priority: lowPriority })
   }
@@ -118,7 +121,7 @@ class RunningController<K extends OwnerName, O extends Observed, A extends { do:
     this.enqueue(key)
   }
 
-  /** `keys`: all owners to which gateways cannot connect at the moment. */
+  /** `keys`: all owners to which gateways currently cannot connect. */
   reported(keys: ReadonlySet<string>): void {
     this.#workloads.reported(keys)
   }
@@ -145,7 +148,7 @@ class RunningController<K extends OwnerName, O extends Observed, A extends { do:
     if (outcome.isReplaced) return undefined
     this.#notePort(key, outcome)
     await this.#reportPass(object, this.#statusAfter(plan, outcome))
-    // If the status could not be written, Postgres is still probed, by the next pass at the latest.
+    // If the status was not written, the next pass probes Postgres.
     return this.#requeueAfter(outcome, this.#workloads.requeueAfter(pass, plan))
   }
 
@@ -165,11 +168,11 @@ class RunningController<K extends OwnerName, O extends Observed, A extends { do:
 
   #notePort(key: string, { awaitsPort, problems }: Outcome<OwnerStatus<K>>): void {
     if (awaitsPort && !this.awaitingPort.has(key))
-      this.#options.logger.warn({ kind: this.#kind.kind, key, problems }, 'no port is free; waiting for one')
+      this.#options.logger.warn({ kind: this.#kind.kind, key, problems }, 'no port is free; waiting for a free port')
     note(this.awaitingPort, key, awaitsPort)
   }
 
-  /** The planned status with the problems of the actions. */
+  /** The planned status, with problems of the actions. */
   #statusAfter(plan: Plan<OwnerAction | A, OwnerStatus<K>>, outcome: Outcome<OwnerStatus<K>>): OwnerStatus<K> {
     const now = this.#options.now()
     const status = outcome.status ?? plan.status
@@ -179,7 +182,7 @@ class RunningController<K extends OwnerName, O extends Observed, A extends { do:
     return { ...status, conditions }
   }
 
-  /** Starts the restart in the region's window if the owner has a slot. The next pass restarts Postgres. */
+  /** Starts the restart in the region's window, if the owner has a slot. The next pass restarts Postgres. */
   async #reportPass(object: Kinds[K], status: OwnerStatus<K>): Promise<void> {
     const planned: Kinds[K] = { ...object, status }
     const maintenance = startedByTurn(this.#options, planned)
@@ -198,10 +201,10 @@ class RunningController<K extends OwnerName, O extends Observed, A extends { do:
     return { requeueAfterMs: Math.min(awaitsPort ? portMs : longestMs, requeueMs ?? longestMs) }
   }
 
-  /** The only place that writes the status of an owner in a pass. */
+  /** Writes the status of an owner. No other code writes it in a pass. */
   async #report(object: Kinds[K], planned: OwnerStatus<K>): Promise<void> {
     const now = this.#options.now()
-    // After updatedAt of the plan's change: a kind may know of a later change.
+    // After the plan's updatedAt, because the kind may know a later change.
     const status = this.#kind.complete(object, withUpdatedAt(object.status, planned, now), now)
     if (canonicalJson(status) === canonicalJson(object.status ?? {})) return
     const written = await this.#cluster.replaceStatus(this.#kind.kind, { ...object, status })
@@ -218,7 +221,7 @@ class RunningController<K extends OwnerName, O extends Observed, A extends { do:
     await this.#report(object, { ...status, phase: this.#kind.phaseNotServed(status) })
   }
 
-  /** The status of an object that has no pass yet. */
+  /** The status of an object that no pass has planned yet. */
   #unplanned({ metadata, status }: Kinds[K], findings: InstanceFindings): OwnerStatus<K> {
     const { generation } = metadata
     const before: OwnerStatus<K> = status ?? {}

@@ -1,4 +1,4 @@
-/** Results of a pass's actions: problems for conditions, and errors. */
+/** The results of a pass's actions: problems for conditions, and errors. */
 import { describe, expect, test } from 'vitest'
 import { ClusterError } from '../../cluster/index.ts'
 import { RangeExhaustedError } from '../endpoint/port-allocator.ts'
@@ -8,7 +8,7 @@ import { execute, worst } from './execute.ts'
 import type { Result } from './kind.ts'
 import type { Problem } from './problems.ts'
 
-test('a pass with several errors fails with one that is no conflict, if there is one', () => {
+test('a pass with several errors fails with an error that is not a conflict, if there is one', () => {
   const [conflict, away] = [new ClusterError('Conflict', 'changed'), new ClusterError('Unavailable', 'away')]
   expect([worst([conflict, away]), worst([conflict])]).toEqual([away, conflict])
 })
@@ -23,11 +23,11 @@ describe('the outcome of a pass', () => {
       return result
     })
 
-  test('successful actions leave nothing to report', async () => {
+  test('successful actions have no problem and no error', async () => {
     expect(await outcomeOf('done', 'done')).toEqual(nothing)
   })
 
-  test('an action with another result than success is in the outcome', async () => {
+  test('another result than success is in the outcome', async () => {
     expect(await outcomeOf('done', 'refused')).toEqual({ ...nothing, growthRefused: true })
     expect(await outcomeOf('replaced', 'done')).toEqual({ ...nothing, isReplaced: true })
     expect(await outcomeOf({ status: 'a record' })).toEqual({ ...nothing, status: 'a record' })
@@ -61,7 +61,7 @@ describe('the outcome of a pass', () => {
     expect(await outcomeOf(error)).toEqual({ ...nothing, errors: [error] })
   })
 
-  test('a range without a free port is a problem and no error', async () => {
+  test('a range without a free port is a problem, but not an error', async () => {
     const error = new RangeExhaustedError('all taken')
     const problem = { condition: 'EndpointReady', reason: 'PortRangeExhausted', message: 'all taken' }
     expect(await outcomeOf(error)).toEqual({ ...nothing, awaitsPort: true, problems: [problem] })

@@ -1,6 +1,6 @@
 /**
- * Performs the actions of a pass, all at once, and sorts their failures. A failure that users can fix becomes a problem
- * for a condition. Any other is an error, after which the pass is repeated.
+ * Performs the actions of a pass concurrently, and sorts their failures. If users can fix a failure, it becomes a
+ * problem for a condition. Any other failure is an error, after which the pass is repeated.
  */
 import { isClusterError, isRefused } from '../../cluster/index.ts'
 import { RangeExhaustedError } from '../endpoint/port-allocator.ts'
@@ -12,17 +12,19 @@ import type { Problem } from './problems.ts'
 export type Outcome<Status> = {
   problems: Problem[]
   errors: unknown[]
-  /** The region has no free port: it gets one when another owner is deleted, or when its range is extended. */
+  /**
+   * The region has no free port. The owner gets a port when another owner is deleted, or when the range is extended.
+   */
   awaitsPort: boolean
-  /** The cluster refuses to grow the volume: the next pass reports why. */
+  /** The cluster refuses to grow the volume. The next pass reports why. */
   growthRefused: boolean
-  /** The object itself was written or deleted: the next pass reads its new state. */
+  /** The owner's object was written or deleted. The next pass reads its new state. */
   isReplaced: boolean
   /** Replaces the planned status. */
   status: Status | undefined
 }
 
-/** Performs all actions at once with `perform`, and sorts the results. */
+/** Performs all actions concurrently with `perform`, and sorts the results. */
 export async function execute<Action, Status>(
   actions: readonly Action[],
   perform: (action: Action) => Promise<Result<Status>>,
@@ -50,11 +52,11 @@ function noteError<Status>(outcome: Outcome<Status>, error: unknown): void {
   if (problem) outcome.problems.push(problem)
 }
 
-/** The error that a pass fails with: one that is not a conflict, if there is one. */
+/** The error that a pass fails with: an error that is not a conflict, if there is one. */
 export const worst = (errors: readonly unknown[]): unknown =>
   errors.find(error => !isClusterError(error, 'Conflict')) ?? errors[0]
 
-/** What a condition reports of an error; undefined for what the next pass fixes. */
+/** The problem that a condition reports for an error. Undefined if the next pass fixes the error. */
 function problemOf(error: unknown): Problem | undefined {
   if (error instanceof NameTakenError) return { condition: 'Progressing', reason: 'NameTaken', message: error.message }
   if (error instanceof RangeExhaustedError)

@@ -1,4 +1,4 @@
-/** The finalizer of an owner: it is added with the id, and removed once no object of the owner remains. */
+/** The finalizer of an owner. The operator adds it with the id, and removes it when no object of the owner remains. */
 import type { AnyObject, Cluster, Kinds } from '../../cluster/index.ts'
 import type { Backup } from '../../crds/index.ts'
 import { identified, withoutFinalizer } from '../objects/finalizer.ts'
@@ -44,7 +44,8 @@ export async function finishDeletion<K extends OwnerName, O extends Observed>(
 }
 
 /**
- * Deletes children and backups of the owner that no cache has. @throws LeftoversError if there were any; ClusterError
+ * Deletes the owner's children and backups that are in the cluster but in no cache.
+ * @throws LeftoversError if there were any; ClusterError
  */
 export async function deleteRemains(
   cluster: Cluster,

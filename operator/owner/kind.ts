@@ -1,6 +1,6 @@
 /**
- * Describes a kind whose objects each own a Postgres: ManagedDatabase or Branch. The controller does the same for both:
- * it observes, plans, performs and writes the status. A kind declares only its differences.
+ * Describes a kind whose objects each own a Postgres: ManagedDatabase or Branch. The controller is the same for both
+ * kinds: it observes, plans, performs and writes the status. A kind declares only its differences.
  */
 
 import type { AnyObject, Cluster, Kinds } from '../../cluster/index.ts'
@@ -26,30 +26,30 @@ export type OwnerName = 'ManagedDatabase' | 'Branch'
 
 export type OwnerStatus<K extends OwnerName> = NonNullable<Kinds[K]['status']>
 
-/** Functions of the controller that are the same for every kind. */
+/** The actions that are the same for every kind. */
 export type OwnerAction =
   | InstanceAction
-  /** Adds the finalizer and the id label to the object; without an id, a new one. */
+  /** Adds the finalizer and the id label to the object. Creates a new id if `id` is undefined. */
   | { do: 'identify'; id: string | undefined }
-  /** Deletes what the cluster itself still lists, and removes the finalizer once nothing is left. */
+  /** Deletes remaining objects that the cluster still lists. Removes the finalizer when none is left. */
   | { do: 'finish-deletion' }
 
 export type Plan<Action, Status> = {
   actions: Action[]
   status: Status
-  /** Postgres is probed soon instead of at the next regular probe. */
+  /** Probes Postgres soon instead of at the next regular probe. */
   awaitsPostgres: boolean
-  /** The plan waits for the gateways' acknowledgement. */
+  /** The plan waits until gateways have acknowledged the route. */
   awaitsGateways: boolean
   /** The digest of the files that Postgres should run with. */
   configurationDigest: string | undefined
-  /** When the next pass is due even if nothing changes, in ms since the epoch. */
+  /** The time of the next pass without an event, in ms since the epoch. */
   requeueAt: number | undefined
 }
 
 /**
- * The result of an owner's action. `refused`: the cluster refuses to grow the volume. `replaced`: the object itself was
- * written or deleted, so the pass ends, and the next one reads it. `status`: replaces the planned one.
+ * The result of an owner's action. `refused`: the cluster refuses to grow the volume. `replaced`: the owner's object
+ * was written or deleted; this pass ends, and the next one reads the object. `status`: replaces the planned status.
  */
 export type Result<Status> = 'done' | 'refused' | 'replaced' | { status: Status }
 
@@ -57,15 +57,15 @@ export type Executor = InstanceExecutor & { newId: IdSource }
 
 export type Pass<O extends Observed> = InstancePass & Observation<O>
 
-/** `Action`: further actions in the kind's plan, besides those of every owner. */
+/** `Action`: the actions that only this kind's plan has. */
 export type Kind<K extends OwnerName, O extends Observed, Action extends { do: string }> = {
   kind: K
   /** The controller's name in logs and metrics. */
   name: string
   objects: Informer<K>
-  /** The name of this kind as the subject of Tasks. */
+  /** The name of the kind in the subjects of Tasks. */
   taskSubject: Task['spec']['subject']['kind']
-  /** The conditions of the kind after these findings. */
+  /** Returns the conditions of the kind after these findings. */
   nextConditions: (
     before: readonly Condition[],
     findings: InstanceFindings,
@@ -73,8 +73,8 @@ export type Kind<K extends OwnerName, O extends Observed, Action extends { do: s
     now: number,
   ) => Condition[]
   /**
-   * Prepares the object before its first pass. Returns what it waits for. `replaced`: the next pass reads the changed
-   * object.
+   * Prepares the object before its first pass. Returns what the object waits for. `replaced`: the next pass reads the
+   * changed object.
    */
   prepare: (cluster: Cluster, object: Kinds[K]) => Promise<'ready' | 'replaced' | Finding>
   observe: (
@@ -88,15 +88,15 @@ export type Kind<K extends OwnerName, O extends Observed, Action extends { do: s
   isOwnAction: (action: OwnerAction | Action) => action is Action
   /** The backups that are deleted with the object, listed from the cluster. */
   remainingBackups: (cluster: Cluster, observed: O) => Promise<Backup[]>
-  /** Whether a child remains when the object is deleted. Absent: none does. */
+  /** Whether a child is kept when the object is deleted. Absent if no child is kept. */
   outlives?: (observed: O, object: AnyObject) => boolean
-  /** Returns the phase of an object whose namespace is no longer served. */
+  /** Returns the phase of an object whose namespace the operator no longer manages. */
   phaseNotServed: (before: OwnerStatus<K>) => OwnerStatus<K>['phase']
-  /** Adds to the planned status fields that no plan decides. */
+  /** Adds fields to the planned status that no plan decides. */
   complete: (object: Kinds[K], status: OwnerStatus<K>, now: number) => OwnerStatus<K>
-  /** Records the changes of a written status, as Events and metrics. */
+  /** Reports the changes of a written status, as Events and metrics. */
   report: (before: Kinds[K], after: Kinds[K], now: number) => void
-  /** Subscribes to changes that concern this kind only. Returns functions that unsubscribe. */
+  /** Subscribes to changes that concern only this kind. Returns functions that unsubscribe. */
   follow: (enqueues: Enqueues) => (() => void)[]
   stop: () => void
 }

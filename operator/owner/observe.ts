@@ -1,4 +1,4 @@
-/** Observes an owner's state besides its Postgres: its id, and the Task of its operation. */
+/** Observes an owner's state besides its Postgres: its id, and its operation's Task. */
 import type { Branch, ManagedDatabase, Task } from '../../crds/index.ts'
 import { childNames, labels } from '../../crds/index.ts'
 import { orphanClaims } from '../children/orphans.ts'
@@ -22,7 +22,7 @@ type Identified = {
   owned: OwnedObjects
 }
 
-/** `others`: further objects with the same id. */
+/** `others`: other objects with the same id. */
 export async function observeIdentity(
   { caches, cluster }: Observer,
   object: OwnerObject,
@@ -39,7 +39,7 @@ export async function observeIdentity(
       id === undefined || others.length === 0 ? [] : await orphanClaims(caches, cluster, { namespace, uid, id }),
   })
   const owner = identity.state === 'settled' ? identity.owner : undefined
-  // An object that never had a child deletes no children: another object beside it may own them.
+  // A deleted object that has no children of its own deletes none by id: another object in the namespace may own them.
   const hadNone = deletionTimestamp !== undefined && labelled.length === 0
   const isOrphan = hadNone && others.some(other => other.metadata.namespace === namespace)
   if (owner === undefined || isOrphan) return { identity, owner, owned: own }
@@ -47,7 +47,9 @@ export async function observeIdentity(
   return { identity, owner, owned }
 }
 
-/** The Task of this id. No cache has ended Tasks: the cluster is read only if the pass depends on it. */
+/**
+ * The Task with this id. No cache has ended Tasks. So this reads the cluster, but only if the pass depends on the Task.
+ */
 export async function observeTask(
   { caches, cluster }: Observer,
   namespace: string | undefined,
@@ -59,7 +61,7 @@ export async function observeTask(
   return caches.tasks.get({ namespace, name: childNames.task(taskId) })
 }
 
-/** Facts that decide how the object's operation ends. */
+/** Facts that decide how the operation ends. */
 export async function observeOperation(
   observer: GuardedObserver,
   { metadata, status }: OwnerObject,

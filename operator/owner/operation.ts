@@ -4,6 +4,6 @@ import { conditionOf } from '../objects/conditions.ts'
 
 export const isFinished = (task: Task | undefined): boolean => task !== undefined && isEnded(task)
 
-/** Whether the operation has ended, and only its Task does not report it yet. */
+/** Whether the operation has ended, but its Task does not report that yet. */
 export const hasEnded = (status: ManagedDatabase['status'] | Branch['status']): boolean =>
   status?.operation !== undefined && conditionOf(status, 'Progressing')?.status === 'False'

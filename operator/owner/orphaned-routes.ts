@@ -1,4 +1,4 @@
-/** The routes of an owner that no longer exists: a user removed its finalizer, or orphaned it. */
+/** The routes of an owner that no longer exists, because a user removed its finalizer or orphaned it. */
 import type { Cluster, ConfigMap } from '../../cluster/index.ts'
 import { parseKey } from '../../cluster/informer/index.ts'
 import { annotations, labels } from '../../crds/index.ts'
@@ -10,7 +10,7 @@ import type { OwnerName } from './kind.ts'
 export const isRetainedRoute = ({ metadata }: ConfigMap): boolean =>
   metadata.annotations?.[annotations.orphan] === 'true'
 
-/** Deletes the routes. Those of an orphaned database remain as long as its volume. @throws ClusterError */
+/** Deletes the routes. An orphaned database's routes are kept as long as its volume. @throws ClusterError */
 export async function deleteRoutes(caches: Caches, cluster: Cluster, kind: OwnerName, key: string): Promise<void> {
   for (const route of caches.configMaps.byIndex('ownerKey', key)) {
     // A database and a branch may have the same name.

@@ -1,4 +1,4 @@
-/** What conditions report of an action's problem. */
+/** How conditions report an action's problem. */
 import { describe, expect, test } from 'vitest'
 import type { Condition } from '../../crds/index.ts'
 import { conditionsAfter, type Finding, no, yes } from '../objects/conditions.ts'
@@ -29,31 +29,31 @@ const notRunning = no('NotRunning', '')
 describe('a problem', () => {
   test.each<[string, InstanceFindings, Problem[], InstanceFindings]>([
     [
-      'with the work as a whole is reported of the running operation',
+      'with the complete work is reported in the running operation',
       { Ready: notRunning, Progressing: starting },
       [refused],
       { Ready: findingOf(no, refused), Progressing: findingOf(yes, refused) },
     ],
     [
-      'is not reported of an ended operation',
+      'is not reported in an ended operation',
       { Ready: notRunning, Progressing: completed },
       [refused],
       { Ready: findingOf(no, refused), Progressing: completed },
     ],
     [
-      'with an object of a serving database, without an operation, is reported of its objects',
+      'with an object of a serving database, without an operation, is reported in ChildrenApplied',
       { Ready: serving, Progressing: completed },
       [refused],
       { Ready: serving, Progressing: completed, ChildrenApplied: findingOf(no, refused) },
     ],
     [
-      'replaces no transient condition',
+      'does not replace a transient condition',
       { Ready: serving, Progressing: starting, ChildrenApplied: no('Contested', '') },
       [refused],
       { Ready: serving, Progressing: findingOf(yes, refused), ChildrenApplied: no('Contested', '') },
     ],
     [
-      'with a part is reported of the part, also of a serving database',
+      "with a part is reported in the part's condition, even if the database serves",
       { Ready: serving, Progressing: completed, VolumeReady: yes('Bound', '') },
       [full],
       { Ready: serving, Progressing: completed, VolumeReady: findingOf(no, full) },
@@ -65,13 +65,13 @@ describe('a problem', () => {
       { Ready: serving, Progressing: findingOf(yes, full), VolumeReady: findingOf(no, full) },
     ],
     [
-      'before the first conditions is the only one',
+      'before the first conditions is the only condition',
       {},
       [full],
       { Ready: findingOf(no, full), VolumeReady: findingOf(no, full) },
     ],
     [
-      'beside another is reported with it, and the last one is the reason',
+      "beside another is reported with it; the reason is the last problem's",
       { Ready: notRunning, Progressing: starting, VolumeReady: yes('Bound', '') },
       [full, noPort],
       {
@@ -80,7 +80,7 @@ describe('a problem', () => {
       },
     ],
     [
-      'that does not exist changes nothing',
+      'if there is none, no condition changes',
       { Ready: serving, Progressing: starting },
       [],
       { Ready: serving, Progressing: starting },

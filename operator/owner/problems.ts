@@ -1,16 +1,19 @@
 /**
- * Conditions for problems of actions. A problem of the work as a whole is reported in Progressing while an operation
- * runs; it never changes the outcome of an ended one. If no operation runs and clients are served, it is reported in
- * ChildrenApplied: an object is not in its desired state, and no other condition would report it.
+ * Conditions for the problems of actions. Progressing reports a problem of the complete work while an operation runs.
+ * Such a problem never changes the outcome of an ended operation. If no operation runs and clients are served,
+ * ChildrenApplied reports it: an object does not have its desired state, and no other condition would report that.
  */
 import type { Condition } from '../../crds/index.ts'
 import { conditionOf, no, yes } from '../objects/conditions.ts'
 import type { InstanceCondition, InstanceFindings } from '../workload/plan/findings.ts'
 
-/** A temporary problem of an action that is not the operator's fault: a condition reports it, and the action is retried. */
+/**
+ * A temporary problem of an action that the operator did not cause. A condition reports it, and the operator retries
+ * the action.
+ */
 export type Problem = { condition: InstanceCondition; reason: string; message: string }
 
-/** `next`: the conditions of the owner's kind after these findings. */
+/** `next`: returns the conditions of the owner's kind after these findings. */
 export function withProblems(
   before: readonly Condition[],
   problems: readonly Problem[],

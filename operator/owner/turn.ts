@@ -8,7 +8,7 @@ import type { PostgresControllerOptions } from '../controller-options.ts'
 import type { Maintenance } from '../objects/instance.ts'
 import { type Candidate, takenTurn } from '../objects/maintenance-turn.ts'
 
-/** The restart that starts with this status; undefined if the owner has no slot, or may not use it. */
+/** The restart that starts with this status. Undefined if the owner has no slot, or may not use it. */
 export function startedByTurn(
   { caches, clock, now }: Pick<PostgresControllerOptions, 'caches' | 'clock' | 'now'>,
   candidate: Candidate,
@@ -33,6 +33,6 @@ export function reportStarted(
 ): void {
   logger.info({ kind: candidate.kind, key: keyOf(candidate), window: restart }, 'restarts in the maintenance window')
   const reasons = (candidate.status?.pendingRestart ?? []).map(({ message }) => message).join('; ')
-  const message = shortened(`restarted in the region's window: ${reasons}`, 1000)
+  const message = shortened(`restarted in the region's maintenance window: ${reasons}`, 1000)
   events.record(candidate, 'Normal', 'MaintenanceRestart', message)
 }

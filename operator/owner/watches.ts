@@ -1,5 +1,5 @@
 /**
- * Enqueues the owners of one kind for each change in the cluster that may concern them. Each kind adds its own
+ * Enqueues owners of one kind after each change in the cluster that may concern them. Each kind adds its own
  * subscriptions.
  */
 import type { AnyObject } from '../../cluster/index.ts'
@@ -13,9 +13,9 @@ import { ownerKeyOf, ownerKindOf } from '../objects/ownership.ts'
 import type { Enqueues, OwnerName } from './kind.ts'
 
 type Owners = Enqueues & {
-  /** A client could not connect to the Postgres of this owner. */
+  /** Reports that a client could not connect to this owner's Postgres. */
   reportUnreachable: (key: string) => void
-  /** `keys`: all owners to which gateways cannot connect at the moment. */
+  /** `keys`: all owners to which gateways currently cannot connect. */
   reported: (keys: ReadonlySet<string>) => void
   awaitingGateways: Iterable<string>
   awaitingPort: Iterable<string>
@@ -58,7 +58,7 @@ const idOf = (object: Pick<AnyObject, 'metadata'> | undefined) => object?.metada
 function followObjects<K extends OwnerName>(objects: Informer<K>, { enqueue }: Enqueues): () => void {
   return objects.onChange(({ type, object, previous }) => {
     enqueue(keyOf(object))
-    // The children of a deleted object, or of one whose id changes, may belong to an object that was created again with that id.
+    // If an object is deleted, or its id changes, its children may belong to a new object with the same id.
     const [before, after] = [idOf(previous), idOf(object)]
     const previousId = type === 'deleted' ? after : before === after ? undefined : before
     enqueueAll(objects.byIndex('id', previousId ?? ''), enqueue)
@@ -70,7 +70,7 @@ function followChildren<K extends OwnerName>(
   { kind, objects }: { kind: K; objects: Informer<K> },
   { enqueue }: Enqueues,
 ): (() => void)[] {
-  /** Also enqueues the owner that the child had before its annotations were changed. */
+  /** Also enqueues the child's previous owner, if the child's annotations were changed. */
   const ofChild = ({ object, previous }: { object: AnyObject; previous?: AnyObject | undefined }) => {
     for (const child of previous === undefined ? [object] : [object, previous]) {
       const owner = ownerKeyOf(child)
@@ -81,7 +81,7 @@ function followChildren<K extends OwnerName>(
   return [...caches.onChild(ofChild), caches.secrets.onChange(ofChild)]
 }
 
-/** A change of only a Region's slots concerns the owners of the new slots only. */
+/** If only a Region's slots changed, this concerns only the owners of new slots. */
 function followRegions<K extends OwnerName>(
   caches: Caches,
   { kind, objects }: { kind: K; objects: Informer<K> },
@@ -126,7 +126,7 @@ function followGateways<K extends OwnerName>(
   })
 }
 
-/** A new authority concerns every owner: in the order of their keys, so that certificates are issued in that order. */
+/** A new authority concerns every owner. Enqueues them by key, so that certificates are issued in that order. */
 function followKeys<K extends OwnerName>(
   caches: Caches,
   objects: Informer<K>,

@@ -35,7 +35,7 @@ export async function performService(
   }
 }
 
-/** The Service is read from the cluster: the cache may lag behind a selector that already names this workload. */
+/** Reads the Service from the cluster: a cache may not have a selector yet that names this workload. */
 async function deleteWorkload(
   { cluster }: ChildExecutor,
   pass: ChildPass,
@@ -47,7 +47,7 @@ async function deleteWorkload(
   await cluster.delete('Deployment', { namespace, name }, { uid })
 }
 
-/** The Deployment is read from the cluster: its pods could not start without the Secret. */
+/** Reads the Deployment from the cluster: its pods could not start without the Secret. */
 async function deleteConfiguration(
   { cluster }: ChildExecutor,
   { name, namespace, uid }: Extract<OwnServiceAction, { do: 'delete-service-configuration' }>,

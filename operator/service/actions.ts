@@ -1,4 +1,4 @@
-/** Actions that the plan of services can request, besides those on any child. */
+/** Actions that only the plan of services can request. */
 
 import type { ChildAction } from '../children/actions.ts'
 import type { NamedWorkload } from './names.ts'

@@ -1,4 +1,4 @@
-/** Services of databases, from the spec to Deployments, Services, routes and status, and back. */
+/** Services of databases: from the spec to Deployments, Services and routes, and back to the status. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { Deployment } from '../../cluster/index.ts'
@@ -63,7 +63,7 @@ async function dataOf(id: string) {
 }
 
 describe('a database with services', () => {
-  test('is available once they run, and its route points to them', async () => {
+  test('is available when they run, and its route points to them', async () => {
     const id = await request('served', [mcp, rest])
     const database = await it.when('served', isAvailable)
     expect(database.status?.services).toEqual([
@@ -128,7 +128,7 @@ describe('a database with services', () => {
     expect(await workloads(id, 'mcp')).toHaveLength(2)
   })
 
-  test('is degraded while one fails, which keeps its old workload, and heals', async () => {
+  test('is degraded while a service fails, which keeps its old workload, and recovers', async () => {
     const id = await request('failing', [mcp, rest])
     const before = await selectedBy(id, 'mcp')
     services().behave('mcp', 'crashing')
@@ -137,7 +137,9 @@ describe('a database with services', () => {
     expect(statesOf(failed)).toEqual({ mcp: 'failed', rest: 'running' })
     expect(conditionOf(failed.status, 'ServicesReady')).toMatchObject({
       ...{ status: 'False', reason: 'ServiceFailed' },
-      message: expect.stringContaining('mcp: it was restarted 3 times: container server: the configuration is wrong'),
+      message: expect.stringContaining(
+        'mcp: a container was restarted 3 times: container server: the configuration is wrong',
+      ),
     })
     expect(conditionOf(failed.status, 'Progressing')?.reason).toBe('ServiceFailed')
     expect(await selectedBy(id, 'mcp')).toBe(before)
@@ -165,7 +167,7 @@ describe('a database with services', () => {
       ...{ apiVersion: 'v1', kind: 'Secret', metadata: { name: 'nowhere', namespace: testNamespace } },
       data: { embedding_api_key: Buffer.from('sk-1').toString('base64') },
     })
-    // No cache contains it: a pass for another reason finds it.
+    // No cache contains the Secret. The next pass, for any reason, reads it.
     await editSpec(it.cluster(), 'keyless', spec => ({ ...spec, displayName: 'other' }))
     const starting = await it.when('keyless', database => statesOf(database).mcp === 'pending')
     expect(starting.status?.phase).toBe('degraded')
@@ -173,7 +175,7 @@ describe('a database with services', () => {
     expect(statesOf(await it.when('keyless', isAvailable))).toEqual({ mcp: 'running' })
   })
 
-  test('gives them new passwords before Postgres has them', async () => {
+  test('gives services new passwords before Postgres has them', async () => {
     const id = await request('rotating', [mcp])
     const before = await selectedBy(id, 'mcp')
     services().behave('mcp', 'starting')
@@ -208,7 +210,7 @@ describe('a database with services', () => {
     expect(await it.cluster().get('Secret', token)).toEqual(before)
   })
 
-  test('loses everything of a service that is no longer requested, and of all when it is deleted', async () => {
+  test('has no objects of services that are not requested, and none after its deletion', async () => {
     const id = await request('leaving', [mcp, rest])
     const remaining = async (): Promise<string[]> => {
       const selector = { [labels.database]: id }
@@ -252,7 +254,7 @@ describe('a database with services', () => {
     )
   })
 
-  test('waits for its slot to get another image, unless a user changes it', async () => {
+  test('waits for a slot before it changes the image, unless a user changes the service', async () => {
     const ids = [await request('first', [mcp]), await request('second', [mcp])]
     await it.stopOperator()
     services().behave('mcp', 'starting')
@@ -280,7 +282,7 @@ describe('a database with services', () => {
     await it.startOperator()
   })
 
-  test('gets objects that others delete created again', async () => {
+  test('has objects created again that other clients delete', async () => {
     const id = await request('healed', [mcp])
     const [before] = await workloads(id, 'mcp')
     const key = { namespace: testNamespace, name: before?.metadata.name ?? '' }
@@ -294,7 +296,7 @@ describe('a database with services', () => {
   })
 })
 
-describe('the role by which rest logs in', () => {
+describe('the login role of rest', () => {
   test('exists before rest starts, and is locked when rest is no longer requested', async () => {
     const id = await request('entered', [rest])
     const secret = { namespace: testNamespace, name: childNames.serviceSecret(id, rest.serviceId) }
@@ -304,7 +306,7 @@ describe('the role by which rest logs in', () => {
     await eventually(() => data.authenticator === undefined)
   })
 
-  test('is granted the anonymous role, and a condition reports while there is none', async () => {
+  test('is granted the anonymous role; a condition reports if that role does not exist', async () => {
     const id = await request('anonymous', [mcp])
     const data = await dataOf(id)
     data.missingRoles = ['web_anon']
@@ -314,7 +316,7 @@ describe('the role by which rest logs in', () => {
   })
 })
 
-describe('what services name in the database', () => {
+describe('a database object that services name', () => {
   const ragWith = (table: string): ServiceConfig => ({
     ...{ serviceType: 'rag', serviceId: '00000003', ipAllowlist: open, secret: { name: 'rag-keys' } },
     rag: {
@@ -332,7 +334,7 @@ describe('what services name in the database', () => {
   const configured = ({ status }: ManagedDatabase) => conditionOf(status, 'ServicesConfigured')
   const finds = (name: string, reason: string) => it.when(name, database => configured(database)?.reason === reason)
 
-  test('is missing: a condition reports it, the service runs, and both heal', async () => {
+  test('is missing: a condition reports it, the service runs, and the condition ends', async () => {
     const id = await request('naming', [rest])
     expect(configured(await it.when('naming', isAvailable))).toMatchObject({ status: 'True', reason: 'Found' })
     const data = await dataOf(id)
@@ -380,12 +382,12 @@ describe('what services name in the database', () => {
   })
 })
 
-describe('where mcp keeps its conversations', () => {
+describe('the storage of mcp for its conversations', () => {
   const secretOf = (id: string) =>
     it.cluster().get('Secret', { namespace: testNamespace, name: childNames.serviceState(id, mcp.serviceId) })
   const keepsOwn = ({ metadata }: Deployment) => metadata.annotations?.[ownStateAnnotation] !== undefined
 
-  test('a database of its own exists before it runs, and is dropped with it', async () => {
+  test('a separate database exists before mcp runs, and is dropped with it', async () => {
     const id = await request('conversing', [mcp])
     const secret = await secretOf(id)
     expect((await dataOf(id)).mcpState).toEqual({ owner: id, passwordVersion: secret?.metadata.uid })
@@ -404,7 +406,7 @@ describe('where mcp keeps its conversations', () => {
     await expect.poll(message, { timeout: 10_000 }).toMatchObject({ status: 'True', reason: 'McpStateTaken' })
     expect((await workloads(id, 'mcp')).map(keepsOwn)).toEqual([true])
     expect((await dataOf(id)).mcpState).toBeUndefined()
-    // A new operator does not know Postgres's answer, and changes nothing.
+    // A new operator does not know Postgres's answer yet, and changes nothing.
     const [before] = await workloads(id, 'mcp')
     await it.stopOperator()
     await it.startOperator()
@@ -429,7 +431,7 @@ describe('the number of pods', () => {
       const made = await it.cluster().create('Node', node)
       await it.cluster().replaceStatus('Node', { ...made, status: { conditions: [{ type: 'Ready', status: 'True' }] } })
     }
-    // Nodes are counted once a minute, and by a new operator.
+    // The operator counts nodes once a minute. A new operator counts them at once.
     await it.stopOperator()
     await it.startOperator()
     await expect.poll(() => replicasOf(id), { timeout: 10_000 }).toEqual([2])

@@ -1,7 +1,7 @@
 /**
- * The Deployment of a service. Its name ends with a digest of the pod template and of the configuration. So a change
- * creates another Deployment beside the old one, and neither changes while it serves. The pod meets the "restricted"
- * Pod Security Standard.
+ * The Deployment of a service. Its name ends with a digest of the pod template and the configuration. So a change
+ * creates another Deployment beside the old one, and a Deployment does not change while it serves. The pod meets the
+ * "restricted" Pod Security Standard.
  */
 import type { Deployment, Draft } from '../../cluster/index.ts'
 import { childNames, labels } from '../../crds/index.ts'
@@ -23,18 +23,18 @@ import { placementOfServices } from './placement.ts'
 type PodSpec = NonNullable<NonNullable<Deployment['spec']>['template']['spec']>
 type Container = PodSpec['containers'][number]
 
-/** A pod that is being deleted serves for this long, until gateways have stopped sending requests to it. */
+/** How long a pod that is being deleted still serves, until gateways have stopped sending requests to it. */
 const drainSeconds = 5
-/** How long a Deployment may make no progress before its service has failed. */
+/** How long a Deployment may make no progress before its service counts as failed. */
 export const progressSeconds = 60
 /**
- * On the Deployment of `rest`: its role for requests without a token, which is granted as long as the Deployment
- * exists.
+ * Annotation of the Deployment of `rest`: its role for requests without a token. The role is granted as long as the
+ * Deployment exists.
  */
 export const anonymousRoleAnnotation = 'espalier.dev/anonymous-role'
 /**
- * On the Deployment of `mcp`: its pods keep their own conversations, since a user has a role or database with the name
- * of ours.
+ * Annotation of the Deployment of `mcp`: each pod keeps its own conversations, because a user created a role or
+ * database with the name that the operator needs.
  */
 export const ownStateAnnotation = 'espalier.dev/own-state'
 const digestDigits = 10
@@ -47,15 +47,15 @@ type Workload = {
   pods: PodSettings
   replicas: number
   anonymousRole: string | undefined
-  /** Members of the database, by the names of their pods, and nodes, near which the pods are scheduled if possible. */
+  /** Members of the database, by their pods' names, and nodes. The pods are scheduled near these if possible. */
   hostIds?: readonly string[] | undefined
   keepsOwnState: boolean
 }
 
-/** The Secret name in the template from which the digest is computed, since the real name contains the digest. */
+/** The Secret name in the template whose digest is computed. The real Secret name contains the digest. */
 const anySecret = 'configuration'
 
-/** The digest that names a workload: of its pods, not of their number. */
+/** The digest in a workload's name. It does not depend on the number of pods. */
 export const workloadDigest = (workload: Omit<Workload, 'replicas'>): string =>
   digestOf({ spec: podSpec(workload, anySecret), content: workload.pod.contentDigest }).slice(0, digestDigits)
 
@@ -126,7 +126,8 @@ function containerOf(container: ServiceContainer, { owner, image, writable }: Po
     env: [
       { name: 'POD_IP', valueFrom: { fieldRef: { apiVersion: 'v1', fieldPath: 'status.podIP' } } },
       ...Object.entries(environment).map(([name, value]) => ({ name, value })),
-      // When samples are requested, the address may already belong to another pod: so samples name their pod.
+      // When the API requests samples, the address may already belong to another pod. So samples contain the name of
+      // their pod.
       { name: 'ESPALIER_SAMPLES_ID', value: owner.id },
     ],
     ports: ports.map(({ name, port }) => ({ name, containerPort: port, protocol: 'TCP' })),

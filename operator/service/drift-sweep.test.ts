@@ -1,4 +1,4 @@
-/** Every field of every child of a database's services, changed, removed and added to by another manager. */
+/** Another manager changes, removes and adds every field of every child of a database's services. */
 import { describe, test } from 'vitest'
 import type { KindName } from '../../cluster/index.ts'
 import { childNames, labels, type ManagedDatabase, type ServiceConfig, systemNamespace } from '../../crds/index.ts'
@@ -9,7 +9,7 @@ import { testConfiguration, testNamespace } from '../testing/installation.ts'
 import { serviceSettings } from './settings.ts'
 
 const images = { ...testConfiguration.images, services: 'espalier' }
-// With two pods there is a disruption budget.
+// With two pods, the service has a disruption budget.
 const services = serviceSettings.parse({ replicas: { rest: 2 } })
 const it = useInstallation({ configuration: { images, services } })
 const sweep = useDriftSweep(it)
@@ -19,7 +19,7 @@ const rest: ServiceConfig = {
   rest: { dbSchemas: 'public', dbAnonRole: 'web_anon', dbPool: 10, maxRows: 1000 },
 }
 
-/** The children that clients of the service depend on, as the cluster has them. */
+/** The children in the cluster that clients of the service depend on. */
 async function childrenOf(database: ManagedDatabase): Promise<Record<string, Child>> {
   const id = await it.idOf(database.metadata.name)
   const here = (kind: KindName, name: string): Child => ({ kind, key: { namespace: testNamespace, name } })

@@ -1,5 +1,5 @@
 /**
- * Configurations that the schema of the resource accepts and the API refuses: the operator reports them with the API's
+ * Configurations that the resource's schema accepts, but the API refuses. The operator reports them with the API's
  * message.
  */
 import { expect, test } from 'vitest'
@@ -23,14 +23,14 @@ const ragOf = (changes: object, more: object = {}): ServiceConfig =>
   })
 
 test.each<[string, ServiceConfig, string, RegExp]>([
-  ['an empty schema', restOf({ dbSchemas: 'a,,b' }), 'db_schemas', /^must be names of schemas/],
+  ['an empty schema name', restOf({ dbSchemas: 'a,,b' }), 'db_schemas', /^must be names of schemas/],
   ['a schema twice', restOf({ dbSchemas: 'a, a' }), 'db_schemas', /^must not name a schema twice/],
-  ['a schema of Postgres', restOf({ dbSchemas: 'pg_catalog' }), 'db_schemas', /^must not name pg_catalog/],
+  ['a system schema of Postgres', restOf({ dbSchemas: 'pg_catalog' }), 'db_schemas', /^must not name pg_catalog/],
   ['a role that Postgres cannot have', restOf({ dbAnonRole: 'a\0b' }), 'db_anon_role', /^must be the name of a role/],
-  ['a path to no claim', restOf({ jwtRoleClaimKey: '.role[' }), 'jwt_role_claim_key', /./],
+  ['a path that leads to no claim', restOf({ jwtRoleClaimKey: '.role[' }), 'jwt_role_claim_key', /./],
   ['no origin', restOf({ corsOrigins: 'example.com' }), 'cors_origins', /^must be origins/],
   [
-    'no origin of rag',
+    'an invalid origin of rag',
     ragOf({}, { cors: { enabled: true, allowedOrigins: ['https://a.example', 'b'] } }),
     'cors.allowed_origins[1]',
     /^must be an origin/,
@@ -60,7 +60,7 @@ test('filters that are too long in total are not parsed', async () => {
   ])
 })
 
-test('a valid configuration has no faults, nor has an empty one', async () => {
+test('a valid configuration and an empty one have no faults', async () => {
   const right = [
     restOf({ dbSchemas: 'public, "api"', jwtRoleClaimKey: '.role', corsOrigins: '' }),
     ragOf({ table: 'library.docs', filter: "tenant = 'a'" }),

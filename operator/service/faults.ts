@@ -1,10 +1,10 @@
-/** The faults for which the API would have refused configurations that were applied with kubectl. */
+/** The faults in configurations applied with kubectl that the API would have refused. */
 import { createHash } from 'node:crypto'
 import { type ConfigurationFault, configurationFaults, type ServiceConfig } from '../../crds/index.ts'
 import { mostConditionCharacters, sqlConditionError } from '../../values/sql-condition.ts'
 import { shortened } from '../../values/text.ts'
 
-/** SQL conditions that were already checked, by digest, newest last: each pass checks them again. */
+/** SQL conditions that were already checked, by digest, newest last. Without it, each pass would check them again. */
 const checked = new Map<string, string | undefined>()
 const mostChecked = 10_000
 
@@ -29,7 +29,7 @@ export async function faultsOf(configs: readonly ServiceConfig[]): Promise<Confi
     }
     for (const [pipeline, { tables }] of (rag?.pipelines ?? []).entries())
       for (const [table, { filter }] of tables.entries()) {
-        // The server also treats a filter of spaces as none.
+        // The server also treats a filter of only spaces as no filter.
         const rule = filter?.trim() ? await filterRule(filter) : undefined
         if (rule !== undefined)
           faults.push({ type: 'rag', field: `pipelines[${pipeline}].tables[${table}].filter`, rule })

@@ -1,6 +1,6 @@
 /**
- * What other clients of the cluster do to the objects of services: delete, scale, label, add finalizers, refuse and
- * change writes.
+ * What other clients of the cluster do to the services' objects: they delete, scale and label them, add finalizers, and
+ * refuse and change writes.
  */
 import { afterEach, describe, expect, test } from 'vitest'
 import type { Cluster, Deployment, Draft, KindName } from '../../cluster/index.ts'
@@ -15,7 +15,7 @@ const unchanged: Webhook = draft => draft
 let webhook = unchanged
 let applied = 0
 
-/** An API server with a webhook that changes Deployments as they are written. */
+/** An API server with a webhook that changes Deployments when they are written. */
 const wrap = (inner: Cluster): Cluster => ({
   ...inner,
   apply: (kind, draft) => {
@@ -43,7 +43,7 @@ const request = async (name: string): Promise<{ id: string; workload: string }> 
 const deploymentOf = async (id: string): Promise<Deployment | undefined> =>
   (await it.cluster().list('Deployment', { labels: { [labels.database]: id } })).items[0]
 const otherClient = () => it.installation().store.connect('another-client')
-/** The operator has planned once more since. */
+/** Waits until the operator has planned once more. */
 const anotherPass = async (name: string) => {
   await editSpec(it.cluster(), name, spec => ({ ...spec, displayName: `${spec.displayName ?? ''}x` }))
   const { metadata } = await it.when(name, found => found.metadata.generation === found.status?.observedGeneration)
@@ -85,7 +85,7 @@ describe('an object of a service that is deleted', () => {
 })
 
 describe('a Deployment of a service', () => {
-  test('that an autoscaler scales over and over is reported with the field and its manager', async () => {
+  test('that an autoscaler scales repeatedly is reported with the field and its manager', async () => {
     const { id, workload } = await request('scaled')
     const scale = async (replicas: number) => {
       const found = await deploymentOf(id)
@@ -105,7 +105,7 @@ describe('a Deployment of a service', () => {
     expect(reported?.message).toContain('another-client')
   })
 
-  test('keeps labels and annotations of other tools, and is not written because of them', async () => {
+  test('keeps labels and annotations of other tools, and is not written again because of them', async () => {
     const { id } = await request('labelled')
     const foreignEntries = { 'argocd.argoproj.io/instance': 'shop' }
     const found = await deploymentOf(id)
@@ -189,7 +189,7 @@ describe('a Deployment of a service', () => {
 })
 
 describe('a deletion of the database', () => {
-  test('names the finalizers of other clients that block a Deployment, and ends without them', async () => {
+  test("names other clients' finalizers that block a Deployment, and ends when they are removed", async () => {
     const { id, workload } = await request('held')
     const found = await deploymentOf(id)
     if (found === undefined) throw new Error('there is no Deployment')
@@ -204,7 +204,7 @@ describe('a deletion of the database', () => {
     await it.untilDeleted('held')
   })
 
-  test('deletes a pod that lost its Deployment by a change of its labels', async () => {
+  test('deletes a pod that its Deployment released after a change of its labels', async () => {
     const { id, workload } = await request('quarantined')
     const key = { namespace: testNamespace, name: `${workload}-0` }
     const pod = await it.cluster().get('Pod', key)

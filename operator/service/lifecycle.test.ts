@@ -1,4 +1,4 @@
-/** A database during a change of its services, and its services during its own operations. */
+/** A database while its services change, and its services during the database's operations. */
 import { afterEach, describe, expect, test } from 'vitest'
 import type { Deployment } from '../../cluster/index.ts'
 import { childNames, labels, type ManagedDatabase, rotationAnnotations, type ServiceConfig } from '../../crds/index.ts'
@@ -65,7 +65,7 @@ describe('in the middle of a PATCH of services', () => {
   type Interruption = {
     name: string
     act(name: string, id: string): Promise<unknown>
-    /** What the database waits for before the new workload becomes ready. */
+    /** Whether the database has reached the state that the test waits for, before the new workload becomes ready. */
     reached?(database: ManagedDatabase): boolean
   }
   const interruptions: Interruption[] = [
@@ -83,7 +83,7 @@ describe('in the middle of a PATCH of services', () => {
       },
     },
   ]
-  test.each(interruptions)('$name ends, and the new workload takes over', async ({ name, act }) => {
+  test.each(interruptions)('$name ends, and then the new workload serves', async ({ name, act }) => {
     const database = `patched${name.replaceAll(' ', '')}`
     const { id, before } = await patching(database)
     const old = await selected(id, 'mcp')
@@ -102,7 +102,7 @@ describe('in the middle of a PATCH of services', () => {
     )
   })
 
-  test('a suspension stops all workloads, and a resumption starts the new ones alone', async () => {
+  test('a suspension stops all workloads, and a resumption starts only the new workloads', async () => {
     const { id, patched } = await patching('patchedsuspension')
     await edit('patchedsuspension', { suspended: true })
     await it.when('patchedsuspension', isPhase('suspended'))
@@ -115,7 +115,7 @@ describe('in the middle of a PATCH of services', () => {
     expect(names).toContain(patched)
   })
 
-  test('a second PATCH back to what it was deletes the workload that never served', async () => {
+  test('a second PATCH that restores the old value deletes the workload that never served', async () => {
     const { id, before } = await patching('patchedback')
     const old = await selected(id, 'mcp')
     await edit('patchedback', { services: [mcp, rest] })
@@ -129,7 +129,7 @@ describe('in the middle of a PATCH of services', () => {
     expect(await selected(id, 'mcp')).toBe(old)
   })
 
-  test('a restore waits until the new workload has taken over', async () => {
+  test('a restore waits until the new workload serves', async () => {
     await restores.createChanged('patchedrestore', { services: [mcp, rest] })
     await it.when('patchedrestore', found => runs(found) && found.status?.services?.length === 2)
     const id = await it.idOf('patchedrestore')
@@ -149,7 +149,7 @@ describe('in the middle of a PATCH of services', () => {
     expect(await selected(id, 'mcp')).not.toBe(old)
   })
 
-  test('a deletion leaves nothing', async () => {
+  test('a deletion leaves no object', async () => {
     const { id } = await patching('patcheddeletion')
     await it.cluster().delete('ManagedDatabase', { namespace: testNamespace, name: 'patcheddeletion' })
     await it.untilDeleted('patcheddeletion')
@@ -170,7 +170,7 @@ describe('services of a Postgres that does not answer yet', () => {
     return data
   }
 
-  test('start beside it, are pending however long it takes, and run when it answers', async () => {
+  test('start while Postgres starts, stay pending for any time, and run when Postgres answers', async () => {
     const id = await request('resumed')
     await edit('resumed', { suspended: true })
     await it.when('resumed', isPhase('suspended'))
@@ -218,7 +218,7 @@ describe('idle services', () => {
   })
 })
 
-describe('in a namespace that is no longer served', () => {
+describe('in a namespace that the operator no longer manages', () => {
   const its = useInstallation({ configuration: { ...configuration, rightsByNamespace: true } })
   const allow = async (isAllowed: boolean) => {
     const namespace = await its.cluster().get('Namespace', { name: testNamespace })
@@ -235,7 +235,7 @@ describe('in a namespace that is no longer served', () => {
     if (binding !== undefined) await its.cluster().replace('RoleBinding', withoutFinalizer(binding))
   }
 
-  test('services continue unchanged, and a PATCH is applied once the namespace is served again', async () => {
+  test('services continue unchanged, and a PATCH is applied when the operator manages the namespace again', async () => {
     await allow(true)
     await its.cluster().create('ManagedDatabase', databaseDraft('left', { services: [mcp] }))
     await its.when('left', runs)

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { childNames, serviceConfig } from '../../crds/index.ts'
 import { loginOf } from './login.ts'
 
-test('a name that Postgres cannot have is in no query', () => {
+test('an invalid role name is in no query', () => {
   const owner = { kind: 'ManagedDatabase', id: '01a21acf-2990-7f80-898c-04cc74825e2d', namespace: 'n', name: 'shop' }
   const secret = childNames.serviceSecret(owner.id, '0123abcd')
   const objects = {

@@ -12,7 +12,7 @@ import type { DesiredAuthenticator } from '../postgres/administrator.ts'
 import { anonymousRoleAnnotation } from './deployment.ts'
 import type { ServiceLogin, ServiceObjects } from './observed.ts'
 
-/** Includes the workloads that are being replaced, since they still serve. */
+/** Includes workloads that are being replaced, because they still serve. */
 export function loginOf(
   owner: Owner,
   configs: readonly ServiceConfig[],
@@ -23,12 +23,12 @@ export function loginOf(
   const secret = minted.find(({ metadata }) => metadata.name === name)
   if (config?.rest === undefined || secret === undefined) return undefined
   const before = workloads.flatMap(({ deployment }) => deployment.metadata.annotations?.[anonymousRoleAnnotation] ?? [])
-  // Postgres has no such name, and refuses the complete query that contains it.
+  // Postgres cannot have such a name. It would refuse the complete query.
   const anonymousRoles = [...new Set([config.rest.dbAnonRole, ...before])].filter(role => !role.includes('\0'))
   return { secret: secret.metadata.name, passwordVersion: secret.metadata.uid ?? '', anonymousRoles }
 }
 
-/** The current password in the cluster. @throws ClusterError `Conflict` if its Secret was replaced; SealError */
+/** The current password in the cluster. @throws ClusterError `Conflict` if the Secret was replaced; SealError */
 export async function readLogin(
   cluster: Cluster,
   { sealingKey }: InstallationKeys,

@@ -1,6 +1,6 @@
 /**
- * Where `mcp` stores its conversations: in the database of the role `mcp_state`, whose password the operator creates,
- * or else in its own pod.
+ * The storage of `mcp` for its conversations: a database that the role `mcp_state` owns, or otherwise each pod's own
+ * storage. The operator creates the role's password.
  */
 import type { Cluster } from '../../cluster/index.ts'
 import { ClusterError } from '../../cluster/index.ts'
@@ -19,7 +19,10 @@ export const stateSecretOf = (owner: Owner, { serviceId }: ServiceConfig): Minte
   field: 'password',
 })
 
-/** `seen`: the last answer of Postgres. Until there is one, the annotation of a Deployment keeps its pods unchanged. */
+/**
+ * `seen`: the last answer of Postgres. Before the first answer, the Deployment's annotation decides, so that its pods
+ * do not change.
+ */
 export function mcpStateOf(
   owner: Owner,
   configs: readonly ServiceConfig[],
@@ -43,7 +46,7 @@ function takenBefore(workloads: ServiceObjects['workloads']): McpState['taken'] 
   return isOwnState ? 'unknown' : undefined
 }
 
-/** The desired state, with the password that was observed; undefined if its Secret cannot be unsealed. */
+/** The desired state, with the observed password. Undefined if the password's Secret cannot be unsealed. */
 export const desiredMcpState = (
   owner: Owner,
   state: McpState | undefined,
@@ -58,7 +61,8 @@ export const desiredMcpState = (
 })
 
 /**
- * The current state in the cluster. A database is dropped only if its owner in the cluster requests no service `mcp`.
+ * The current state in the cluster. The operator drops the database only if its owner in the cluster requests no
+ * service `mcp`.
  * @throws ClusterError `Conflict` if the Secret or the owner was replaced; SealError
  */
 export async function readMcpState(
@@ -80,7 +84,7 @@ export async function readMcpState(
   return desiredMcpState(owner, state, password)
 }
 
-/** Of an owner of any kind. */
+/** An owner of any kind. */
 type WithServices = { metadata: { uid?: string | undefined }; spec?: { services?: readonly ServiceConfig[] } }
 
 async function assertUnrequested(cluster: Cluster, { kind, namespace, name, uid }: Owner): Promise<void> {

@@ -5,7 +5,7 @@ import type { ServiceType } from './configuration/index.ts'
 
 export const serviceTypes = ['mcp', 'rest', 'rag'] as const satisfies readonly ServiceType[]
 
-/** A Deployment of a service, or the Secret with its configuration, as parsed from its name. */
+/** The parsed name of a service's Deployment, or of the Secret with its configuration. */
 export type NamedWorkload = { type: ServiceType; digest: string }
 
 const workloadPattern = /^db-[0-9a-z]{1,16}-(mcp|rest|rag)-([0-9a-f]{10})$/
@@ -17,7 +17,7 @@ export function parseWorkloadName(name: string): NamedWorkload | undefined {
   return known === undefined || digest === undefined ? undefined : { type: known, digest }
 }
 
-/** The type of the service whose Service, NetworkPolicy or disruption budget has this name. */
+/** Parses the name of a Service, NetworkPolicy or disruption budget: returns the type of its service. */
 export const typeOfAddress = (id: string, name: string): ServiceType | undefined =>
   serviceTypes.find(type => childNames.serviceAddress(id, type) === name)
 

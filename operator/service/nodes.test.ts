@@ -13,7 +13,7 @@ const node = (name: string, more: Partial<Pick<Node, 'spec' | 'status'>> = {}, l
 
 const anywhere = { nodeSelector: {}, tolerations: [] }
 
-/** Pages of one node, so that a count that reads too many is noticed. */
+/** Pages of one node each, to detect a count that reads more pages than necessary. */
 function countOf(nodes: () => Node[] | ClusterError) {
   let time = 0
   let lists = 0
@@ -32,7 +32,7 @@ function countOf(nodes: () => Node[] | ClusterError) {
   return { count, pass, lists: () => lists }
 }
 
-test('two nodes count as several at once, and no further page is read', async () => {
+test('two nodes count as several, and no more pages are read', async () => {
   const { count, lists } = countOf(() => [node('a'), node('b'), node('c')])
   expect(await Promise.all([count(), count()])).toEqual(['several', 'several'])
   expect(lists()).toBe(2)
@@ -59,7 +59,7 @@ test('a deleted node counts as deleted after half an hour, and as present again 
   }
 })
 
-test('an operator that may not list nodes, or cannot, keeps the existing replicas', async () => {
+test('an operator that cannot list nodes, or is not permitted to, keeps the existing replicas', async () => {
   let answer: Node[] | ClusterError = new ClusterError('Forbidden', 'nodes is forbidden')
   const { count, pass } = countOf(() => answer)
   expect(await count()).toBe('unknown')
@@ -97,7 +97,7 @@ test.each<[string, Node, object, boolean]>([
     false,
   ],
   [
-    'tolerated whatever it is',
+    'tainted, if every taint is tolerated',
     node('a', { spec: { taints: [noSchedule] } }),
     { tolerations: [{ operator: 'Exists' }] },
     true,

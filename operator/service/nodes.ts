@@ -1,7 +1,7 @@
 /**
- * Whether services can have a pod on each of two nodes. Nodes are listed at most once a minute, and only until two are found. A node that is
- * drained or lost returns in most cases, so one node counts as one only after half an hour. Until then nothing is known, and each service
- * keeps the pods that it has.
+ * Whether services can have one pod on each of two nodes. The operator lists nodes at most once a minute, and stops
+ * when it has found two. A drained or lost node returns in most cases. So a single node counts as one only after half
+ * an hour. Until then the result is unknown, and each service keeps its number of pods.
  */
 import type { Cluster, Node } from '../../cluster/index.ts'
 import { ClusterError } from '../../cluster/index.ts'
@@ -32,7 +32,7 @@ export function createNodeCount({ cluster, podSettings, now }: NodeCountOptions)
   async function read(): Promise<void> {
     const isSeveral = await hasSeveral(cluster, podSettings)
     readAt = now()
-    // An unknown state gives no information about nodes that were missing before.
+    // An unknown result does not show whether a node was missing before.
     if (isSeveral === undefined) return
     if (isSeveral) {
       fewSince = undefined
@@ -54,7 +54,7 @@ export function createNodeCount({ cluster, podSettings, now }: NodeCountOptions)
   }
 }
 
-/** Undefined if the operator may not list nodes, or gets no answer: databases are managed anyway. */
+/** Undefined if the operator may not list nodes, or gets no answer. It still manages databases. */
 async function hasSeveral(cluster: Pick<Cluster, 'list'>, podSettings: Placement): Promise<boolean | undefined> {
   let found = 0
   let continueToken: string | undefined
@@ -71,7 +71,7 @@ async function hasSeveral(cluster: Pick<Cluster, 'list'>, podSettings: Placement
   return found >= 2
 }
 
-/** Affinity is not evaluated: a second pod that fits on no node stays pending, and its service runs with one. */
+/** Ignores affinity. A second pod that no node can run stays pending, and its service runs with one pod. */
 export function mayRunOn({ metadata, spec, status }: Node, { nodeSelector, tolerations }: Placement): boolean {
   const isReady = status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true
   const isSelected = Object.entries(nodeSelector).every(([key, value]) => metadata.labels?.[key] === value)
@@ -88,7 +88,7 @@ export function mayRunOn({ metadata, spec, status }: Node, { nodeSelector, toler
   return isReady && isSelected && !isTainted && spec?.unschedulable !== true
 }
 
-/** `chosen`: by the installation. `present`: the service's current number. */
+/** `chosen`: the installation's setting. `present`: the service's current number of pods. */
 export const replicasOf = (chosen: 1 | 2 | 'auto', nodes: Nodes, present: number | undefined): 1 | 2 => {
   if (chosen !== 'auto') return chosen
   if (nodes === 'unknown') return present === 2 ? 2 : 1

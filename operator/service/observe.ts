@@ -56,7 +56,7 @@ import { referencesOf } from './references.ts'
 import type { HasPgvector, ServiceInstallation, ServiceOptions } from './settings.ts'
 import { imageOf, readyPods, selectedBy } from './workloads.ts'
 
-/** The content of the immutable Secret of each service, by type. It is rendered when it is read. */
+/** The content of each service's immutable Secret, by type. Each function renders the content when it is called. */
 export type ServiceFiles = Readonly<Partial<Record<ServiceType, () => Promise<Readonly<Record<string, string>>>>>>
 
 export type ServicesObserver = {
@@ -74,13 +74,13 @@ type ServicesRequest = {
   isAtRest: boolean
   region: Region | undefined
   configs: readonly ServiceConfig[]
-  /** Whether tokens and users in a Secret with keys are those of its source. */
+  /** Whether a Secret with keys contains the source's tokens and users. */
   isCopy: boolean
   owned: OwnedObjects
   credentials: Secret | undefined
   passwords: Passwords | undefined
   keys: InstallationKeys
-  /** Where `mcp` stores its conversations, by the last answer of Postgres. */
+  /** The storage of `mcp`, according to Postgres's last answer. */
   seenMcpState: SeenMcpState | undefined
 }
 
@@ -88,7 +88,7 @@ type Observation = {
   services: ObservedServices
   files: ServiceFiles
   login: DesiredAuthenticator | undefined
-  /** Undefined before the owner's id is final. */
+  /** Undefined until the owner has its final id. */
   mcpState: DesiredMcpState | undefined
 }
 
@@ -136,7 +136,7 @@ export async function observeServices(observer: ServicesObserver, request: Servi
   }
 }
 
-/** Undefined: nothing waits. A user's change is applied at once, with the new image. */
+/** Undefined if no upgrade waits. A user's change is applied at once, with the new image. */
 function upgradeWaitOf(
   { upgrades }: ServiceOptions,
   { id }: Owner,
@@ -153,7 +153,7 @@ function upgradeWaitOf(
   return undefined
 }
 
-/** Whether the serving pods have another image. */
+/** Whether the serving pods run an older image. */
 function isUpgradeDue({ workloads, addresses }: ServiceObjects, type: ServiceType, image: string): boolean {
   const selected = selectedBy(addresses[type])
   const serving = workloads.find(found => found.type === type && found.digest === selected)?.deployment
@@ -165,7 +165,7 @@ async function withPgvector(hasPgvector: HasPgvector): Promise<PgVersion[]> {
   return found.flat()
 }
 
-/** Nodes are counted only if a requested service has as many pods as they allow. */
+/** Counts nodes only if a requested service's number of pods depends on them. */
 async function installationOf(
   { nodes, upgrades: _, ...installation }: ServiceOptions,
   configs: readonly ServiceConfig[],
@@ -175,14 +175,14 @@ async function installationOf(
   return { ...installation, nodes: isCounted ? await nodes() : 'unknown' }
 }
 
-/** Nothing is created for requested services that cannot run. */
+/** Creates nothing for requested services, because they cannot run. */
 function withoutImage(services: ObservedServices, configs: readonly ServiceConfig[]): ObservedServices {
   const rendering = awaited('an image of services')
   const requested = configs.map(config => ({ config, rendering, unminted: [], tokenDigest: undefined }))
   return { ...services, requested }
 }
 
-/** Undefined if its password cannot be unsealed. */
+/** Undefined if the password cannot be unsealed. */
 function authenticatorOf(
   { passwordVersion, anonymousRoles }: ServiceLogin,
   rendered: readonly Rendered[],
@@ -231,7 +231,7 @@ const podsOf = (caches: Caches, { id, namespace }: Owner): ServicePod[] =>
 
 const isOfService = ({ metadata }: Pod): boolean => metadata.labels?.[labels.component] === serviceComponent
 
-/** If names below the domain do not resolve, the path begins with the id. */
+/** If names below the domain do not resolve, the path contains the id instead. */
 function addressOf(owner: Owner, region: Region | undefined): ServiceAddress | undefined {
   const https = region?.spec.gateway.https
   if (region === undefined || https === undefined) return undefined
@@ -332,7 +332,7 @@ function refusalOf(
   return refused('KeysMissing', `${message}: ${fields.join(', ')} (${where})`)
 }
 
-/** `isLive`: the Secret belongs to another owner, so no cache contains it. */
+/** `isLive`: the Secret belongs to another owner, so no cache contains it, and it was read from the cluster. */
 async function keysSecret(
   { cluster }: ServicesObserver,
   { owned, instance }: ServicesRequest,
@@ -360,8 +360,8 @@ function opened<T>(open: () => T): { value: T } | { message: string } {
 }
 
 /**
- * The secrets that the operator creates for a service. The token of mcp is needed beside tokens of users: it seals the
- * cursors.
+ * The secrets that the operator creates for a service. `mcp` needs its token even if users have tokens, because the
+ * token seals the cursors.
  */
 function mintedSecretsOf({ config, owner }: One): [own: MintedSecret, state?: MintedSecret] {
   const field = config.serviceType === 'rest' ? 'password' : 'token'
@@ -380,7 +380,7 @@ function openOne(
   return refused('KeysMissing', `Secret ${name} has no field ${field}: delete it to have another one created`)
 }
 
-/** Of each role, newest first. */
+/** The passwords of each role, newest first. */
 function passwordsOf(
   { credentials, passwords }: ServicesRequest,
   sealingKey: Uint8Array,
@@ -392,7 +392,7 @@ function passwordsOf(
   return { admin: of('admin'), app: of('app'), app_read_only: of('app_read_only') }
 }
 
-/** The Leases are listed from the cluster, as routes/route.ts requires, unless the route is unchanged. */
+/** Lists the Leases from the cluster, as routes/route.ts requires, unless the route is unchanged. */
 async function routeOf(
   { cluster, now }: ServicesObserver,
   { instance, isAtRest }: ServicesRequest,

@@ -16,7 +16,7 @@ import type { RenderedService, ServiceType } from './configuration/index.ts'
 import type { NamedWorkload } from './names.ts'
 import type { ServiceInstallation } from './settings.ts'
 
-/** The input of a service's pod, without secrets. `contentDigest`: of the essential content of its files. */
+/** The input of a service's pod, without secrets. `contentDigest`: the digest of the essential content of its files. */
 export type RenderedPod = Pick<RenderedService, 'containers' | 'writable' | 'terminationGracePeriodSeconds'> & {
   contentDigest: string
 }
@@ -24,7 +24,7 @@ export type RenderedPod = Pick<RenderedService, 'containers' | 'writable' | 'ter
 /** Why a service cannot be rendered until a user changes something. */
 type Refusal = { reason: 'KeysMissing' | 'KeysUnreadable' | 'ConfigurationRefused'; message: string }
 
-/** `awaited`: secrets that the operator creates do not exist yet. */
+/** `awaited`: secrets that the operator must create do not exist yet. */
 export type RenderingState =
   | { state: 'rendered'; pod: RenderedPod }
   | { state: 'awaited'; message: string }
@@ -36,7 +36,7 @@ export type MintedSecret = { name: string; field: MintedField }
 export type RequestedService = {
   config: ServiceConfig
   rendering: RenderingState
-  /** The values that the operator still has to create for it. */
+  /** The values that the operator must still create for the service. */
   unminted: readonly MintedSecret[]
   /** SHA-256 of the bearer token that the gateway checks. */
   tokenDigest: string | undefined
@@ -47,11 +47,11 @@ type ObservedConfiguration = NamedWorkload & { secret: Secret }
 
 export type ServicePod = {
   name: string
-  /** Undefined if it is being deleted. */
+  /** Undefined if the object is being deleted. */
   live: { namespace: string; uid: string } | undefined
   type: string | undefined
   digest: string | undefined
-  /** Why it does not become ready, and how often its containers were restarted. */
+  /** Why the pod does not become ready, and how often its containers were restarted. */
   problem: { reason: string; message: string; restarts: number } | undefined
 }
 
@@ -71,18 +71,19 @@ export type ServiceObjects = {
   routes: readonly ConfigMap[]
 }
 
-/** `acknowledged`: every live gateway has applied it; `waitingFor`: the gateways that have not. */
+/** `acknowledged`: every running gateway has applied the route. `waitingFor`: the gateways that have not. */
 export type HttpRouteFacts = { route: HttpRoute | undefined; acknowledged: boolean; waitingFor: readonly string[] }
 
-/** How clients outside the cluster reach the services. `base`: without the type of a service. */
+/** How clients outside the cluster reach the services. `base`: the URL without a service's type. */
 export type ServiceAddress = { host: string; base: string }
 
-/** The login of `rest`. `secret`: the name of its password's Secret, and `passwordVersion` the uid. */
+/** The login of `rest`. `secret`: the name of the password's Secret. `passwordVersion`: that Secret's uid. */
 export type ServiceLogin = { secret: string; passwordVersion: string; anonymousRoles: readonly string[] }
 
 /**
- * Where `mcp` stores its conversations. `secret`: the name of the Secret with its role's password, and `passwordVersion` the uid;
- * undefined before it is created. `taken`: a user created a role or database of that name, so each pod keeps its own.
+ * The storage of `mcp` for its conversations. `secret`: the name of the Secret with the role's password;
+ * `passwordVersion`: that Secret's uid. Both are undefined before the Secret is created. `taken`: a user created a role
+ * or database with that name, so each pod keeps its own conversations.
  */
 export type McpState = {
   login: { secret: string; passwordVersion: string } | undefined
@@ -97,27 +98,30 @@ export type Authenticator = AuthenticatorObservation & { passwordVersion: string
 
 export type ObservedServices = {
   installation: ServiceInstallation
-  /** Undefined if no service needs it, or before its password is created. */
+  /** Undefined if no service needs a login, or before the password is created. */
   login: ServiceLogin | undefined
   /** Undefined if no service `mcp` is requested. */
   mcpState: McpState | undefined
   requested: readonly RequestedService[]
   objects: ServiceObjects
   pods: readonly ServicePod[]
-  /** Undefined if the region has no HTTPS, or before the owner's id is final. */
+  /** Undefined if the region has no HTTPS, or until the owner has its final id. */
   address: ServiceAddress | undefined
   route: HttpRouteFacts | undefined
-  /** Whether something may be deleted by its age. */
+  /** Whether objects may be deleted because of their age. */
   isClockTrusted: boolean
-  /** The database objects that the configurations name. */
+  /** The database objects that the services' configurations name. */
   references: References | undefined
-  /** Rules violated by the configurations, for which the API would have refused them. */
+  /** Rules that the configurations violate. The API would have refused them. */
   faults: readonly ConfigurationFault[]
-  /** The versions whose images have pgvector, if a service needs it. */
+  /** The Postgres versions whose images have pgvector, if a service needs it. */
   pgvectorVersions: readonly PgVersion[]
-  /** Another image of the services waits for its slot until then, in ms since the epoch: the serving pods are kept. */
+  /**
+   * Set while an upgrade of the services' image waits for a slot: the time of the next request, in ms since the epoch.
+   * Until then the serving pods are kept.
+   */
   upgradeWaitsUntil: number | undefined
-  /** A Secret with keys that no cache contains: it is read again after a while. */
+  /** Whether a Secret with keys is in no cache, so that it must be read again later. */
   readsKeys: boolean
 }
 
@@ -132,7 +136,7 @@ export const noServices = (installation: ServiceInstallation): ObservedServices 
   ...{ references: undefined, pgvectorVersions: [], faults: [], upgradeWaitsUntil: undefined },
 })
 
-/** All objects that an apply may change. */
+/** All objects that an action `apply` may change. */
 export const childrenOfServices = ({ objects }: Pick<ObservedServices, 'objects'>): AnyObject[] => [
   ...objects.workloads.map(({ deployment }) => deployment),
   ...objects.configurations.map(({ secret }) => secret),

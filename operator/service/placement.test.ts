@@ -1,4 +1,4 @@
-/** Near which hosts the pods of a service are scheduled. */
+/** The hosts near which the pods of a service are scheduled. */
 import { expect, test } from 'vitest'
 import { childNames } from '../../crds/index.ts'
 import { podSettings } from '../pod-settings.ts'
@@ -23,7 +23,7 @@ test('a service without hosts is placed as in earlier versions', () => {
   expect(placementOfServices(bound, owner, undefined).affinity).toEqual({ nodeAffinity: required })
 })
 
-test('a member is preferred by the labels of its pod, which remain when it moves', () => {
+test("a member is preferred by its pod's labels, which stay the same if the pod moves", () => {
   const term = {
     topologyKey: 'kubernetes.io/hostname',
     labelSelector: { matchLabels: { 'espalier.dev/database': id, 'espalier.dev/component': 'postgres' } },

@@ -1,4 +1,4 @@
-/** On which nodes the pods of a service run. Pure. */
+/** The nodes on which the pods of a service may run. Pure. */
 import type { Deployment, Json } from '../../cluster/index.ts'
 import { labels, parseMemberName } from '../../crds/index.ts'
 import { placementOf } from '../member/pod/placement.ts'
@@ -9,8 +9,8 @@ type PodSpec = NonNullable<NonNullable<Deployment['spec']>['template']['spec']>
 type Affinity = NonNullable<PodSpec['affinity']>
 
 /**
- * The placement of databases' pods, without their spreading: services have their own. `hostIds`: members of the
- * database and nodes, as `status.instances` names them.
+ * The placement of databases' pods, except their topology spread: services have their own. `hostIds`: members of the
+ * database, and nodes, as `status.instances` names them.
  */
 export function placementOfServices(
   pods: PodSettings,
@@ -28,7 +28,7 @@ export function placementOfServices(
 
 const weight = 100
 
-/** A preference: a service must start even if a host is full or deleted. */
+/** Only a preference: a service must start even if a host is full or deleted. */
 function nodeAffinity(given: Affinity['nodeAffinity'], nodes: readonly string[]): Affinity {
   if (nodes.length === 0) return given === undefined ? {} : { nodeAffinity: given }
   const preferred = nodes.map(node => ({
@@ -39,7 +39,7 @@ function nodeAffinity(given: Affinity['nodeAffinity'], nodes: readonly string[])
   return { nodeAffinity: { ...given, preferredDuringSchedulingIgnoredDuringExecution: [...others, ...preferred] } }
 }
 
-/** By labels, so that a member may move to another node, or get another name by a restore. */
+/** Selects members by labels: a member may move to another node, and a restore gives it another name. */
 function besideMembers(owner: Owner): Affinity {
   const postgres: Component = 'postgres'
   const matchLabels = { [labels.database]: owner.id, [labels.component]: postgres }

@@ -1,4 +1,4 @@
-/** The findings about schemas, tables and columns that services name, from the answer of Postgres. */
+/** The findings about schemas, tables and columns that services name, according to Postgres's answer. */
 import { describe, expect, test } from 'vitest'
 import { type ServiceConfig, serviceConfig } from '../../crds/index.ts'
 import type { FoundReferences } from '../postgres/administrator.ts'
@@ -29,7 +29,7 @@ const conditionOf = (configs: ServiceConfig[], seen: FoundReferences | undefined
 const findingOf = (changes: Partial<FoundReferences>, configs = [rest, rag]) => conditionOf(configs, found(changes))
 
 describe('the objects that services name', () => {
-  test('are each schema once, and each table with its columns', () => {
+  test('include each schema once, and each table with its columns', () => {
     expect(referencesOf([rest, rag])).toEqual({
       schemas: ['public', 'api'],
       tables: [{ schema: 'library', name: 'docs', columns: ['content', 'embedding'], vectorColumn: 'embedding' }],
@@ -40,7 +40,7 @@ describe('the objects that services name', () => {
     expect(bare).toEqual({ schema: undefined, name: 'docs', columns: ['embedding'], vectorColumn: 'embedding' })
   })
 
-  test('are none without rest and rag', () => {
+  test('do not exist without rest and rag', () => {
     expect(referencesOf([serviceConfig.parse({ serviceType: 'mcp', serviceId: '00000003' })])).toBeUndefined()
   })
 })
@@ -100,10 +100,10 @@ describe('the findings', () => {
   })
 
   test.each<[string, Partial<FoundReferences>]>([
-    ['of that many dimensions', {}],
-    ['of any dimensions', { tables: [{ ...complete, vectors: [{ type: 'halfvec', dimensions: -1 }] }] }],
+    ["with the model's number of dimensions", {}],
+    ['without fixed dimensions', { tables: [{ ...complete, vectors: [{ type: 'halfvec', dimensions: -1 }] }] }],
     [
-      'in one of two tables of that name',
+      'in one of two tables with that name',
       {
         tables: [
           {
@@ -131,7 +131,7 @@ describe('the findings', () => {
     expect(faultsOfService(faults, 'rag')).toBeUndefined()
   })
 
-  test('are not waited for if a configuration violates a rule', () => {
+  test('do not delay the finding if a configuration violates a rule', () => {
     const faults = [{ type: 'rag', field: 'pipelines[0].tables[0].filter', rule: 'must be one SQL condition' }] as const
     expect(conditionOf([rag], undefined, { ...around, faults })).toEqual({
       ...{ status: 'False', reason: 'WrongConfiguration' },
@@ -140,7 +140,7 @@ describe('the findings', () => {
     expect(conditionOf([rag], undefined, around)).toBeUndefined()
   })
 
-  test('name some faults, and the number of further ones', () => {
+  test('name some faults, and the number of the other ones', () => {
     const tables = Array.from({ length: 7 }, (_, index) => ({ ...docs, table: `t${index}` }))
     const missing = tables.map(() => ({ exists: false, missing: [], vectors: [] }))
     const { reason, message = '' } = conditionOf([ragOf(tables)], found({ tables: missing }), around) ?? {}

@@ -1,10 +1,10 @@
-/** The database objects that the configurations of services name, and which of them are missing or wrong. Pure. */
+/** The database objects that the services' configurations name. Also which of them are missing or wrong. Pure. */
 import { type ConfigurationFault, missingPgvector, type PgVersion, type ServiceConfig } from '../../crds/index.ts'
 import { type Finding, no, yes } from '../objects/conditions.ts'
 import { digestOf } from '../objects/up-to-date.ts'
 import type { FoundReferences, References, TableReference } from '../postgres/administrator.ts'
 
-/** The limit of checked tables. */
+/** The maximum number of tables that are checked. */
 const mostTables = 200
 const shownFaults = 5
 
@@ -38,7 +38,7 @@ const partsOf = (configs: readonly ServiceConfig[]) => ({
   rag: configs.find(({ rag }) => rag !== undefined)?.rag,
 })
 
-/** Undefined if no service names any. */
+/** Undefined if no service names an object. */
 export function referencesOf(configs: readonly ServiceConfig[]): References | undefined {
   const { rest, rag } = partsOf(configs)
   if (rest === undefined && rag === undefined) return undefined
@@ -50,27 +50,27 @@ export function referencesOf(configs: readonly ServiceConfig[]): References | un
   return { ...named, digest: digestOf(named) }
 }
 
-/** Dimensions of the embeddings of OpenAI's models, at OpenAI's own address. */
+/** The dimensions of OpenAI's embedding models, if the requests go to OpenAI's own address. */
 const knownDimensions: Readonly<Record<string, number>> = {
   'text-embedding-3-small': 1536,
   'text-embedding-3-large': 3072,
   'text-embedding-ada-002': 1536,
 }
 
-/** `message`: without the type of the service. */
+/** `message`: does not contain the service's type. */
 type Fault = { type: ServiceConfig['serviceType']; reason: string; message: string }
 
 type Circumstances = {
-  /** Violated rules, independent of the database. */
+  /** Violated rules. They do not depend on the database. */
   faults: readonly ConfigurationFault[]
   pgVersion: PgVersion
-  /** The major versions whose images have pgvector, as far as known. */
+  /** The major versions whose images are known to have pgvector. */
   pgvectorVersions: readonly PgVersion[]
-  /** Whether the provider of embeddings is at its public address. */
+  /** Whether requests for embeddings go to the provider's public address. */
   isOwnAddress: boolean
 }
 
-/** `found` undefined: the database was not queried. */
+/** `found`: undefined if the database was not queried. */
 export function configurationFaults(
   configs: readonly ServiceConfig[],
   found: FoundReferences | undefined,
@@ -84,7 +84,7 @@ export function configurationFaults(
   ]
 }
 
-/** The condition ServicesConfigured; undefined if there is no fault and the database was not queried. */
+/** The condition ServicesConfigured. Undefined if there is no fault and the database was not queried. */
 export function configuredFinding(faults: readonly Fault[], isRequested: boolean): Finding | undefined {
   const [first] = faults
   if (first === undefined)
@@ -92,7 +92,7 @@ export function configuredFinding(faults: readonly Fault[], isRequested: boolean
   return no(first.reason, listed(faults.map(named)))
 }
 
-/** The faults of one service, without its type; undefined where it has none. */
+/** The faults of one service, without its type. Undefined if there are none. */
 export function faultsOfService(faults: readonly Fault[], type: ServiceConfig['serviceType']): string | undefined {
   const own = faults.filter(fault => fault.type === type)
   return own.length === 0 ? undefined : listed(own.map(({ message }) => message))
@@ -102,7 +102,7 @@ const named = ({ type, message }: Fault): string => (message.startsWith(type) ? 
 
 function listed(messages: readonly string[]): string {
   const hidden = messages.length - shownFaults
-  const more = hidden > 0 ? `; and ${hidden} more` : ''
+  const more = hidden > 0 ? `; ${hidden} more` : ''
   return `${messages.slice(0, shownFaults).join('; ')}${more}`
 }
 

@@ -1,6 +1,6 @@
 /**
- * The route of an owner's services: the ConfigMap with the addresses for the gateways, and the clients that each
- * service allows.
+ * The route of an owner's services: a ConfigMap with the addresses for the gateways, and with the clients that each
+ * service accepts.
  */
 import type { Draft } from '../../cluster/index.ts'
 import { childNames, systemNamespace } from '../../crds/index.ts'

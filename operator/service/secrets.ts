@@ -1,6 +1,6 @@
 /**
- * The Secrets of services that the operator creates, and never changes: generated credentials, sealed, and the
- * configuration that pods mount.
+ * The Secrets of services that the operator creates and never changes: sealed generated credentials, and the
+ * configuration that the pods mount.
  */
 import { randomBytes } from 'node:crypto'
 import type { Draft } from '../../cluster/index.ts'
@@ -26,7 +26,7 @@ export function mintedDraft(owner: Owner, { name, field }: MintedSecret, sealing
   }
 }
 
-/** `files`: by their names. */
+/** `files`: by file name. */
 export function configurationDraft(
   owner: Owner,
   { type, digest }: NamedWorkload,

@@ -28,7 +28,7 @@ const replicas = z.union([z.literal(1), z.literal(2), z.literal('auto')]).defaul
 const cidr = z.union([z.cidrv4(), z.cidrv6()])
 const block = z.strictObject({ cidr, except: z.array(cidr).max(32).optional() })
 
-/** Everything except the address ranges of a cluster's pods, nodes and metadata services. */
+/** All addresses except the private ranges that a cluster's pods, nodes and metadata services use. */
 const publicAddresses: z.input<typeof block>[] = [
   {
     cidr: '0.0.0.0/0',
@@ -90,15 +90,15 @@ export const serviceSettings = z.strictObject({
 })
 export type ServiceInstallationSettings = z.output<typeof serviceSettings>
 
-/** The settings with which the services of every owner run. `image`: undefined if the installation runs no services. */
+/** The settings for the services of every owner. `image`: undefined if the installation runs no services. */
 export type ServiceInstallation = {
   image: string | undefined
   settings: ServiceInstallationSettings
-  /** On how many nodes pods can run, if that matters. */
+  /** Whether pods can run on several nodes, if the number of pods depends on that. */
   nodes: Nodes
 }
 
-/** The cluster from which that is read. */
+/** `nodes`: counts the cluster's nodes. */
 export type ServiceOptions = Omit<ServiceInstallation, 'nodes'> & { nodes: NodeCount; upgrades: UpgradeSlots }
 
 /** Whether the image of a version has pgvector. */

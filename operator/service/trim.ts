@@ -1,12 +1,9 @@
-/** What the caches keep of the Secrets of services. */
+/** The part of the services' Secrets that the caches keep. */
 import type { Secret } from '../../cluster/index.ts'
 import { withoutManagedFields } from '../../cluster/informer/index.ts'
 import { parseWorkloadName } from './names.ts'
 
-/**
- * The name of a Secret with the configuration of a service contains the digest of its content: the caches do not keep
- * the content.
- */
+/** The caches do not keep the content of Secrets with a service's configuration: their names contain its digest. */
 export function withoutConfiguration(secret: Secret): Secret {
   const trimmed = withoutManagedFields(secret)
   if (parseWorkloadName(secret.metadata.name) === undefined) return trimmed

@@ -1,4 +1,4 @@
-/** How many owners replace the pods of their services at once. */
+/** How many owners replace their services' pods at the same time. */
 import { expect, test } from 'vitest'
 import { createUpgradeSlots } from './upgrades.ts'
 
@@ -10,7 +10,7 @@ test('at most the limit run at once, and the next starts when one has ended', ()
   expect(['d', 'c'].map(slots.request)).toEqual([undefined, 6_000])
 })
 
-test('one that began before this leader counts, and starts again without a slot', () => {
+test('an upgrade that began before this leader counts, and continues without a slot', () => {
   const slots = createUpgradeSlots({ most: 1, now: () => 0 })
   slots.begun('a')
   slots.begun('b')

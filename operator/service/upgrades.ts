@@ -1,30 +1,34 @@
 /**
- * Which owners may replace the pods of their services by pods of another image (ADR 0088). An upgrade of Espalier is
- * due for all databases at the same moment, and each starts new pods beside the serving ones. Only the leader acts, so
- * it counts in memory. For a new leader, upgrades that have begun count as soon as it has observed their owners.
+ * Decides which owners may replace their services' pods by pods with another image (ADR 0088). An upgrade of Espalier
+ * is due for all databases at the same time, and each starts new pods beside the serving ones. Only the leader acts, so
+ * it counts upgrades in memory. A new leader counts an upgrade that has begun as soon as it has observed the owner.
  */
 export type UpgradeSlots = {
   /**
-   * For an upgrade that is due. @returns undefined if it may begin, otherwise when to ask again, in ms since the epoch
+   * Requests to begin an upgrade that is due. @returns undefined if it may begin, otherwise the time of the next
+   * request, in ms since the epoch
    */
   request(owner: string): number | undefined
-  /** The new pods of an upgrade exist. */
+  /** Reports that the new pods of an upgrade exist. */
   begun(owner: string): void
-  /** No upgrade is due. */
+  /** Reports that no upgrade is due. */
   end(owner: string): void
 }
 
-/** How long the new pods of an upgrade may take to start, since those of many databases start at once. */
+/**
+ * How long the new pods of an upgrade may take to start. It is long because pods of many databases start at the same
+ * time.
+ */
 export const upgradeMs = 10 * 60_000
-/** How soon an owner retries, for each time that the full number of running upgrades is ahead of it. */
+/** How soon an owner retries. Multiplied by the number of full batches before it. */
 const retryMs = 5_000
-/** An owner that has not retried for this long no longer waits. */
+/** After this time without a retry, an owner no longer counts as waiting. */
 const forgottenMs = 5 * 60_000
 const longestMs = 60_000
 
-/** `most`: how many run at once. */
+/** `most`: how many upgrades run at the same time. */
 export function createUpgradeSlots({ most, now }: { most: number; now: () => number }): UpgradeSlots {
-  /** By owner: when its slot began. After the longest duration of an upgrade it no longer counts. */
+  /** By owner: when its slot began. The slot ends after the longest duration of an upgrade. */
   const running = new Map<string, number>()
   /** By owner: when it last requested a slot. */
   const waiting = new Map<string, number>()

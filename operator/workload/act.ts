@@ -1,4 +1,4 @@
-/** Performs one action of a plan: on the objects of the member, or on those of the endpoint. */
+/** Performs one action of a plan, on the member's or the endpoint's objects. */
 import { type EndpointExecutor, type EndpointPass, performEndpoint, readRolesOf } from '../endpoint/act.ts'
 import { type MemberExecutor, type MemberPass, performMember } from '../member/act.ts'
 import { withRolesLocked } from '../member/postgres/act.ts'
@@ -16,7 +16,7 @@ export type Pass = MemberPass & EndpointPass & ServicePass & Observation
 /** `refused`: the cluster does not allow the volume to grow. */
 export type Done = 'done' | 'refused'
 
-/** Both member and endpoint apply and delete their children in the same way. */
+/** Member and endpoint apply and delete their children in the same way. */
 export async function perform(executor: Executor, pass: Pass, action: Action): Promise<Done> {
   switch (action.do) {
     case 'relabel':
@@ -42,7 +42,7 @@ export async function perform(executor: Executor, pass: Pass, action: Action): P
   }
 }
 
-/** The roles of users, and those by which services log in. */
+/** The users' roles, and the roles with which services log in. */
 function rolesOf(executor: Executor, pass: Pass): ReadDesiredRoles | undefined {
   const read = readRolesOf(executor, pass)
   const { owner, services } = pass.observed

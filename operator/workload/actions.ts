@@ -1,4 +1,7 @@
-/** Actions that a plan can request. All actions of one plan are independent, and are performed at once. */
+/**
+ * Actions that a plan can request. The actions of one plan are independent, and the operator performs them
+ * concurrently.
+ */
 import type { EndpointAction } from '../endpoint/actions.ts'
 import type { MemberAction } from '../member/actions.ts'
 import type { ServiceAction } from '../service/actions.ts'

@@ -18,7 +18,7 @@ const database = (name: string, label: string | undefined, created: string, hasV
       labels: label === undefined ? {} : { [labels.id]: label },
     },
     status: hasVolume ? { volume: { claim: 'c', uid: 'u', systemIdentifier: '1' } } : {},
-  }) as ManagedDatabase // the spec is not used
+  }) as ManagedDatabase // `identityOf` does not read the spec
 
 const [early, late] = ['2026-01-01T00:00:00Z', '2026-02-01T00:00:00Z']
 
@@ -26,19 +26,31 @@ describe('the id of a database', () => {
   test.each<[string, ManagedDatabase, string[], ManagedDatabase[], object]>([
     ['is its label', database('a', id, early), [], [], { state: 'settled', owner: { id } }],
     ['is new if there is none', database('a', undefined, early), [], [], { state: 'unsettled', id: undefined }],
-    ['is new if the label is no id', database('a', 'mine', early), [], [], { state: 'unsettled', id: undefined }],
-    ["is its children's, without a label", database('a', undefined, early), [id], [], { state: 'unsettled', id }],
-    ["is its children's, whatever the label", database('a', other, early), [id], [], { state: 'unsettled', id }],
-    ['stays with the elder', database('a', id, early), [], [database('b', id, late)], { state: 'settled' }],
+    ['is new if the label is not a UUID', database('a', 'mine', early), [], [], { state: 'unsettled', id: undefined }],
     [
-      'is new for the younger',
+      'is that of its children, if it has no label',
+      database('a', undefined, early),
+      [id],
+      [],
+      { state: 'unsettled', id },
+    ],
+    [
+      'is that of its children, if its label differs',
+      database('a', other, early),
+      [id],
+      [],
+      { state: 'unsettled', id },
+    ],
+    ['stays with the older database', database('a', id, early), [], [database('b', id, late)], { state: 'settled' }],
+    [
+      'is new for the younger database',
       database('b', id, late),
       [],
       [database('a', id, early)],
       { state: 'unsettled', id: undefined },
     ],
     [
-      'stays with the one that used it, if younger',
+      'stays with a younger database that has used it',
       database('b', id, late),
       [id],
       [database('a', id, early)],
@@ -48,7 +60,7 @@ describe('the id of a database', () => {
     expect(identityOf(subject, { childOwnerIds: children, others, orphanClaims: [] })).toMatchObject(expected)
   })
 
-  /** A claim without an owner whose annotation names a database of this name. */
+  /** A claim without an owner. Its annotation names a database with this name. */
   const claimOf = (name: string, namespace = 'n') => [{ name: 'claim', key: `${namespace}/${name}` }]
   const elsewhere = (one: ManagedDatabase): ManagedDatabase => ({
     ...one,
@@ -62,18 +74,18 @@ describe('the id of a database', () => {
   test.each<[string, ManagedDatabase, ManagedDatabase[], ReturnType<typeof claimOf>, object]>([
     ['stays with its data, although a copy in another namespace has its status', a, [elder], claimOf('a'), identified],
     ['stays if its status has data, although a copy in another namespace is older', withData, [elder], [], identified],
-    ['is new if only the elder elsewhere has it', a, [elder], [], { state: 'unsettled', id: undefined }],
+    ['is new if an older database in another namespace has it', a, [elder], [], { state: 'unsettled', id: undefined }],
     [
-      'is contested by an older database in its namespace while neither has adopted the data',
+      'is contested by an older database in its namespace while the data belong to neither',
       a,
       [b],
       claimOf('a'),
       contested,
     ],
-    ['is contested for that older database as well', b, [a], claimOf('a'), contested],
+    ['is also contested for that older database', b, [a], claimOf('a'), contested],
     ['belongs to the older database if the data name neither', b, [a], claimOf('c'), identified],
-    ['stays with the owner that the data name, once its status has them', withData, [a], claimOf('b'), identified],
-    ['is contested for a copy in its namespace meanwhile', a, [withData], claimOf('b'), contested],
+    ['stays with the owner that the data name, if its status has the data', withData, [a], claimOf('b'), identified],
+    ['is contested for a copy of that owner in its namespace', a, [withData], claimOf('b'), contested],
     [
       'is not contested because of data of that name in another namespace',
       a,
@@ -85,7 +97,7 @@ describe('the id of a database', () => {
     expect(identityOf(subject, { childOwnerIds: [], others, orphanClaims })).toMatchObject(expected)
   })
 
-  test('is never new, so that no empty volume is created, if there are data of no existing owner', () => {
+  test('is never new if data without an existing owner have it, so that no empty volume is created', () => {
     const names = ['a', 'b', 'c']
     const one = fc.record({
       created: fc.constantFrom(early, late),

@@ -1,12 +1,12 @@
 /**
- * Determines the id of an owner. The label contains it, but any user can edit a label or copy an object with it;
- * children with the owner's uid are reliable. So children override the label, and of two owners with one id the one
+ * Determines the id of an owner. The id is in a label, but any user can edit the label or copy an object with it.
+ * Children with the owner's uid are reliable. So children override the label. If two owners have the same id, the owner
  * that has used it keeps it.
  *
- * An owner that was put back no longer has such children. If data with its id are in its own namespace and belong to no
- * existing owner, or are recorded in its own status, it owns them, whatever has this id elsewhere. If another object in
- * the namespace may own them as well, only a user can decide, and nothing is done: above all no empty volume is
- * initialised beside the data.
+ * An owner that was restored from a backup of the cluster no longer has such children. It owns data with its id in two
+ * cases, even if an object in another namespace has the id: the data are in its own namespace and belong to no existing
+ * owner, or its own status records them. If another object in the namespace may also own the data, a user must decide.
+ * Until then the operator does nothing. In particular, it initialises no empty volume beside the data.
  */
 
 import { labels, uuid } from '../../crds/index.ts'
@@ -18,8 +18,8 @@ import { type Owner, ownerOf } from '../objects/ownership.ts'
 type Identified = Pick<Instance, 'kind' | 'metadata' | 'status'>
 
 /**
- * The id in the names of the children. `unsettled`: the label must be written first, with this id (from the existing
- * children), or a new one if absent. `contested`: a user has to decide to whom the data belong.
+ * The id in the names of the children. `unsettled`: the operator must first write the label, with this id (from the
+ * existing children), or with a new id if absent. `contested`: a user must decide who owns the data.
  */
 export type Identity =
   | { state: 'settled'; owner: Owner }
@@ -29,7 +29,7 @@ export type Identity =
 const validId = (id: string | undefined): string | undefined =>
   id !== undefined && uuid.safeParse(id).success ? id : undefined
 
-/** Whether `left` comes before `right` if both have one id: with data first, then the older. */
+/** Whether `left` has priority if both have the same id. An object with data has priority; otherwise the older one. */
 export function precedes(left: Identified, right: Identified): boolean {
   const rank = ({ metadata, status }: Identified): string =>
     `${status?.volume ? 0 : 1} ${metadata.creationTimestamp ?? ''} ${metadata.uid ?? ''}`
@@ -37,7 +37,7 @@ export function precedes(left: Identified, right: Identified): boolean {
 }
 
 type Relations = {
-  /** The ids on the children that carry the owner's uid. */
+  /** The ids of the children that have the owner's uid. */
   childOwnerIds: readonly (string | undefined)[]
   /** Other owners with the same label. */
   others: readonly Identified[]
@@ -64,10 +64,7 @@ export function identityOf(owner: Identified, { childOwnerIds, others, orphanCla
   return { state: 'unsettled', id: undefined, why: `the id belongs to ${keyOf(elder)}` }
 }
 
-/**
- * Another object beside it to which the data may belong: one that comes before it, or to which their labels assign
- * them.
- */
+/** Another object in the namespace that may own the data: it has priority, or the data's annotations name it. */
 function rivalOf(
   owner: Identified,
   others: readonly Identified[],
@@ -86,5 +83,5 @@ const contestedBetween = (
   orphanClaims: readonly OrphanClaim[],
 ): string =>
   `the volume claim ${orphanClaims.map(({ name }) => name).join(', ')} contains data with the id ${id}, which ` +
-  `${rival.metadata.name} beside ${owner.metadata.name} also has, and the owner of the data is unknown: delete the one that is ` +
-  `the copy (its deletion deletes no data), or remove its label ${labels.id}; nothing is started or initialised before that`
+  `${rival.metadata.name} beside ${owner.metadata.name} also has, and the owner of the data is unknown: delete the object that is ` +
+  `the copy (its deletion deletes no data), or remove its label ${labels.id}; before that, the operator starts and initialises nothing`

@@ -1,6 +1,6 @@
 /**
- * Finds remaining objects of an instance that is being deleted, by lists from the cluster, not from a cache. They are
- * deleted, and listed again.
+ * Finds remaining objects of an instance that is being deleted. Lists them from the cluster, not from a cache. Deletes
+ * them, and lists again.
  */
 import type { AnyObject, Cluster, KindName, LabelSelector } from '../../cluster/index.ts'
 import { deletedDatabaseComponent, labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
@@ -10,15 +10,15 @@ import { changedVolume, volumeFacts } from '../member/storage/persistent-volume.
 import type { Instance } from '../objects/instance.ts'
 import { isAnothers, ownerUidOf } from '../objects/ownership.ts'
 
-/** An object of a database that is being deleted was found that no cache had; it is deleted first. */
+/** The cluster had an object of the deleted database that no cache had. The operator deletes it first. */
 export class LeftoversError extends Error {
   override readonly name = 'LeftoversError'
 }
 
-/** Pods first: they are of another kind. */
+/** `childKinds` does not include pods. They are deleted first. */
 const leftoverKinds = new Set<KindName>(['Pod', ...childKinds.map(({ kind }) => kind)])
 
-/** Checks that no object remains. @throws LeftoversError if one did; ClusterError */
+/** Checks that no object remains. @throws LeftoversError if an object remained; ClusterError */
 export async function deleteLeftovers(
   cluster: Cluster,
   instance: Instance,
@@ -30,7 +30,7 @@ export async function deleteLeftovers(
   if (leftovers.length === 0) return
   await Promise.all(
     leftovers.map(({ kind, metadata: { namespace, name, uid } }) =>
-      // The items of a list have their kind: see findLeftovers.
+      // Items of these lists have their kind: see findLeftovers.
       cluster.delete(kind as KindName, { namespace, name }, { uid }),
     ),
   )
@@ -39,7 +39,7 @@ export async function deleteLeftovers(
   )
 }
 
-/** Checks that no volume is retained that no cache had. @throws LeftoversError; ClusterError */
+/** Checks that no retained volume remains that no cache had. @throws LeftoversError; ClusterError */
 async function giveBackVolumes(cluster: Cluster, { metadata, status }: Instance): Promise<void> {
   const { namespace = '', uid = '', labels: objectLabels } = metadata
   const id = objectLabels?.[labels.id]
@@ -65,8 +65,8 @@ async function findLeftovers(cluster: Cluster, { kind, metadata }: Instance): Pr
   const others = id === undefined ? [] : (await cluster.list(kind, { labels: { [labels.id]: id } })).items
   const isShared = others.some(other => other.metadata.uid !== uid)
   /**
-   * With the owner's uid; or with its id, if no other owner has that and the owner named in the object's labels no
-   * longer exists.
+   * The object has the owner's uid. Or it has the owner's id, no other owner has this id, and the owner in the object's
+   * labels no longer exists.
    */
   const isOwn = async (object: Found): Promise<boolean> => {
     if (ownerUidOf(object) === uid) return true

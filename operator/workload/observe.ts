@@ -1,6 +1,6 @@
 /**
- * Collects the facts that a pass needs about one owner's Postgres: its member, its endpoint, and every other object
- * with the owner's uid or id.
+ * Collects the facts about one owner's Postgres for a pass: its member, its endpoint, and every other object with the
+ * owner's uid or id.
  */
 import { firstMember, type ServiceConfig } from '../../crds/index.ts'
 import type { Passwords } from '../../sealing/credentials.ts'
@@ -17,34 +17,34 @@ import { observeServices, type ServiceFiles, type ServicesObserver } from '../se
 import { childrenOfServices } from '../service/observed.ts'
 import type { Observed } from './observed.ts'
 
-/** For a kind whose objects are deleted by age. */
+/** For a kind with objects that are deleted by age. */
 export type GuardedObserver = Observer & { clock: ClockGuard }
 
 /** For a kind whose objects have services. */
 export type OwnerObserver = GuardedObserver & Pick<ServicesObserver, 'services' | 'hasPgvector'>
 
-/** The observed state, and the passwords and configurations of services, which the plan does not get. */
+/** The observed state. Also passwords and configurations of services, which the plan does not get. */
 export type Observation<O extends Observed = Observed> = {
   observed: O
   passwords: Passwords | undefined
   serviceFiles: ServiceFiles
   /** The login of the service `rest`, with its password. */
   authenticator: DesiredAuthenticator | undefined
-  /** Where the service `mcp` stores its conversations, with the password of its role. */
+  /** The storage of the service `mcp` for its conversations, with the password of its role. */
   mcpState: DesiredMcpState | undefined
 }
 
 /**
- * Facts about the instance from before the pass that no object contains. `isCutOff`: gateways cannot connect to a
- * Postgres that the operator reaches.
+ * Facts about the instance from earlier passes that no object contains. `isCutOff`: gateways cannot connect to a
+ * Postgres that the operator can reach.
  */
 export type PriorFacts = PriorMemberFacts & { isCutOff: boolean }
 
 type InstanceRequest = Omit<MemberRequest, 'number' | 'keys'> & {
   rotations?: RequestedRotations | undefined
-  /** All objects with the owner's uid, or with its id and no existing owner. */
+  /** All objects with the owner's uid, and those with its id whose owner does not exist. */
   owned: OwnedObjects
-  /** `isCopy`: tokens and users in their Secrets are those of its source. */
+  /** `isCopy`: tokens and users in the services' Secrets are the source's. */
   services: { configs: readonly ServiceConfig[]; isCopy: boolean }
 }
 

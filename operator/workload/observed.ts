@@ -1,6 +1,6 @@
 /**
- * The observed state of one owner's Postgres: its member, its endpoint, and facts that concern both. Read from the
- * caches by observe.ts; it contains no secret.
+ * The observed state of one owner's Postgres: its member, its endpoint, and facts about both. `observe.ts` reads it
+ * from the caches. Contains no secret.
  */
 
 import type { AnyObject } from '../../cluster/index.ts'
@@ -10,11 +10,11 @@ import type { MemberChildren, ObservedMember } from '../member/observed.ts'
 import type { VolumeFacts } from '../member/storage/persistent-volume.ts'
 import type { ObservedServices } from '../service/observed.ts'
 
-/** Whether the installation's keys exist: nothing is done without them, and they are never created again. */
+/** Whether the installation's keys exist. Without them the operator does nothing. It never creates them again. */
 type KeysFacts = {
   sealingKey: boolean
   authority: boolean
-  /** One authority is being replaced by another: the replacement waits for every server. */
+  /** The operator is replacing one authority by another. The replacement waits for every server. */
   isChanging: boolean
 }
 
@@ -28,12 +28,12 @@ export type Observed = ObservedMember &
     keys: KeysFacts
     children: Children
     owned: ObservedObjects
-    /** Gateways cannot connect to a Postgres that the operator reaches. */
+    /** Gateways cannot connect to a Postgres that the operator can reach. */
     isCutOff: boolean
     services: ObservedServices
     /** All children of services, for the code that writes them. */
     serviceChildren: readonly AnyObject[]
   }
 
-/** The members of an owner, the serving one first: at present there is only that one. */
+/** The members of an owner, the serving member first. At present there is only this member. */
 export const membersOf = (observed: Observed): readonly [ObservedMember, ...ObservedMember[]] => [observed]

@@ -1,5 +1,5 @@
 /**
- * An owner that is no ManagedDatabase runs a real Postgres behind the real gateway, with the code of this folder only.
+ * An owner that is not a ManagedDatabase runs a real Postgres behind the real gateway, with only this folder's code.
  */
 import { randomUUID } from 'node:crypto'
 import pg from 'pg'
@@ -81,7 +81,7 @@ const ready = (reason: string, scratch = first) =>
     { withinMs: 60_000 },
   )
 
-/** Like a user's client, through the gateway. */
+/** Connects like a user's client, through the gateway. */
 async function query(sql: string, scratch = first): Promise<unknown[]> {
   const { cluster, authority } = installation
   const name = childNames.credentials(scratch.id)
@@ -145,7 +145,7 @@ test('it is created, serves, is suspended, resumes with its data, and is deleted
 })
 
 /**
- * A subscriber of a real publisher is copied while its own subscription is idle; its copy receives nothing from the
+ * A subscriber of a real publisher is copied while its own subscription is idle. Its copy receives nothing from the
  * publisher.
  */
 test('a copy has its own credentials, and neither slots nor subscriptions of its source', async () => {
@@ -233,7 +233,7 @@ test('a copy has its own credentials, and neither slots nor subscriptions of its
   })
   expect(claim?.spec?.resources?.requests?.storage).toBe(String(3 * gigabyte))
 
-  // The source continues at its position.
+  // The source's subscription continues at its position.
   await change({})
   await ready('Serving')
   await eventually(

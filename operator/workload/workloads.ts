@@ -1,6 +1,6 @@
 /**
- * Stores facts between passes about the Postgres instances of one kind of owner: of each member (member/memory.ts), and
- * of the owner's endpoint. A new process can find all of them again.
+ * Stores facts between passes about the Postgres instances of one kind of owner: facts about each member
+ * (member/memory.ts), and about the owner's endpoint. After a restart, the operator determines all of them again.
  */
 import { firstMember, systemNamespace } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
@@ -16,14 +16,14 @@ import type { Observed } from './observed.ts'
 
 type WorkloadOptions = MemoryOptions & {
   caches: Caches
-  /** Most certificates that are issued at a time while an authority is replaced. */
+  /** How many certificates are issued at the same time while an authority is replaced. */
   certificatesAtOnce: number
 }
 
-/** The waits of a plan. `requeueAt`: when to pass again, in ms since the epoch. */
+/** What a plan waits for. `requeueAt`: the time of the next pass, in ms since the epoch. */
 type Waits = MemberWaits & { awaitsGateways: boolean; requeueAt: number | undefined }
 
-/** While a pass waits for gateways, it is repeated even without an event: a gateway may have died. */
+/** The interval of passes that wait for gateways. No event reports that a gateway has died. */
 const acknowledgementMs = 5_000
 
 export const createWorkloads = (options: WorkloadOptions): Workloads => new Workloads(options)
@@ -45,7 +45,7 @@ class Workloads {
     this.executor = { ...this.#members.executor, ports: createPortAllocator(isTaken, now) }
   }
 
-  /** Returns the facts from before the pass. */
+  /** Returns facts from earlier passes. */
   prior(key: string): PriorFacts {
     return { ...this.#members.prior(key, firstMember), isCutOff: this.#reports.isCutOff(key) }
   }
@@ -67,7 +67,8 @@ class Workloads {
   }
 
   /**
-   * Probes and measures Postgres if that is due. @returns in how many ms to pass again; undefined: only after an event
+   * Probes and measures Postgres if that is due.
+   * @returns the ms until the next pass; undefined if only an event causes the next pass
    */
   requeueAfter(pass: ProbedPass, waits: Waits): number | undefined {
     const now = this.#options.now()
@@ -79,12 +80,12 @@ class Workloads {
     return requeueAt === undefined ? undefined : Math.max(0, requeueAt - now)
   }
 
-  /** A client could not connect to this owner's Postgres. */
+  /** Reports that a client could not connect to this owner's Postgres. */
   reportUnreachable(key: string): void {
     this.#members.reportUnreachable(key)
   }
 
-  /** `listed`: every owner to whose Postgres a gateway cannot connect, by the present Leases. */
+  /** `listed`: the owners whose Postgres a gateway cannot connect to, according to the current Leases. */
   reported(listed: ReadonlySet<string>): void {
     for (const key of this.#reports.update(listed)) this.#options.enqueue(key)
   }

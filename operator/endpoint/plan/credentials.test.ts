@@ -1,4 +1,4 @@
-/** Whether the passwords shown to a client are those that Postgres accepts. */
+/** Whether Postgres accepts the passwords that the operator shows to clients. */
 import { describe, expect, test } from 'vitest'
 import { type Given, reconciledDatabase } from '../../testing/reconciled-database.ts'
 
@@ -23,7 +23,7 @@ describe('credentials', () => {
       message: 'the credentials are being created',
     })
   })
-  test('that are lost are not created again without a request', () => {
+  test('that are lost are not created again unless a user requests it', () => {
     const withoutSecret = (rest: object = {}): Given => ({ rest: { credentials: { state: 'absent' }, ...rest } })
     expect(found(withoutSecret())).toMatchObject({ status: 'False', reason: 'CredentialsLost' })
     expect(actionsOf(withoutSecret())).toContainEqual({ do: 'find-credentials' })
@@ -33,15 +33,15 @@ describe('credentials', () => {
     const late = { rotations: { ...requested.rotations, isGivenUp: true } }
     expect(found(withoutSecret(late))?.reason).toBe('CredentialsLost')
   })
-  test('that are not readable are reported with the fix', () => {
+  test('that are not readable are reported with what to do', () => {
     const message = 'sealed with another key'
     expect(found({ rest: { credentials: { state: 'unreadable', message } } })).toMatchObject({
       status: 'False',
       reason: 'CredentialsUnreadable',
-      message: expect.stringMatching(/^sealed with another key; put the Secret, or the key, back/),
+      message: expect.stringMatching(/^sealed with another key; restore the Secret or the key/),
     })
   })
-  test('that the roles have not yet are pending', () => {
+  test('that the roles do not have yet are pending', () => {
     expect(found({ answer: { rolesInOrder: false } })).toEqual(pending)
   })
   test('during a rotation are valid until it is done or fails', () => {
@@ -69,20 +69,20 @@ describe('credentials', () => {
     expect(actionsOf(mutable)).toContainEqual(expect.objectContaining({ do: 'rotate-passwords' }))
     expect(found({ ...given, answer: { rolesInOrder: false } })).toEqual(pending)
   })
-  test('that a user changed are named by role', () => {
+  test('that a user changed are reported by role', () => {
     const changed = found({ answer: { changedByUser: ['app', 'admin'] } })
     expect(changed).toMatchObject({ status: 'True', reason: 'PasswordChangedByUser' })
     expect(changed?.message).toMatch(/^app, admin: the password was changed in Postgres/)
   })
 
-  /** There is no answer of Postgres about the present passwords. */
+  /** Postgres has not answered about the current passwords. */
   const silences: [string, Given][] = [
-    ['that has not answered in time', { answer: undefined }],
+    ['whose probe timed out', { answer: undefined }],
     ['that the operator has not probed', { postgres: undefined }],
     ['that was restarted', { pod: { run: 'another' } }],
     ['that refuses', { answer: { state: 'refused', reason: 'auth', message: 'no' } }],
   ]
-  test.each(silences)('of a Postgres %s keep the last known state', (_, given) => {
+  test.each(silences)('of a Postgres %s keep the last state', (_, given) => {
     expect(found(given)).toEqual(inOrder)
     const changed = { reason: 'PasswordChangedByUser', message: 'app: the password was changed' }
     expect(found({ ...given, conditions: { CredentialsReady: changed } })).toEqual({ status: 'True', ...changed })
@@ -91,12 +91,12 @@ describe('credentials', () => {
     expect(found({ ...given, conditions: { CredentialsReady: { status: 'False' } } })).toEqual(pending)
     expect(found({ ...given, status: { conditions: [] } })).toEqual(pending)
   })
-  test.each(silences)('of a Postgres %s are pending if they were created since', (_, given) => {
+  test.each(silences)('of a Postgres %s are pending if they were created after the last answer', (_, given) => {
     const { lastTransitionTime = '' } = before ?? {}
     expect(found({ ...given, rest: mintedAt(lastTransitionTime) })).toEqual(inOrder)
     expect(found({ ...given, rest: mintedAt('2026-01-02T00:00:00Z') })).toEqual(pending)
   })
-  test('that Postgres was not compared with are pending', () => {
+  test('that no probe has compared are pending', () => {
     expect(found({ postgres: { passwordVersion: 'older' } })).toEqual(pending)
     expect(found({ postgres: { passwordVersion: 'older' }, answer: undefined })).toEqual(pending)
   })

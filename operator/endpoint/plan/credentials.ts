@@ -9,12 +9,12 @@ import { rolesToRevert } from './rotation.ts'
 
 const secretImmutable = 'SecretImmutable'
 
-/** Messages about passwords only, while clients that know one are served. */
-export const keepsClientsIn = (observed: ObservedEndpoint, { reason }: Finding): boolean =>
+/** Whether the finding is only about passwords, and clients that know a password are still served. */
+export const keepsClients = (observed: ObservedEndpoint, { reason }: Finding): boolean =>
   areCredentialsLost(observed) || reason === secretImmutable
 
 /**
- * There is no copy of the passwords, so the operator does not delete this Secret to create it again, as it does with
+ * The Secret has the only copy of the passwords. So the operator does not delete it to create it again, as it does with
  * other children.
  */
 function immutableFinding({ children }: ObservedEndpoint): Finding {
@@ -42,13 +42,13 @@ function finding(observed: ObservedEndpoint, answered: Answered): Finding {
   if (credentials.state === 'unreadable')
     return no(
       'CredentialsUnreadable',
-      `${credentials.message}; put the Secret, or the key, back. Only if that is lost, delete the Secret (annotation ${annotations.force}=true), and request new passwords by a rotation (annotation ${rotationAnnotations.app})`,
+      `${credentials.message}; restore the Secret or the key. Only if it is lost, delete the Secret (annotation ${annotations.force}=true), and request new passwords by a rotation (annotation ${rotationAnnotations.app})`,
     )
   const roles = credentials.previous.join(', ')
   if (rolesToRevert(observed).length > 0)
     return no(
       'RotationUnsettled',
-      `${roles}: the password was not replaced in time; the next answer of Postgres shows which one is valid`,
+      `${roles}: the password was not replaced in time; the next probe of Postgres shows which password is valid`,
     )
   if (roles !== '')
     return yes('Rotating', `${roles}: the password is being replaced; until then the previous one is valid`)
@@ -66,6 +66,6 @@ function finding(observed: ObservedEndpoint, answered: Answered): Finding {
   if (answered.changedByUser.length === 0) return yes('InOrder', 'the roles have the passwords of the Secret')
   return yes(
     'PasswordChangedByUser',
-    `${answered.changedByUser.join(', ')}: the password was changed in Postgres; the one shown here does not work`,
+    `${answered.changedByUser.join(', ')}: a user changed the password in Postgres; the password shown here does not work`,
   )
 }

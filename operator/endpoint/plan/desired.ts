@@ -1,4 +1,4 @@
-/** The desired state of every object of an endpoint, as far as its region is known. */
+/** The desired state of an endpoint's objects, as far as its region is known. */
 import type { Draft } from '../../../cluster/index.ts'
 import { type Endpoint, labels } from '../../../crds/index.ts'
 import { archiveOf } from '../../member/archive/settings.ts'
@@ -17,9 +17,9 @@ import { serviceDraft } from '../service.ts'
 export type DesiredEndpoint = {
   service: Draft<'Service'>
   networkPolicy: Draft<'NetworkPolicy'>
-  /** Absent if the installation requests none. */
+  /** Absent if the installation requests no budget. */
   disruptionBudget: Draft<'PodDisruptionBudget'> | undefined
-  /** For the reserved port; absent while it has none. */
+  /** The route for the reserved port. Absent while no port is reserved. */
   route: Draft<'ConfigMap'> | undefined
   rules: string[]
   domain: string | undefined
@@ -28,9 +28,8 @@ export type DesiredEndpoint = {
 }
 
 /**
- * Returns the pods that the Service selects. A restored incarnation accepts no clients until its data are the
- * database's own; until then the Service selects the previous incarnation, so that clients retry instead of being
- * refused.
+ * Returns which pods the Service selects. A restored incarnation accepts no clients until its data are the database's
+ * own. Until then the Service selects the previous incarnation, so that clients retry and are not refused.
  */
 function selected(
   { children, incarnation }: ObservedEndpoint,
@@ -43,7 +42,10 @@ function selected(
     : { incarnation, byRole: isFoundByRole }
 }
 
-/** `isOpen`: the allowlist is applied, else no client is admitted. `acceptsClients`: the serving member does. */
+/**
+ * `isOpen`: whether to apply the allowlist; otherwise the gateway admits no client. `acceptsClients`: whether the
+ * serving member accepts clients.
+ */
 type Opening = { isOpen: boolean; acceptsClients: boolean; isFoundByRole: boolean }
 
 export function desiredEndpoint(

@@ -1,4 +1,4 @@
-/** Plans the actions for an endpoint, and the findings for its conditions, from its observed state: a pure function. */
+/** Plans the actions for an endpoint, and the findings for its conditions, from its observed state. Pure. */
 import type { Secret } from '../../../cluster/index.ts'
 import type { ChildAction } from '../../children/actions.ts'
 import { applyIfChanged } from '../../children/drift.ts'
@@ -13,10 +13,10 @@ import { type DesiredEndpoint, desiredEndpoint } from './desired.ts'
 import { areCredentialsLost } from './lost-credentials.ts'
 import { rotation } from './rotation.ts'
 
-/** The member that serves, or is to serve. */
+/** The member that serves, or that should serve. */
 type Serving = {
   answered: Answered
-  /** Its data are lost or another database's. */
+  /** Its data are lost, or belong to another database. */
   isFatal: boolean
   /** Its pods have their role label. */
   isFoundByRole: boolean
@@ -28,7 +28,7 @@ export type EndpointPlan = {
   actions: (EndpointAction | ChildAction)[]
 }
 
-/** Before any member has answered. */
+/** The state before any member has answered. */
 export const nothingServes: Serving = { answered: undefined, isFatal: false, isFoundByRole: true }
 
 export function planEndpoint(
@@ -56,7 +56,7 @@ export function planEndpoint(
   }
 }
 
-/** Objects that the members' pods wait for: the Secrets that they mount, and the network policy. */
+/** Objects that the members' pods need: the Secrets that they mount, and the network policy. */
 export function prerequisitesOf(observed: ObservedPrerequisites) {
   const { children, certificate } = observed
   const { credentials, networkPolicy } = children
@@ -70,7 +70,10 @@ export function prerequisitesOf(observed: ObservedPrerequisites) {
 const works = (answer: Answered): boolean =>
   answer?.rolesInOrder === true && answer.login !== 'refused' && answer.closed === undefined
 
-/** Whether the allowlist may be applied: never before the data are known and the roles have been observed in order. */
+/**
+ * Whether the operator may apply the allowlist. It must have recorded the volume, and observed that the roles are in
+ * order. An endpoint that is already open stays open.
+ */
 function mayOpen(observed: ObservedEndpoint, answered: Answered): boolean {
   const { status, awaitsImport } = observed.instance
   if (status?.volume === undefined || awaitsImport !== undefined) return false
@@ -111,7 +114,7 @@ function labelled(secret: Secret | undefined, owner: Owner, component: Component
   return [{ do: 'relabel', secret: { ...secret, metadata: { ...secret.metadata, labels } } }]
 }
 
-/** Nothing waits for it: it restricts evictions, and the database serves without it. */
+/** Nothing waits for the budget: it restricts evictions, and the database serves without it. */
 function disruptionBudget(observed: ObservedEndpoint, desired: DesiredEndpoint['disruptionBudget']): ChildAction[] {
   const { disruptionBudget: actual } = observed.children
   if (desired !== undefined) return applyIfChanged(observed, 'PodDisruptionBudget', actual, desired)
@@ -120,7 +123,7 @@ function disruptionBudget(observed: ObservedEndpoint, desired: DesiredEndpoint['
   return [{ do: 'delete', kind: 'PodDisruptionBudget', name, namespace, uid }]
 }
 
-/** The port is reserved at once, closed; its rules are applied when the database accepts logins. */
+/** Reserves the port at once, closed. Applies the rules when the database accepts logins. */
 function address(observed: ObservedEndpoint, desired: DesiredEndpoint): EndpointPlan['actions'] {
   const { instance, children, route, region } = observed
   if (!region) return []

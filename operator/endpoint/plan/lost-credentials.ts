@@ -1,6 +1,6 @@
 /**
- * A database whose passwords are in Postgres, but whose Secret does not exist. New passwords would lock every client
- * out: they are created only if a user requests a rotation. Pure.
+ * A database whose passwords are in Postgres, but whose Secret does not exist. New passwords would lock out every
+ * client. So the operator creates them only if a user requests a rotation. Pure.
  */
 
 import { rotationAnnotations } from '../../../crds/index.ts'
@@ -17,7 +17,7 @@ export const areCredentialsLost = (observed: CredentialsFacts): boolean =>
 export function lostCredentialsMessage({ instance }: CredentialsFacts): string {
   const remedy =
     instance.kind === 'Branch'
-      ? 'put it back, or delete the branch and create another'
-      : `put it back, or request new passwords by a rotation (annotation ${rotationAnnotations.app})`
-  return `the Secret with the passwords does not exist; Postgres still accepts them, but they cannot be shown: ${remedy}`
+      ? 'restore it, or delete the branch and create it again'
+      : `restore it, or request new passwords by a rotation (annotation ${rotationAnnotations.app})`
+  return `the Secret with the passwords does not exist; Postgres still accepts these passwords, but the operator cannot show them:  ${remedy}`
 }

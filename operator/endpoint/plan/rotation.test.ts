@@ -61,9 +61,13 @@ describe('the action of a rotation', () => {
   test.each<[string, Case, object[]]>([
     ['nothing if nothing is requested', {}, []],
     ['a new password', { requested }, [{ do: 'rotate-passwords', rotations: requested }]],
-    ['nothing once it is of this rotation', { requested, credentials: credentialsOf({ rotations: requested }) }, []],
     [
-      'nothing before Postgres has answered about the present passwords',
+      'nothing if the password is already from this rotation',
+      { requested, credentials: credentialsOf({ rotations: requested }) },
+      [],
+    ],
+    [
+      'nothing before Postgres has answered about the current passwords',
       { requested, postgres: { passwordVersion: 'old' } },
       [],
     ],
@@ -71,24 +75,40 @@ describe('the action of a rotation', () => {
     ['nothing while roles are not in order', { requested, rolesInOrder: false }, []],
     ['nothing after the deadline', { requested, isGivenUp: true }, []],
     ['nothing with unreadable credentials', { requested, credentials: { state: 'unreadable', message: '' } }, []],
-    ['nothing while Postgres gets it', { requested, credentials: during, rolesInOrder: false }, []],
-    ['the previous one is forgotten once Postgres has the new one', { requested, credentials: during }, [forget]],
-    ['also if it is no longer requested', { credentials: during }, [forget]],
-    ['also after the deadline', { requested, credentials: during, isGivenUp: true }, [forget]],
-    ['reverted, if no longer requested', { credentials: during, rolesInOrder: false }, [takeBack]],
     [
-      'reverted, after the deadline',
+      'nothing while Postgres does not have the new password yet',
+      { requested, credentials: during, rolesInOrder: false },
+      [],
+    ],
+    ['the previous password is removed after Postgres has the new one', { requested, credentials: during }, [forget]],
+    ['the previous password is removed even if the rotation is no longer requested', { credentials: during }, [forget]],
+    [
+      'the previous password is removed even after the deadline',
+      { requested, credentials: during, isGivenUp: true },
+      [forget],
+    ],
+    [
+      'the password is reverted if the rotation is no longer requested',
+      { credentials: during, rolesInOrder: false },
+      [takeBack],
+    ],
+    [
+      'the password is reverted after the deadline',
       { requested, credentials: during, rolesInOrder: false, isGivenUp: true },
       [takeBack],
     ],
-    ['reverted for another', { requested: { app: 'newer' }, credentials: during, rolesInOrder: false }, [takeBack]],
     [
-      'nothing reverted without an answer',
+      'the password is reverted if another rotation is requested',
+      { requested: { app: 'newer' }, credentials: during, rolesInOrder: false },
+      [takeBack],
+    ],
+    [
+      'nothing is reverted without an answer',
       { credentials: during, rolesInOrder: false, postgres: { passwordVersion: 'old' } },
       [],
     ],
     [
-      'of two roles only the one that is no longer requested is reverted',
+      'of two roles, only the role whose rotation is no longer requested is reverted',
       {
         requested: { admin: 'x' },
         credentials: credentialsOf({ rotations: { admin: 'x', app: 'new' }, previous: ['admin', 'app'] }),
@@ -101,7 +121,7 @@ describe('the action of a rotation', () => {
   })
 })
 
-describe('the wait of a rotation', () => {
+describe('what a rotation waits for', () => {
   test.each<[string, Case, RegExp | undefined, string[], string[]]>([
     ['nothing', {}, undefined, [], []],
     ['a new password', { requested }, /creating a new value for the password of app/, ['app'], []],
@@ -112,13 +132,25 @@ describe('the wait of a rotation', () => {
       ['app'],
       [],
     ],
-    ['to forget the previous one', { requested, credentials: during }, /forgetting the password of app/, [], []],
-    ['nothing, if done at the deadline', { requested, credentials: during, isGivenUp: true }, undefined, [], ['app']],
-    ['no role: it is reverted', { credentials: during, rolesInOrder: false }, undefined, [], ['app']],
+    [
+      'the removal of the previous password',
+      { requested, credentials: during },
+      /removing the previous value of the password of app/,
+      [],
+      [],
+    ],
+    [
+      'nothing, if it is done at the deadline',
+      { requested, credentials: during, isGivenUp: true },
+      undefined,
+      [],
+      ['app'],
+    ],
+    ['no role, if it is reverted', { credentials: during, rolesInOrder: false }, undefined, [], ['app']],
   ])('%s', (_name, given, step, roles, back) => {
     const seen = observed(given)
     const actual = stepOf(seen)
-    if (step === undefined) expect(actual ?? 'forgetting').toMatch(/^forgetting/)
+    if (step === undefined) expect(actual ?? 'removing').toMatch(/^removing/)
     else expect(actual).toMatch(step)
     expect(unfinishedIn(seen)).toEqual(roles)
     expect(rolesToRevert(seen)).toEqual(back)
@@ -146,12 +178,12 @@ describe('the message of a rotation', () => {
     expect(step({ credentials: halfway, rolesInOrder: false })).toBe(
       'Postgres is getting the passwords of admin and app; until then the previous value is valid',
     )
-    expect(step({ credentials: halfway })).toBe('forgetting the passwords of admin and app from before the rotation')
+    expect(step({ credentials: halfway })).toBe('removing the previous value of the passwords of admin and app')
     expect(step({ credentials: halfway, isGivenUp: true })).toBeUndefined()
     expect(step({ credentials: credentialsOf({ rotations: both }) })).toBeUndefined()
   })
 
-  test('of a failed one has its deadline', () => {
+  test('of a failed rotation contains its deadline', () => {
     expect(givenUpMessage(['app'], '2026-01-01T00:00:00Z')).toBe(
       'the password of app could not be replaced by 2026-01-01T00:00:00Z, and the rotation has ended: request it again',
     )

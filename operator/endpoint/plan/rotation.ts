@@ -1,7 +1,7 @@
 /**
- * The rotation of passwords: a new one is created, Postgres gets it, and the previous one is forgotten, in this order.
- * Before the first step Postgres has answered; at the deadline the previous one is restored, so that the shown password
- * is valid.
+ * The rotation of passwords, in this order: the operator creates a new password, sets it in Postgres, and removes the
+ * previous password. It starts only after Postgres has answered. At the deadline it restores the previous password, so
+ * that the shown password is valid.
  */
 
 import { type DatabaseRole, databaseRoles } from '../../../sealing/credentials.ts'
@@ -11,17 +11,17 @@ import type { ObservedEndpoint } from '../observed.ts'
 
 type RotationFacts = Pick<ObservedEndpoint, 'credentials' | 'postgres' | 'rotations'>
 
-/** Postgres's answer about the present passwords, if Postgres was not changed since. */
+/** Postgres's answer about the current passwords. Undefined if the operator has changed Postgres since the answer. */
 function presentWord({ credentials, postgres }: RotationFacts, answered: Answered): Answered {
   if (credentials.state !== 'readable' || postgres === undefined || postgres.isOutdated) return undefined
   return postgres.passwordVersion === credentials.passwordVersion ? answered : undefined
 }
 
-/** Whether Postgres was observed to have the present passwords. */
+/** Whether Postgres was observed to have the current passwords. */
 export const isRotationApplied = (facts: RotationFacts, answered: Answered): boolean =>
   presentWord(facts, answered)?.rolesInOrder === true
 
-/** Roles whose rotation is requested and whose password is not from it yet. */
+/** Roles whose rotation is requested, and whose password is not from this rotation yet. */
 const rolesToRotate = ({ credentials, rotations: { requested } }: RotationFacts): DatabaseRole[] =>
   databaseRoles.filter(
     role =>
@@ -29,7 +29,7 @@ const rolesToRotate = ({ credentials, rotations: { requested } }: RotationFacts)
       (credentials.state !== 'readable' || credentials.rotations[role] !== requested[role]),
   )
 
-/** Roles whose rotation is no longer requested, while Postgres was not observed to have the new password. */
+/** Roles whose rotation is no longer requested, although Postgres was not observed to have the new password. */
 export function rolesToRevert({ credentials, rotations }: RotationFacts): DatabaseRole[] {
   if (credentials.state !== 'readable') return []
   const { requested, isGivenUp } = rotations
@@ -52,7 +52,7 @@ export function rotation(observed: ObservedEndpoint, answered: Answered): Endpoi
   ]
 }
 
-/** Roles whose rotation is requested and not observed to be done. */
+/** Roles whose rotation is requested, and was not observed to be done. */
 export function unfinished(observed: RotationFacts, answered: Answered): DatabaseRole[] {
   const { credentials, rotations } = observed
   const word = presentWord(observed, answered)
@@ -64,7 +64,7 @@ export function unfinished(observed: RotationFacts, answered: Answered): Databas
 const passwordOf = (roles: readonly DatabaseRole[]): string =>
   `the password${roles.length > 1 ? 's' : ''} of ${roles.join(' and ')}`
 
-/** The step that a rotation waits for; undefined for none. */
+/** The current step of a rotation. Undefined if there is none. */
 export function rotationStep(observed: RotationFacts, answered: Answered): string | undefined {
   const { credentials, rotations } = observed
   const due = rolesToRotate(observed)
@@ -72,7 +72,7 @@ export function rotationStep(observed: RotationFacts, answered: Answered): strin
   if (credentials.state !== 'readable' || credentials.previous.length === 0) return undefined
   const roles = unfinished(observed, answered)
   if (roles.length > 0) return `Postgres is getting ${passwordOf(roles)}; until then the previous value is valid`
-  return rotations.isGivenUp ? undefined : `forgetting ${passwordOf(credentials.previous)} from before the rotation`
+  return rotations.isGivenUp ? undefined : `removing the previous value of ${passwordOf(credentials.previous)}`
 }
 
 /** Why a rotation has failed. */

@@ -1,4 +1,4 @@
-/** The part of every owner's status that reports its Postgres. A kind adds its own fields. Pure. */
+/** The part of every owner's status that reports its Postgres. Each kind adds its own fields. Pure. */
 import { pendingRestarts, restartFinding } from '../../member/pod/plan/pending-restart.ts'
 import { recordedSize, sizeFinding } from '../../member/pod/plan/size.ts'
 import { configurationFinding } from '../../member/postgres/plan/configuration.ts'
@@ -13,7 +13,7 @@ import { instancesOf } from '../../workload/plan/instances.ts'
 import { storageUsed } from '../../workload/plan/waits.ts'
 import type { Observed } from '../observed.ts'
 
-/** Whether creation or a change has ended is not in it: the kind decides that. */
+/** Does not report whether a creation or a change has ended: the kind decides that. */
 type PostgresStatus = Pick<
   InstanceStatus,
   'size' | 'incarnation' | 'volume' | 'endpoint' | 'domain' | 'storage' | 'pendingRestart'

@@ -1,4 +1,4 @@
-/** The first steps of the plans of all owners. Pure. */
+/** The first steps of every owner's plan. Pure. */
 import { type ObjectMeta, teardownFinalizer } from '../../../crds/index.ts'
 import { recordFromClaim } from '../../member/storage/plan/record.ts'
 import type { Finding } from '../../objects/conditions.ts'
@@ -9,7 +9,7 @@ import { ownershipActions } from '../../workload/plan/ownership-actions.ts'
 import type { OwnerAction, Plan } from '../kind.ts'
 import type { Observed } from '../observed.ts'
 
-/** A plan that does nothing and keeps the status. */
+/** A plan without actions that keeps the status. */
 export const nothing = <Status>(status: Status): Plan<never, Status> => ({
   actions: [],
   status,
@@ -23,13 +23,13 @@ export const hasFinalizer = ({ finalizers }: ObjectMeta): boolean => finalizers?
 
 type Labelling =
   /**
-   * Nothing is created or changed without a key, since a key is never created again over existing data; but owner
-   * references are removed.
+   * The operator creates and changes nothing without a key, because it never creates a key again over existing data. It
+   * only removes owner references.
    */
   | { state: 'key-missing'; finding: Finding; actions: OwnerAction[] }
-  /** Children lack our labels or annotations: nothing else is done before they have them. */
+  /** Children lack the operator's labels or annotations. The operator first adds them. */
   | { state: 'unmarked'; actions: OwnerAction[] }
-  /** `actions`: labels that nothing waits for. */
+  /** `actions`: labels that no other work waits for. */
   | { state: 'marked'; actions: OwnerAction[] }
 
 export function labelling(observed: Observed, { isGoing }: { isGoing: boolean }): Labelling {
@@ -43,7 +43,7 @@ export function labelling(observed: Observed, { isGoing }: { isGoing: boolean })
 }
 
 type Identification =
-  /** Nothing is changed or stopped until a user has decided to whom the data belong. */
+  /** A user must decide who owns the data. Until then the operator changes and stops nothing. */
   | { state: 'contested'; why: string }
   | { state: 'unidentified'; actions: OwnerAction[] }
   | { state: 'identified'; owner: Owner }
@@ -56,9 +56,7 @@ export function identification({ identity, instance }: Observed): Identification
   return { state: 'unidentified', actions: [{ do: 'identify', id }] }
 }
 
-/**
- * The record of a volume that was found. It is written before anything else, since all later decisions depend on it.
- */
+/** The record of a volume that was found. The operator writes it first, because all later decisions depend on it. */
 export function foundRecord(observed: Observed): { incarnation: number; volume: VolumeRecord } | undefined {
   const volume = recordFromClaim(observed)
   return volume === undefined ? undefined : { incarnation: observed.incarnation, volume }

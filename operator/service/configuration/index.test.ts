@@ -1,6 +1,4 @@
-/**
- * The rendered configuration: pinned once for each type, and read back by each server's own loader for any user input.
- */
+/** The rendered configuration of each type is pinned. Each server's own loader reads it back for any user input. */
 import { createHash } from 'node:crypto'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -47,7 +45,7 @@ async function rendered(input: ServiceInput): Promise<WithFiles> {
   return { ...rendering.service, files: await rendering.service.files() }
 }
 
-/** The environment of a container, as the runtime creates it with the pod's address. */
+/** The container's environment, as the runtime creates it with the pod's address. */
 const environmentOf = (service: WithFiles, name: string): Record<string, string> => ({
   POD_IP: '127.3.2.1',
   ...Object.fromEntries(
@@ -115,7 +113,7 @@ const examples = {
   ),
 }
 
-test.each(Object.entries(examples))('%s is rendered as before', async (type, input) => {
+test.each(Object.entries(examples))('%s is rendered as in the earlier version', async (type, input) => {
   const { files, ...service } = await rendered(input)
   const shown = Object.entries(files).map(([name, text]) => `--- ${name}\n${text}`)
   await expect(`${shown.join('\n')}\n--- pod\n${JSON.stringify(service, undefined, 2)}\n`).toMatchFileSnapshot(
@@ -176,7 +174,7 @@ test('pods that keep their own conversations have no replicas, and their state o
   })
 })
 
-test('of several passwords only the newest counts for the digest', async () => {
+test('only the newest of several passwords changes the digest', async () => {
   for (const input of [inputOf({ serviceType: 'mcp' }), examples.rag]) {
     const before = await rendered(input)
     const { passwords } = input.database
@@ -221,12 +219,12 @@ test.each<[string, object, Record<string, string>, string[]]>([
     examples.rag.keys,
     ['pipelines.docs.completion_llm_api_key'],
   ],
-])('%s without a usable key is refused, naming its field: %#', (type, config, keys, fields) => {
+])("%s without a usable key is refused with the field's name: %#", (type, config, keys, fields) => {
   const rendering = renderService(inputOf(config, keys))
   expect(rendering).toMatchObject({ kind: 'refused', type, fields })
 })
 
-/** Text that breaks a file if it is not escaped. */
+/** Text that would break a file without escaping. */
 const anyText = (maxLength: number) =>
   fc
     .oneof(

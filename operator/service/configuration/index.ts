@@ -16,7 +16,7 @@ export {
   type ServiceType,
 } from './types.ts'
 
-/** Space for the other fields of a Secret, whose limit is 1 MiB. */
+/** Leaves space for the Secret's other fields: its limit is 1 MiB. */
 const mostBytes = 900_000
 
 export function renderService(input: ServiceInput): Rendering {
@@ -24,7 +24,7 @@ export function renderService(input: ServiceInput): Rendering {
   const rendering = renderByType(input, config)
   if (rendering.kind === 'refused' || Buffer.byteLength(JSON.stringify(rendering.service.essential)) <= mostBytes)
     return rendering
-  const message = `${config.serviceType}: its configuration is larger than ${mostBytes} bytes`
+  const message = `${config.serviceType}: the configuration is larger than ${mostBytes} bytes`
   return { kind: 'refused', type: config.serviceType, fields: [], message }
 }
 

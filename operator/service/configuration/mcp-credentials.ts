@@ -1,4 +1,4 @@
-/** Tokens and users of the tool server and its bridge, in the form of their files. */
+/** Tokens and users of the tool server and its bridge, in the format of their files. */
 import { createHmac, scrypt } from 'node:crypto'
 import { mostInitial } from '../../../crds/service-rules.ts'
 import { tokenDigest } from './token-digest.ts'
@@ -21,7 +21,7 @@ const listOf = (text: string | undefined): string[] =>
     .map(one => one.trim())
     .filter(one => one !== '')
 
-/** If the user gave no tokens, the generated one is used. */
+/** Uses the generated token if the user gave none. */
 export function credentialsOf(keys: Readonly<Record<string, string>>, minted: string): Read {
   const given = listOf(keys.init_tokens)
   if (given.length > mostInitial.tokens) return refused('init_tokens', `must hold at most ${mostInitial.tokens} tokens`)
@@ -40,7 +40,7 @@ export function credentialsOf(keys: Readonly<Record<string, string>>, minted: st
       : bytes < 8 || bytes > 1024
         ? 'must have passwords of 8 to 1024 bytes'
         : users.some(([other]) => other === name)
-          ? 'must have each name once'
+          ? 'must not have a name twice'
           : undefined
     if (rule !== undefined) return refused('init_users', `${rule}: user ${index + 1} is invalid`)
     users.push([name, password])
@@ -55,13 +55,16 @@ export const tokenFileOf = ({ tokens }: McpCredentials): object => ({
 })
 
 /**
- * The same hashes as services/authentication/password.ts. The salt is derived, so that the same users give the same
- * files.
+ * The same hashes as in services/authentication/password.ts. The salt is derived from the users, so that the same users
+ * give the same files.
  */
 const cost = { logN: 14, r: 8, p: 5 }
 const unpadded = (bytes: Buffer): string => bytes.toString('base64').replaceAll('=', '')
 
-/** Sequentially for all databases: each hash uses one of the few threads that file access and DNS also need. */
+/**
+ * Hashes passwords one after the other, over all databases: each hash uses one of the few threads that file access and
+ * DNS also need.
+ */
 let last: Promise<unknown> = Promise.resolve()
 
 function hashed(password: string, salt: Buffer): Promise<string> {

@@ -1,7 +1,7 @@
 /**
- * The tool server, twice: over HTTP at `/mcp/v1`, and over stdio behind the bridge at `/mcp`. Both read one file.
- * Conversations and the state of the bridge's authorization server are in a separate database, which all pods share. If
- * that is impossible, they are on an emptyDir, and a replaced pod starts without them.
+ * The tool server runs twice: over HTTP at `/mcp/v1`, and over stdio behind the bridge at `/mcp`. Both read one file. A
+ * separate database has the conversations, and the state of the bridge's authorization server. All pods share it. If it
+ * cannot be created, each pod has them on an emptyDir, and a replaced pod starts without them.
  */
 import { hkdfSync } from 'node:crypto'
 import type { ServiceConfig } from '../../../crds/services.ts'
@@ -32,11 +32,11 @@ const files = {
 }
 const stateDirectory = '/var/lib/espalier/mcp'
 const { tools, bridge, toolsSamples, bridgeSamples } = servicePorts.mcp
-/** Environment variables of the bridge that its file refers to. */
+/** Environment variables that the bridge's file refers to. */
 const variables = { toolsFile: 'TOOLS_FILE', state: 'STATE_DIRECTORY', authority: 'ESPALIER_DB_SSLROOTCERT' }
 /**
- * Environment variables of the tool server for replicas. Addresses differ between pods, and the runtime replaces paths
- * only in variables.
+ * The tool server's environment variables for replicas. The addresses differ between pods, and the runtime replaces
+ * paths only in variables.
  */
 const replicaVariables = { authority: 'ESPALIER_STATE_SSLROOTCERT', address: 'ESPALIER_HTTP_PEER_ADDRESS' }
 
@@ -56,14 +56,14 @@ export function renderMcp(input: ServiceInput, config: McpConfig): Rendering {
   return rendered(input, config, read.credentials, token)
 }
 
-/** The same in every replica and after every rollout. */
+/** A secret derived from the token. It is the same in every replica and after every rollout. */
 const derived = (token: string, purpose: string): string =>
   Buffer.from(hkdfSync('sha256', token, '', `espalier mcp ${purpose}`, 32)).toString('base64url')
 
-/** Known to no client. The token would not do: each client has it. */
+/** A secret that no client knows. The token is not suitable, because each client has it. */
 const peerSecretOf = ({ password }: { password: string }): { secret: string } => ({ secret: derived(password, 'peer') })
 
-/** The trusted authorities are in variables: if pods are processes, the runtime does not replace paths in files. */
+/** The trusted authorities are in variables: if pods run as processes, the runtime does not replace paths in files. */
 const stateUrlOf = ({ database: { host, port } }: ServiceInput): string =>
   `postgresql://${mcpStateRole}@${host}:${port}/${mcpStateDatabase}?sslmode=verify-full`
 
@@ -110,7 +110,7 @@ function toolsOf(input: ServiceInput, config: McpConfig, { password, role, token
   const baseUrl = provider === undefined ? undefined : baseUrlOf(input, provider).base_url
   return {
     http: {
-      // If the pod's address is a loopback address, this is the only source of the names of its public address.
+      // If the pod's address is a loopback address, only this variable contains the names in its public address.
       ...(publicUrl === undefined ? {} : { allowed_origins: [new URL(publicUrl).origin] }),
       client_ip: { trusted_proxies: settings.trustedProxies },
       ...(state === undefined ? {} : { peer: peerSecretOf(state) }),
@@ -126,7 +126,7 @@ function toolsOf(input: ServiceInput, config: McpConfig, { password, role, token
         password,
         sslmode: 'verify-full',
         allow_writes: config.allowWrites,
-        // Both servers have a pool, and share the connections of one database.
+        // Both servers have a pool. Together they use at most the connections of one service.
         pool_max_conns: 4,
         pool_max_conn_idle_time: '1m',
       },
@@ -146,8 +146,7 @@ function toolsOf(input: ServiceInput, config: McpConfig, { password, role, token
 }
 
 /**
- * The bridge's own address is that of the database: it serves `/mcp`, and the paths of its authorization server beside
- * it.
+ * The bridge's own address is that of the database: it serves `/mcp`, and its authorization server's paths beside it.
  */
 const bridgeUrlOf = (publicUrl: string): string => publicUrl.replace(/\/mcp\/?$/, '')
 
@@ -195,7 +194,7 @@ function bridgeOf(input: ServiceInput, { credentials, token }: BridgeLogin, user
   }
 }
 
-/** The part of the bridge's environment that the tool server behind it gets. */
+/** The variables of the bridge that it passes to the tool server behind it. */
 const toolsVariables = ({ state }: ServiceInput): string[] => [
   variables.authority,
   ...(state === undefined ? [] : Object.values(replicaVariables)),

@@ -2,26 +2,28 @@
 import type { DatabaseRole } from '../../../sealing/credentials.ts'
 import { configurationDirectory, type Provider, type ServiceContainer, type ServiceInput } from './types.ts'
 
-/** Mounted beside the configuration: the CA certificate of Postgres. */
+/** The CA certificate of Postgres, mounted beside the configuration. */
 export const authorityFile = 'authority.crt'
 export const fileAt = (name: string): string => `${configurationDirectory}/${name}`
 
-/** Returns 200 once the server has read from the database over its own protocol. */
+/** The path returns 200 after the server has read from the database over its own protocol. */
 export const selfCheckPath = '/ready/database'
 
-/** The server's measurements, which the API requests (services/samples). */
+/** The variables for the server's samples, which the API requests (services/samples). */
 export const samplesVariables = (port: number): Record<string, string> => ({
   ESPALIER_SAMPLES_ADDRESS: `$(POD_IP):${port}`,
 })
 
-/** The common part of a container of any service. */
+/** The common properties of the containers of all services. */
 type Described = Pick<ServiceContainer, 'name' | 'args' | 'environment' | 'ports' | 'resources'> & {
-  /** Where the server reports that it has answered a real request. */
+  /** The path that reports whether the server has answered a real request. */
   ready: { port: number; path: string }
   readiness: { port: number; path: string }
 }
 
-/** The server has two minutes to start, since the database may be starting too. The rollout's deadline is earlier. */
+/**
+ * The server has two minutes to start, because the database may be starting, too. The rollout has an earlier deadline.
+ */
 export const container = ({ ready, readiness, ...same }: Described): ServiceContainer => ({
   ...same,
   startupProbe: {
@@ -31,11 +33,11 @@ export const container = ({ ready, readiness, ...same }: Described): ServiceCont
   readinessProbe: { httpGet: readiness, periodSeconds: 5, timeoutSeconds: 3, failureThreshold: 3 },
 })
 
-/** The passwords of a role, newest first, one per line as the servers read them. */
+/** The passwords of a role, newest first, one per line. The servers read this format. */
 export const passwordsOf = ({ database }: ServiceInput, role: DatabaseRole): string =>
   database.passwords[role].join('\n')
 
-/** The part of `passwordsOf` that is in the digest. */
+/** The newest password. Only this one is in the digest. */
 export const newest = ({ database }: ServiceInput, role: DatabaseRole): string | undefined =>
   database.passwords[role][0]
 
@@ -45,6 +47,6 @@ export const baseUrlOf = ({ settings }: ServiceInput, provider: Provider): { bas
   return baseUrl === undefined ? {} : { base_url: baseUrl }
 }
 
-/** The name with which clients reach the service. */
+/** The host name with which clients connect to the service. */
 export const hostOf = ({ publicUrl }: ServiceInput): string | undefined =>
   publicUrl === undefined ? undefined : new URL(publicUrl).hostname

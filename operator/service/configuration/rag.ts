@@ -56,7 +56,7 @@ export function renderRag(input: ServiceInput, config: RagConfig): Rendering {
   }
 }
 
-/** The pipeline's own setting, or the service's. */
+/** The model of the pipeline, or otherwise the service's. */
 const modelOf = (config: RagConfig, pipeline: Pipeline, kind: ModelKind): Model =>
   kind === 'embedding_llm'
     ? (pipeline.embeddingLlm ?? config.embeddingLlm)
@@ -65,7 +65,7 @@ const modelOf = (config: RagConfig, pipeline: Pipeline, kind: ModelKind): Model 
 const serviceModel = (config: RagConfig, kind: ModelKind): Model =>
   kind === 'embedding_llm' ? config.embeddingLlm : config.completionLlm
 
-/** A key belongs to its provider: a pipeline with another one inherits none. */
+/** A key belongs to one provider. So a pipeline with another provider does not inherit the service's key. */
 function keyOf({ keys }: ServiceInput, config: RagConfig, pipeline: Pipeline, kind: ModelKind): string | undefined {
   const own = keys[`pipelines.${pipeline.name}.${kind}_api_key`]
   const isSame = modelOf(config, pipeline, kind).provider === serviceModel(config, kind).provider
@@ -113,7 +113,7 @@ function documentOf(input: ServiceInput, config: RagConfig, password: string | u
   }
 }
 
-/** The pipelines share the connections of one service. */
+/** The pipelines of one service share its connections. */
 const poolSize = ({ pipelines }: RagConfig): number => Math.max(2, Math.floor(10 / pipelines.length))
 
 function pipelineOf(input: ServiceInput, config: RagConfig, pipeline: Pipeline, password: string | undefined): object {

@@ -28,7 +28,7 @@ export function renderRest(input: ServiceInput, config: RestConfig): Rendering {
           args: ['rest', fileAt(configurationFile)],
           environment: {
             ESPALIER_REST_SERVER_HOST: '$(POD_IP)',
-            // Named here, since the runtime replaces paths in variables, not in files.
+            // A variable and not the file, because the runtime replaces paths only in variables.
             PGSSLROOTCERT: fileAt(authorityFile),
             ...samplesVariables(samples),
           },
@@ -58,11 +58,11 @@ function fileOf(input: ServiceInput, config: RestConfig, password: string): stri
     'db-anon-role': config.dbAnonRole,
     'db-pool': config.dbPool,
     'db-max-rows': config.maxRows,
-    // Users of a managed database expect a new table to be served without a notification.
+    // Users of a managed database expect that PostgREST serves a new table without a notification.
     'db-schema-watch-interval': 2,
-    // Every login reads settings of roles, and a function of the user's could change them.
+    // Otherwise every login would read settings of roles. A user's function could change them.
     'db-config': false,
-    // A text that begins with "@" would name a file.
+    // PostgREST reads a text that begins with "@" as the name of a file.
     'jwt-secret': secret === undefined ? undefined : Buffer.from(secret).toString('base64'),
     'jwt-secret-is-base64': secret === undefined ? undefined : true,
     'jwt-aud': config.jwtAudience || undefined,

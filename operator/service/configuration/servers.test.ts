@@ -1,4 +1,7 @@
-/** The rendered servers on a real Postgres: each starts, answers its probe, and continues while Postgres restarts. */
+/**
+ * Runs the rendered servers on a real Postgres. Each server starts, answers its probe, and continues while Postgres
+ * restarts.
+ */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -90,7 +93,7 @@ function inputOf(config: object): ServiceInput {
       port: server.port,
       name: 'app',
       authority: server.authority.cert,
-      // The newest one is not set in Postgres yet.
+      // Postgres does not have the newest password yet.
       passwords: {
         admin: [],
         app: ['not-yet', passwords.app],
@@ -106,7 +109,7 @@ function inputOf(config: object): ServiceInput {
   }
 }
 
-/** As the runtime does: a directory instead of the mounted one, and a separate address. */
+/** Replaces values like the runtime: a directory instead of the mounted one, and a separate address. */
 function environmentOf(container: ServiceContainer, replaced: (text: string) => string, address: string) {
   const own = Object.entries(container.environment).map(([name, value]) => [
     name,
@@ -160,7 +163,7 @@ async function start(type: keyof typeof configs, address: string): Promise<Recor
   return took
 }
 
-/** From the server that listens for HTTP itself. */
+/** Reads through the server that listens for HTTP itself. */
 async function readByTool(): Promise<string> {
   const answer = await fetch(`http://127.9.1.2:${servicePorts.mcp.tools}/mcp/v1`, {
     method: 'POST',
@@ -177,13 +180,13 @@ async function readByTool(): Promise<string> {
   return await answer.text()
 }
 
-/** The error of the retrieval server: the table of the pipeline does not exist. */
+/** The error of the retrieval server, because the pipeline's table does not exist. */
 async function databaseOfRag(): Promise<unknown> {
   const answer = await fetch(`http://127.9.1.3:${servicePorts.rag.http}/v1/health`)
   return JSON.parse(await answer.text()).pipelines[0].database.error
 }
 
-/** Including the processes that it has started. */
+/** Includes processes that the server has started. */
 function figuresOf({ name, child: { pid = 0 } }: { name: string; child: ChildProcess }): object {
   const proc = (of: string | number, file: string) => readFileSync(`/proc/${of}/${file}`, 'utf8')
   const all = [
@@ -207,8 +210,8 @@ function describeServers(): void {
       ...(await start('rag', '127.9.1.3')),
     }
     if (process.env.ESPALIER_FIGURES) console.log(took, running.map(figuresOf))
-    // The bridge's authorization server has created its tables; the tables of conversations are created with the first
-    // one.
+    // The bridge's authorization server has created its tables. The tables for conversations are created with the first
+    // conversation.
     const client = await connectAs(server, 'mcp_state', mcpState.login.password, 'espalier')
     const { rows } = await client.query("SELECT tableowner FROM pg_tables WHERE tablename = 'espalier_oauth_records'")
     await client.end()
@@ -217,7 +220,7 @@ function describeServers(): void {
     expect(await answer.json()).toEqual([{ id: 7 }])
   }, 180_000)
 
-  test('each server returns measurements of itself', async () => {
+  test('each server returns its own measurements', async () => {
     const at = { rest: ['127.9.1.1', 'samples'], mcp: ['127.9.1.2', 'toolsSamples'], rag: ['127.9.1.3', 'samples'] }
     const ports: Record<string, number> = { ...servicePorts.mcp, ...servicePorts.rag }
     for (const [type, [host, name = '']] of Object.entries(at)) {
@@ -230,7 +233,7 @@ function describeServers(): void {
     expect(JSON.parse(await bridge.text()).names).toContain('sessions')
   })
 
-  test('a restart of Postgres costs no more than 503 with Retry-After, and no server loses its pool', async () => {
+  test('a restart of Postgres causes only 503 with Retry-After, and no server loses its pool', async () => {
     const from = performance.now()
     const seen = new Map<string, number>()
     let last = ''
@@ -260,7 +263,7 @@ function describeServers(): void {
     expect(running.map(({ child }) => child.exitCode)).toEqual(running.map(() => null))
   }, 180_000)
 
-  test('each server stops in order', async () => {
+  test('each server stops without a crash', async () => {
     for (const { name, child } of running) {
       child.kill('SIGTERM')
       const [code] = child.exitCode === null ? await once(child, 'exit') : [child.exitCode]

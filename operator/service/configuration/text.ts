@@ -1,8 +1,8 @@
 /**
- * Configuration files as text. Values come from users: none of them can add a key, or refer to an environment variable.
+ * Configuration files as text. The values come from users. No value can add a key or refer to an environment variable.
  */
 
-/** For a file whose server replaces `${NAME}`: only these values are replaced. */
+/** A variable in a file whose server replaces `${NAME}`. Other values with `${` are escaped. */
 export class Variable {
   readonly text: string
 
@@ -11,7 +11,7 @@ export class Variable {
   }
 }
 
-/** JSON, a subset of YAML, for a server that replaces nothing. */
+/** JSON, which is a subset of YAML, for a server that replaces no variables. */
 export const yaml = (value: object): string => `${JSON.stringify(value, undefined, 2)}\n`
 
 /** JSON for a server that replaces `${NAME}`, and reads `$${NAME}` as that text. */
@@ -21,7 +21,7 @@ export const yamlWithVariables = (value: object): string =>
 const literal = (entry: unknown): unknown =>
   typeof entry === 'string' ? entry.replace(/\$\{(?=[A-Za-z_]\w*\})/g, '$$$${') : entry
 
-/** The server's file of `key = value` lines, without those that are undefined (services/configuration/syntax.ts). */
+/** The server's format with lines `key = value` (services/configuration/syntax.ts). Omits undefined values. */
 export const bindings = (values: Readonly<Record<string, string | number | boolean | undefined>>): string =>
   Object.entries(values)
     .flatMap(([key, value]) =>

@@ -1,4 +1,4 @@
 import { createHash } from 'node:crypto'
 
-/** The SHA-256 of a token, in hexadecimal: servers and gateways know a token only by it. */
+/** The SHA-256 of a token, in hexadecimal. Servers and gateways know only this digest of a token. */
 export const tokenDigest = (token: string): string => createHash('sha256').update(token).digest('hex')

@@ -1,22 +1,23 @@
-/** The input from which a service is rendered, and the parts of its pod. */
+/** The input from which a service is rendered, and the parts of the rendered pod. */
 import type { ServiceConfig } from '../../../crds/services.ts'
 import type { DatabaseRole } from '../../../sealing/credentials.ts'
 
 export type ServiceType = ServiceConfig['serviceType']
 export type Provider = 'anthropic' | 'openai' | 'voyage'
 
-/** The part of the operator's configuration that affects rendering. */
+/** The part of the operator's configuration that changes the rendered pod. */
 type ServiceSettings = {
   resources: Readonly<Record<ServiceType, ServiceResources>>
-  /** The address of a provider, if not its public one. */
+  /** Addresses of providers that differ from their public addresses. */
   baseUrls: Readonly<Partial<Record<Provider, string>>>
   /**
-   * Addresses and blocks of the proxies whose `X-Forwarded-For` the services trust. Only the gateway reaches the pods.
+   * Addresses and blocks of the proxies whose `X-Forwarded-For` the services trust. Only the gateway can connect to the
+   * pods.
    */
   trustedProxies: readonly string[]
 }
 
-/** Kubernetes quantities, for each container of the pod: `mcp` has two. */
+/** Kubernetes quantities for each container of the pod. `mcp` has two containers. */
 export type ServiceResources = {
   requests: Readonly<Record<'cpu' | 'memory', string>>
   limits: Readonly<Partial<Record<'cpu' | 'memory', string>>>
@@ -24,11 +25,11 @@ export type ServiceResources = {
 
 export type ServiceInput = {
   config: ServiceConfig
-  /** Fields of the user's Secret, unsealed, without those that a branch ignores. */
+  /** Fields of the user's Secret, unsealed. Without the fields that a branch ignores. */
   keys: Readonly<Record<string, string>>
-  /** What the operator created for this service: `token` of mcp and rag, `password` of the authenticator of rest. */
+  /** Values that the operator created for this service: `token` of mcp and rag, `password` of rest's authenticator. */
   minted: { token?: string; password?: string }
-  /** For mcp: the password for its own database; undefined: each pod keeps its own conversations. */
+  /** For mcp: the password for its separate database. Undefined if each pod keeps its own conversations. */
   state: { password: string } | undefined
   database: {
     host: string
@@ -36,30 +37,30 @@ export type ServiceInput = {
     name: string
     /** Certificates in PEM. */
     authority: string
-    /** Of each role, newest first. */
+    /** The passwords of each role, newest first. */
     passwords: Readonly<Record<DatabaseRole, readonly string[]>>
   }
-  /** The address for clients: `https://<domain>[:port][/<database id>]/<type>`; undefined until there is a domain. */
+  /** The URL for clients: `https://<domain>[:port][/<database id>]/<type>`. Undefined until the owner has a domain. */
   publicUrl: string | undefined
   settings: ServiceSettings
 }
 
-/** `refused`: the pod would not start. `fields` are fields of the Secret that contains the keys, or of `minted`. */
+/** `refused`: the pod would not start. `fields`: fields of the Secret with the keys, or of `minted`. */
 export type Rendering =
   | { kind: 'rendered'; service: RenderedService }
   | { kind: 'refused'; type: ServiceType; fields: readonly string[]; message: string }
 
 export type RenderedService = {
   /**
-   * Content of the immutable Secret, mounted read-only at `configurationDirectory`. Hashing passwords for it takes 0.1
-   * s or more each, off the event loop.
+   * The content of the immutable Secret, mounted read-only at `configurationDirectory`. To render it, the operator
+   * hashes passwords, which takes 0.1 s or more each, off the event loop.
    */
   readonly files: () => Promise<Readonly<Record<string, string>>>
   containers: readonly ServiceContainer[]
-  /** Directories on an emptyDir: the root file system is read-only. */
+  /** Directories on an emptyDir, because the root file system is read-only. */
   writable: readonly string[]
   terminationGracePeriodSeconds: number
-  /** The input of the digest: of several passwords only the newest. */
+  /** The input of the digest. Of several passwords it contains only the newest. */
   essential: unknown
 }
 
@@ -73,7 +74,7 @@ type HttpProbe = {
 export type ServiceContainer = {
   name: string
   args: readonly string[]
-  /** `$(POD_IP)` is the address of the pod: the container has this variable from the downward API, as its first one. */
+  /** `$(POD_IP)` is the pod's address. The container has this variable from the downward API, as its first variable. */
   environment: Readonly<Record<string, string>>
   ports: readonly { name: string; port: number }[]
   startupProbe: HttpProbe
@@ -81,5 +82,5 @@ export type ServiceContainer = {
   resources: ServiceResources
 }
 
-/** Where `RenderedService.files` are mounted. */
+/** The directory where `RenderedService.files` are mounted. */
 export const configurationDirectory = '/etc/espalier/service'

@@ -1,4 +1,4 @@
-/** Plans the actions and the status of an owner's services from their observed state: a pure function. */
+/** Plans the actions and the status of an owner's services from their observed state. Pure. */
 import { preciseTime } from '../../../values/time.ts'
 import { applyIfChanged } from '../../children/drift.ts'
 import type { Drifts } from '../../children/drift-history.ts'
@@ -29,20 +29,20 @@ type ObservedForServices = {
 
 export type ServicesPlan = ServicesReport & {
   actions: ServiceAction[]
-  /** The condition ServicesConfigured; undefined if no service names database objects, or nothing is known. */
+  /** The condition ServicesConfigured. Undefined if no service names database objects, or before they are known. */
   configured: Finding | undefined
-  /** Whether a Postgres that answers has not yet been queried for the objects that the configurations name. */
+  /** Whether Postgres answers, but has not been queried yet for the objects that the configurations name. */
   awaitsReferences: boolean
-  /** Services are being replaced: until that is done, Postgres keeps the passwords that the old ones have. */
+  /** Whether services are being replaced. Meanwhile Postgres keeps the passwords that the old services have. */
   usesPasswords: boolean
-  /** A service starts as soon as Postgres was observed to be in order. */
+  /** Whether a service will start after a probe has shown that Postgres is in order. */
   awaitsPostgres: boolean
   awaitsGateways: boolean
-  /** When the next pass is due even without an event, in ms since the epoch. */
+  /** The time of the next pass without an event, in ms since the epoch. */
   requeueAt: number | undefined
 }
 
-/** How soon a Secret that is in no cache is read again. */
+/** How soon to read a Secret again that is in no cache. */
 const keysMs = 60_000
 
 type LastSeen = {
@@ -70,7 +70,9 @@ export function planServices(
     faultsOf: type => faultsOfService(faults, type),
     isClearing: removal.isClearing,
   })
-  /** A service cannot log in before its role exists. Beside a Postgres that starts it waits for both. */
+  /**
+   * A service cannot log in before its role exists. While Postgres starts, a service starts anyway and waits for both.
+   */
   const mayRun = (type: ServiceType) =>
     postgres.is === 'starting' ||
     (postgres.is === 'answers' &&
@@ -121,7 +123,7 @@ function faultsOf(
   return configurationFaults(configs, found, { faults, pgVersion, pgvectorVersions, isOwnAddress })
 }
 
-/** The findings are kept until Postgres is queried again. */
+/** Keeps the previous findings until Postgres is queried again. */
 function configuredOf(
   { references }: ObservedServices,
   { status }: Instance,
@@ -135,11 +137,11 @@ function configuredOf(
   return before && { status: before.status, reason: before.reason, message: before.message }
 }
 
-/** Whether the desired workload does not serve yet, and has not failed. */
+/** Whether the desired workload does not serve yet and has not failed. */
 const isUnderWay = ({ progress, desired, selected }: Rollout): boolean =>
   progress?.state !== 'failed' && (progress?.state !== 'ready' || selected !== desired.digest)
 
-/** `rest` has its own role, whose password is never rotated. */
+/** Whether the service logs in as a user's role. `rest` has its own role, whose password is never rotated. */
 const logsInAsUsersRole = ({ desired }: Rollout): boolean => desired.type !== 'rest'
 
 const hasLogin = ({ login }: ObservedServices, authenticator: Authenticator | undefined): boolean =>
@@ -155,7 +157,7 @@ const hasState = ({ mcpState: wanted }: ObservedServices, seen: SeenMcpState | u
     seen.kind === 'ours' &&
     seen.inOrder)
 
-/** Since when a workload that has never served waits for Postgres; none if it does not. */
+/** The time since which a workload that never served waits for Postgres. Undefined if it does not wait. */
 function waitingSince(services: ObservedServices, { progress, desired: { type, observed } }: Rollout): number[] {
   if (progress?.state !== 'awaits-postgres' || observed === undefined || !isUnserved(services, type)) return []
   return [Date.parse(observed.deployment.metadata.creationTimestamp ?? '') || 0]
@@ -164,7 +166,7 @@ function waitingSince(services: ObservedServices, { progress, desired: { type, o
 const minting = ({ requested }: ObservedServices): ServiceAction[] =>
   requested.flatMap(({ unminted }) => unminted.map(secret => ({ do: 'mint-service-secret', ...secret })))
 
-/** Its Service, NetworkPolicy and disruption budget. */
+/** The Service, NetworkPolicy and disruption budget of a service. */
 function networking(observed: ObservedForServices, owner: Owner, rollout: Rollout, now: number): ServiceAction[] {
   const { services, podSettings } = observed
   const { request, pod, serving, selected, replicas } = rollout
@@ -191,8 +193,8 @@ function networking(observed: ObservedForServices, owner: Owner, rollout: Rollou
 }
 
 /**
- * Its Secret first, even before Postgres has a pod; then the Deployment whose pods mount it. An existing one is kept as
- * desired, whether Postgres answers or not.
+ * Creates the Secret first, even before Postgres has a pod. Then creates the Deployment whose pods mount it. Keeps an
+ * existing Deployment in its desired state, whether Postgres answers or not.
  */
 function workload(observed: ObservedForServices, { desired }: Rollout, mayStart: boolean): ServiceAction[] {
   const { type, digest, draft, observed: found } = desired

@@ -11,14 +11,14 @@ import { serviceTypes } from '../names.ts'
 import type { ObservedServices, ObservedWorkload, ServicePod } from '../observed.ts'
 import { type Rollout, switchedAt } from './rollout.ts'
 
-/** The API writes a Secret with keys before it writes the spec that names it. */
+/** How long a Secret with keys may exist that no spec names. The API writes the Secret before the spec. */
 const unreferencedKeysMs = 15 * 60_000
 
 const ownFinalizers = new Set(['foregroundDeletion', 'orphan'])
 
 type Leftovers = {
   actions: ServiceAction[]
-  /** Objects remain whose deletion the owner's writer waits for. */
+  /** Whether objects remain whose deletion must be complete before the owner's operation ends. */
   isClearing: boolean
   requeueAt: number | undefined
 }
@@ -47,7 +47,7 @@ export function leftovers(
   const isClearing = stopping.length > 0 || unwanted.some(type => objects.addresses[type] !== undefined)
   return {
     actions: [
-      // Gateways stop sending requests to a service before its pods are stopped.
+      // The gateways must stop sending requests to a service before its pods are stopped.
       ...(suspended || !isStillRouted(services, unwanted)
         ? [
             ...stopping.flatMap(({ deployment }) => remove('Deployment', deployment)),
@@ -72,7 +72,7 @@ export function leftovers(
 const isStillRouted = ({ route }: ObservedServices, types: readonly string[]): boolean =>
   route?.route?.services.some(({ service }) => types.includes(service)) === true
 
-/** The workloads besides the serving one and the desired one. */
+/** Workloads that are neither the serving nor the desired one. */
 function replacedWorkloads(
   { objects, installation }: ObservedServices,
   rollouts: readonly Rollout[],
@@ -80,7 +80,7 @@ function replacedWorkloads(
 ): Pick<Leftovers, 'actions' | 'requeueAt'> {
   const { settleMs } = installation.settings
   const found = rollouts.flatMap(({ desired, serving, selected }) => {
-    // Only once the cluster has the selector of this pass.
+    // Only after the cluster has the selector that this pass wants.
     if (selected !== serving) return []
     const retained = [desired.digest, serving]
     const others = objects.workloads.filter(({ type, digest }) => type === desired.type && !retained.includes(digest))
@@ -92,7 +92,7 @@ function replacedWorkloads(
   return { actions: due, requeueAt: nextOf(found, now) }
 }
 
-/** When the next of these is due. */
+/** When the next of these deletions is due. */
 const nextOf = (found: readonly { dueAt: number }[], now: number): number | undefined =>
   earliest(...found.map(({ dueAt }) => (dueAt > now ? dueAt : undefined)))
 
@@ -101,7 +101,7 @@ const deletion = ({ type, digest, deployment }: ObservedWorkload): ServiceAction
   ...referenceTo(deployment),
 })
 
-/** Secrets that no Deployment and no pod mounts, and for which no Deployment is about to be created. */
+/** Secrets that no Deployment and no pod mounts, and that no planned Deployment needs. */
 function configurations(
   { objects, pods }: ObservedServices,
   rollouts: readonly Rollout[],
@@ -132,7 +132,7 @@ function unrequestedTokens({ objects, requested }: ObservedServices, owner: Owne
     .flatMap(secret => remove('Secret', secret))
 }
 
-/** Not while the clock is uncertain, since they are deleted by their age. */
+/** The operator deletes them by age, so not while the clock is uncertain. */
 function unreferencedKeys(
   { objects, requested, isClockTrusted }: ObservedServices,
   now: number,
@@ -145,7 +145,7 @@ function unreferencedKeys(
   return { actions: due.flatMap(({ secret }) => remove('Secret', secret)), requeueAt: nextOf(found, now) }
 }
 
-/** The finalizers of other clients on a Deployment. Kubernetes removes its own by itself. */
+/** Other clients' finalizers on a Deployment. Kubernetes removes its own finalizers. */
 function finalizersOf({ metadata: { name, deletionTimestamp, finalizers = [] } }: Deployment): string[] {
   const foreign = finalizers.filter(finalizer => !ownFinalizers.has(finalizer))
   return deletionTimestamp === undefined || foreign.length === 0
@@ -157,7 +157,7 @@ const removePod = ({ name, live }: ServicePod): ServiceAction[] =>
   live === undefined ? [] : [{ do: 'delete', kind: 'Pod', name, ...live }]
 
 /**
- * The teardown of all services with their owner: routes and Services first. It waits for their pods, which finish
+ * Deletes all services with their owner: first routes and Services. Then it waits for the pods, which finish their
  * requests.
  */
 export const servicesTeardown = ({
@@ -167,11 +167,11 @@ export const servicesTeardown = ({
   actions: [
     ...objects.routes.flatMap(route => remove('ConfigMap', route)),
     ...objects.workloads.flatMap(({ deployment }) => remove('Deployment', deployment)),
-    // Pods are deleted with their Deployment, except one whose labels another client changed.
+    // A deletion of the Deployment also deletes its pods, except a pod whose labels another client changed.
     ...(objects.workloads.length === 0 ? pods.flatMap(removePod) : []),
   ],
   isDone: objects.routes.length === 0 && objects.workloads.length === 0 && pods.length === 0,
-  message: ['stopping its services', ...objects.workloads.flatMap(({ deployment }) => finalizersOf(deployment))].join(
+  message: ['stopping the services', ...objects.workloads.flatMap(({ deployment }) => finalizersOf(deployment))].join(
     '; ',
   ),
 })

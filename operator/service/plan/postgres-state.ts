@@ -1,29 +1,30 @@
 /**
- * Postgres as its services see it. Their pods start beside a Postgres that starts, and wait for it (ADR 0100). Pure.
+ * The state of Postgres for its services. While Postgres starts, their pods start too, and wait for it (ADR 0100).
+ * Pure.
  */
 
 /**
- * `answers`: its roles are in order. `unprobed`: it served when it was last probed. `starting`: its pod is new, and
- * services may be created until then, in ms since the epoch.
+ * `answers`: the roles are in order. `unprobed`: Postgres served at the last probe. `starting`: its pod is new.
+ * Services may be created until `until`, in ms since the epoch.
  */
 export type PostgresState = { is: 'answers' | 'unprobed' | 'away' } | { is: 'starting'; until: number }
 
 /**
- * How long services wait in pods of their own, less than their startup probes allow. Afterwards they do not use memory
- * that Postgres may need, and start when it answers.
+ * How long services wait in their own pods, less than their startup probes allow. After that, their pods are deleted,
+ * so that they do not use memory that Postgres may need. They start when Postgres answers.
  */
 export const waitingMs = 90_000
 
 type Facts = {
   answers: boolean
-  /** Nothing is known of its present run, and it served before. */
+  /** Nothing is known about the current run of Postgres, and it served before. */
   isStillReady: boolean
-  /** Something else has to happen before services may start. */
+  /** Services must wait for another step. */
   isHeld: boolean
   pod: { createdAt: number | undefined; terminating: boolean } | undefined
 }
 
-/** Services come after the pod, so that they take no part of a quota that Postgres needs. */
+/** The services' pods are created after Postgres's pod, so that they do not use a quota that Postgres needs. */
 export function postgresState({ answers, isStillReady, isHeld, pod }: Facts, now: number): PostgresState {
   if (isHeld) return { is: 'away' }
   if (answers) return { is: 'answers' }
@@ -32,5 +33,5 @@ export function postgresState({ answers, isStillReady, isHeld, pod }: Facts, now
   return now < until ? { is: 'starting', until } : { is: 'away' }
 }
 
-/** Whether services can only wait. */
+/** Whether services can only wait for Postgres. */
 export const isAwaited = ({ is }: PostgresState): boolean => is === 'starting' || is === 'away'

@@ -1,4 +1,4 @@
-/** When the workload of a service is ready, and when it has failed. */
+/** When a service's workload is ready, and when it has failed. */
 import { expect, test } from 'vitest'
 import type { Deployment } from '../../../cluster/index.ts'
 import type { ServicePod } from '../observed.ts'
@@ -29,7 +29,7 @@ test.each<[string, Deployment, ServicePod[], number, ReturnType<typeof progressO
   ['one of two is ready', deployment(seen(1), 2), [], 0, { state: 'starting', until: created + 60_000 }],
   ['one of two is ready after a minute', deployment(seen(1), 2), [], 60, { state: 'ready' }],
   [
-    'its controller has not seen it',
+    'its controller has not observed it',
     deployment({ ...seen(1), observedGeneration: undefined }),
     [],
     1,
@@ -43,11 +43,11 @@ test.each<[string, Deployment, ServicePod[], number, ReturnType<typeof progressO
     { state: 'starting', until: created + 60_000 },
   ],
   [
-    'a pod crashes again and again',
+    'a pod crashes repeatedly',
     deployment(seen(0)),
     [pod('CrashLoopBackOff', 3)],
     1,
-    { state: 'failed', message: 'it was restarted 3 times: why' },
+    { state: 'failed', message: 'a container was restarted 3 times: why' },
   ],
   [
     'its image is missing',
@@ -64,7 +64,7 @@ test.each<[string, Deployment, ServicePod[], number, ReturnType<typeof progressO
     { state: 'failed', message: 'the cluster refuses its pods: exceeded quota' },
   ],
   [
-    'its Deployment is deleted and held',
+    'its Deployment is being deleted, and a finalizer blocks that',
     { ...deployment(seen(1)), metadata: blocked },
     [],
     60,
@@ -80,13 +80,13 @@ test.each<[string, Deployment, ServicePod[], number, ReturnType<typeof progressO
   expect(progressOf(facts, workload, now)).toEqual(expected)
 })
 
-test('a service that stops being ready has a minute from then on', () => {
+test('a service that is no longer ready has one minute to become ready again', () => {
   const notRunningSince = created + 3600_000
   const facts = { deployment: deployment(seen(0)), pods: [], notRunningSince, isServing: true, awaitsPostgres: false }
   expect(progressOf(facts, workload, notRunningSince)).toEqual({ state: 'starting', until: notRunningSince + 60_000 })
 })
 
-test('pods of another image have ten minutes while the previous ones serve', () => {
+test('pods with another image have ten minutes while the previous pods serve', () => {
   const of = (image: string, status: Deployment['status']): Deployment => {
     const found = deployment(status)
     return { ...found, spec: { replicas: 1, template: { spec: { containers: [{ image }] } } } as Deployment['spec'] }
@@ -112,7 +112,7 @@ test('pods of another image have ten minutes while the previous ones serve', () 
 test('a service that serves continues with its ready pods', () => {
   const facts = { pods: [], notRunningSince: created, isServing: true, awaitsPostgres: false }
   const drained = deployment(seen(1), 2)
-  // Its controller has not yet observed that two are desired.
+  // The Deployment controller has not observed the second desired pod yet.
   const scaled = { ...drained, metadata: { ...drained.metadata, generation: 3 } }
   for (const found of [drained, scaled])
     expect(progressOf({ ...facts, deployment: found }, workload, created)).toEqual({ state: 'ready' })

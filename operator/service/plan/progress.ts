@@ -7,10 +7,12 @@ import { upgradeMs } from '../upgrades.ts'
 import { imageOf, readyPods } from '../workloads.ts'
 
 const progressMs = progressSeconds * 1000
-/** This many restarts after crashes count as a loop. */
+/** After this many restarts, a pod counts as crashing repeatedly. */
 const fewRestarts = 3
 
-/** `until`: when it fails without a change, in ms since the epoch; `awaits-postgres`: it cannot be late. */
+/**
+ * `until`: when the workload fails if nothing changes, in ms since the epoch. `awaits-postgres`: it has no deadline.
+ */
 export type Progress =
   | { state: 'ready' }
   | { state: 'starting'; until: number }
@@ -20,11 +22,14 @@ export type Progress =
 type Facts = {
   deployment: Deployment
   pods: readonly ServicePod[]
-  /** When services were last found not to run, in ms since the epoch. */
+  /** When the services were last found not running, in ms since the epoch. */
   notRunningSince: number
-  /** The workload that serves until this one does, if it is another. */
+  /** Another workload that serves until this one does. */
   replaces?: Deployment | undefined
-  /** Its Service selects it already: it continues with its ready pods while another starts or moves to another node. */
+  /**
+   * The Service already selects this workload. It continues with its ready pods while another pod starts or moves to
+   * another node.
+   */
   isServing: boolean
   /** Postgres does not answer yet, so no pod can become ready. */
   awaitsPostgres: boolean
@@ -48,7 +53,7 @@ export function progressOf(
   const problems = own.flatMap(({ problem }) => (problem === undefined ? [] : [problem]))
   const loops = problems.find(({ reason, restarts }) => reason === 'CrashLoopBackOff' && restarts >= fewRestarts)
   if (loops !== undefined && ready === 0)
-    return { state: 'failed', message: `it was restarted ${loops.restarts} times: ${loops.message}` }
+    return { state: 'failed', message: `a container was restarted ${loops.restarts} times:  ${loops.message}` }
   if (!isLate) return { state: 'starting', until }
   const [problem] = problems
   if (problem !== undefined) return { state: 'failed', message: `${problem.reason}: ${problem.message}` }
@@ -58,7 +63,7 @@ export function progressOf(
   }
 }
 
-/** Why there are no pods: the Deployment is being deleted, or the cluster refuses pods by a quota or an admission policy. */
+/** Why no pods exist: the Deployment is being deleted, or a quota or an admission policy refuses the pods. */
 function refusalOf({ metadata, status }: Deployment): string | undefined {
   if (metadata.deletionTimestamp !== undefined)
     return `Deployment ${metadata.name} is being deleted, and waits for its finalizers: ${(metadata.finalizers ?? []).join(', ')}`

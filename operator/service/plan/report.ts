@@ -8,15 +8,15 @@ import { portOf } from '../route.ts'
 import { isAwaited, type PostgresState } from './postgres-state.ts'
 import type { Rollout } from './rollout.ts'
 
-/** `isPermanent`: waiting does not help. */
+/** `isPermanent`: waiting alone does not end it. */
 type PendingServices = { reason: string; message: string; isPermanent?: true }
 
 export type ServicesReport = {
-  /** The condition ServicesReady; undefined where no service is requested. */
+  /** The condition ServicesReady. Undefined if no service is requested. */
   finding: Finding | undefined
   status: ServiceStatus[] | undefined
   pending: PendingServices | undefined
-  /** A service has failed, so the database is degraded. */
+  /** Whether a service has failed, so that the database is degraded. */
   hasFailed: boolean
 }
 
@@ -34,9 +34,9 @@ type Circumstances = {
   postgres: PostgresState
   authenticator: Authenticator | undefined
   mcpState: ObservedServices['mcpState']
-  /** What is wrong with the configuration of a service, for example a schema that does not exist. */
+  /** Faults in a service's configuration, for example a schema that does not exist. */
   faultsOf: (type: ServiceStatus['serviceType']) => string | undefined
-  /** The condition, unchanged. */
+  /** The previous condition ServicesReady. */
   before: Condition | undefined
 }
 
@@ -50,7 +50,7 @@ export function reportOf(
   const clearing = circumstances.isClearing ? { reason: rolling, message: 'stopping services' } : undefined
   if (requested.length === 0) return { ...none, pending: clearing }
   if (installation.image === undefined)
-    return { ...none, finding: no('NotAvailable', 'this installation has no image of services'), pending: clearing }
+    return { ...none, finding: no('NotAvailable', 'this installation has no image for services'), pending: clearing }
   const found = requested.map(request => stateOf(request, rollouts, circumstances))
   const status = found.map(one => statusOf(services, one))
   if (circumstances.suspended)
@@ -82,10 +82,12 @@ function stateOf(
   if (suspended || rollout?.progress === undefined || rollout.progress.state === 'awaits-postgres')
     return found('pending', 'waiting for Postgres')
   const { progress, selected, desired } = rollout
-  // A server may fail to become ready because of it.
+  // A fault can prevent a server from becoming ready.
   if (progress.state === 'failed') return found('failed', fault ?? progress.message, 'ServiceFailed')
   if (progress.state === 'starting') return found('pending', fault ?? 'starting')
-  return selected === desired.digest ? found('running', 'running') : found('pending', 'ready, waiting for the others')
+  return selected === desired.digest
+    ? found('running', 'running')
+    : found('pending', 'ready, waiting for the other services')
 }
 
 const longestMessage = 1000
@@ -113,7 +115,7 @@ function findingOf(
     return no(isAlike ? (first?.reason ?? 'ServiceFailed') : 'ServiceFailed', listed(failed))
   }
   const pending = found.filter(({ state }) => state === 'pending')
-  // The time of the next transition is when Postgres answered: from then on, services may be late.
+  // The time of this condition's last transition is when Postgres answered. From then on, services have a deadline.
   if (pending.length > 0 && isAwaited(postgres)) return { ...no(rolling, listed(pending)), status: 'Unknown' }
   if (pending.length > 0) return no(rolling, listed(pending))
   if (!routed) return no(rolling, 'waiting for every gateway to apply the route of the services')
@@ -124,20 +126,23 @@ function findingOf(
   )
 }
 
-/** The pods of `mcp` serve anyway. The taken name stays known until Postgres is probed again. */
+/**
+ * The pods of `mcp` serve in any case. The operator keeps the finding about the taken name until Postgres is probed
+ * again.
+ */
 function stateFinding(mcpState: ObservedServices['mcpState'], before: Condition | undefined): Finding | undefined {
   const { taken } = mcpState ?? {}
   if (taken === undefined) return undefined
   if (taken === 'unknown' && before?.reason === stateTaken) return yes(stateTaken, before.message)
   const name = taken === 'role' ? `role named ${mcpStateRole}` : `database named ${mcpStateDatabase}`
-  return yes(stateTaken, `mcp: a user created a ${name}, so conversations are lost with its pod: rename it`)
+  return yes(stateTaken, `mcp: a user created a ${name}, so mcp loses its conversations with its pod: rename it`)
 }
 
 const stateTaken = 'McpStateTaken'
 
 const foreignRole = 'a user created a role named authenticator, which rest needs as its login: rename it'
 
-/** Requests with a token are served anyway. The findings are kept until Postgres is probed again. */
+/** Requests with a token are served in any case. Keeps the findings until Postgres is probed again. */
 function anonymousFinding(
   requested: readonly RequestedService[],
   authenticator: Authenticator | undefined,
@@ -146,7 +151,7 @@ function anonymousFinding(
   const role = requested.find(({ config }) => config.rest !== undefined)?.config.rest?.dbAnonRole
   if (role === undefined) return undefined
   const roles = authenticator?.anonymousRoles ?? {}
-  // A role can have the name of an inherited object property.
+  // A user can give a role the name of an inherited property of objects.
   const seen = Object.hasOwn(roles, role) ? roles[role] : undefined
   if (seen === undefined)
     return before?.status === 'True' && before.reason in anonymousReasons
@@ -161,7 +166,7 @@ function anonymousFinding(
 
 const anonymousReasons = { AnonymousRoleMissing: true, AnonymousRoleRefused: true }
 
-/** The operation that waits for services continues as long as one of them may still start. */
+/** An operation that waits for services continues while one of them may still start. */
 function pendingOf({ reason, message }: Finding, found: readonly Found[]): PendingServices {
   const pending = found.filter(({ state }) => state === 'pending')
   if (reason === rolling) return { reason, message }

@@ -1,7 +1,7 @@
 /**
- * Which workload of each service serves, and which one is desired. A change creates a second workload beside the
- * serving one. Once those of all changed services are ready, or have failed, the Services select the ready ones
- * together. Pure.
+ * Decides which workload of each service serves, and which one is desired. A change creates a second workload beside
+ * the serving one. When the new workloads of all changed services are ready or have failed, all Services select the
+ * ready ones together. Pure.
  */
 import type { Service } from '../../../cluster/index.ts'
 import type { Owner } from '../../objects/ownership.ts'
@@ -19,15 +19,15 @@ export type Rollout = {
   request: RequestedService
   pod: RenderedPod
   desired: NamedWorkload & { draft: ReturnType<typeof deploymentDraft>; observed: ObservedWorkload | undefined }
-  /** Another image is due, but has no slot yet: the serving workload is kept, and counts as the desired one. */
+  /** An upgrade to another image waits for its slot. Until then the serving workload counts as the desired one. */
   awaitsSlot: boolean
-  /** Of the desired workload; undefined if it does not exist yet. */
+  /** The progress of the desired workload. Undefined if it does not exist yet. */
   progress: Progress | undefined
-  /** Its desired number of pods. */
+  /** The desired number of pods. */
   replicas: 1 | 2
-  /** The digest that the Service selects now. */
+  /** The digest that the Service currently selects. */
   selected: string | undefined
-  /** The digest that the Service is to select. */
+  /** The digest that the Service should select. */
   serving: string
 }
 
@@ -40,7 +40,7 @@ type Facts = {
   now: number
 }
 
-/** When the selector last changed, in ms since the epoch; undefined if unknown. */
+/** When the selector last changed, in ms since the epoch. Undefined if unknown. */
 export const switchedAt = (service: Service | undefined): number | undefined => {
   const at = Date.parse(service?.metadata.annotations?.[switchedAnnotation] ?? '')
   return Number.isNaN(at) ? undefined : at
@@ -108,8 +108,8 @@ function servingOf({ services }: Facts, rollout: Omit<Rollout, 'serving'>, isDec
   if (isReady && (isDecided || !ready(selected))) return digest
   const exists = services.objects.workloads.some(found => found.type === type && found.digest === selected)
   if (selected !== undefined && exists) return selected
-  // The Service, or the workload that it selects, is deleted: another serving workload is better than one that does not
-  // serve yet.
+  // The Service, or the workload that it selects, does not exist. Another workload that serves is better than one that
+  // does not serve yet.
   const other = services.objects.workloads.find(found => found.type === type && readyPods(found.deployment) > 0)
   return other?.digest ?? digest
 }

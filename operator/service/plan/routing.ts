@@ -1,4 +1,4 @@
-/** The route of services: one for all of an owner, at its domain. Pure. */
+/** The services' route: one route for all services of an owner, at its domain. Pure. */
 
 import { canonicalJson } from '../../../crds/index.ts'
 import type { HttpService } from '../../../routes/route.ts'
@@ -15,7 +15,7 @@ import { readyPods } from '../workloads.ts'
 import { remove } from './leftovers.ts'
 import type { Rollout } from './rollout.ts'
 
-/** The services of the route; none if it must point to none. */
+/** The services in the route. Empty if the route must not point to a service. */
 function routedServices(
   services: ObservedServices,
   owner: Owner,
@@ -28,7 +28,10 @@ function routedServices(
   )
 }
 
-/** Until a service has served for the first time. Afterwards the gateway itself detects whether it answers. */
+/**
+ * The answer of a gateway until a service has served for the first time. After that, the gateway itself detects whether
+ * the service answers.
+ */
 function unavailability(
   { route, objects }: ObservedServices,
   { config }: RequestedService,
@@ -43,7 +46,7 @@ function unavailability(
   return serves || wasServing ? undefined : 'starting'
 }
 
-/** Whether it has never served at its address. */
+/** Whether the service has never served at its address. */
 export const isUnserved = ({ route }: ObservedServices, type: ServiceType): boolean =>
   route?.route?.services.find(({ service }) => service === type)?.unavailable === 'starting'
 
@@ -68,7 +71,7 @@ export function routeActions(
   ]
 }
 
-/** Whether every gateway routes to the services as desired; always true if the region has no HTTPS. */
+/** Whether every gateway has applied the desired route. Always true if the region has no HTTPS. */
 export function isRouted(
   services: ObservedServices,
   owner: Owner,

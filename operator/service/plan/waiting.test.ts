@@ -1,4 +1,4 @@
-/** Services beside a Postgres that starts: when their workloads are created, what is reported, and when they are deleted. */
+/** Services while Postgres starts: when their workloads are created, what is reported, and when they are deleted. */
 import { describe, expect, test } from 'vitest'
 import type { ConfigMap, Deployment, NetworkPolicy, Secret, Service } from '../../../cluster/index.ts'
 import type { Condition } from '../../../crds/index.ts'
@@ -60,7 +60,7 @@ const planOf = (
 const does = (plan: ReturnType<typeof planOf>) =>
   plan.actions.map(action => ('kind' in action ? `${action.do} ${action.kind}` : action.do))
 
-/** The objects of the service once its workload exists, with this many ready pods. */
+/** The objects of the service after its workload was created, with this many ready pods. */
 function existing(ready: number, { ageMs = 1_000, isServed = false } = {}): Given['services'] {
   const first = planOf(starting).actions.find(({ do: what }) => what === 'create-service-configuration')
   if (first?.do !== 'create-service-configuration') throw new Error('it creates a configuration')
@@ -91,24 +91,24 @@ function existing(ready: number, { ageMs = 1_000, isServed = false } = {}): Give
 }
 const deletes = (plan: ReturnType<typeof planOf>) => does(plan).includes('delete Deployment')
 
-describe('Postgres as services see it', () => {
+describe('the state of Postgres for its services', () => {
   const facts = { answers: false, isStillReady: false, isHeld: false, pod: { createdAt: now, terminating: false } }
   test.each<[string, Partial<typeof facts> | { pod: undefined }, number, PostgresState]>([
     ['its pod is new', {}, 0, starting],
-    ['its pod is not so new', {}, waitingMs - 1, starting],
-    ['its pod has not answered for long', {}, waitingMs, away],
+    ['its pod is less new', {}, waitingMs - 1, starting],
+    ['its pod has not answered for a long time', {}, waitingMs, away],
     ['its pod is being stopped', { pod: { createdAt: now, terminating: true } }, 0, away],
     ['it has no pod, and the quota may refuse one', { pod: undefined }, 0, away],
     ['it answers', { answers: true }, waitingMs, answers],
-    ['it has not been probed since it served', { isStillReady: true }, 0, { is: 'unprobed' }],
-    ['an import or lost data come first', { isHeld: true, answers: true }, 0, away],
+    ['it served, and has not been probed since', { isStillReady: true }, 0, { is: 'unprobed' }],
+    ['an import or lost data must be handled first', { isHeld: true, answers: true }, 0, away],
   ])('%s', (_, given, afterMs, expected) => {
     expect(postgresState({ ...facts, ...given }, now + afterMs)).toEqual(expected)
   })
 })
 
 test('a workload is created beside a Postgres that starts, before its role exists', () => {
-  // Its Secret needs no pod.
+  // The Secret does not depend on a pod.
   for (const postgres of [starting, away, answers])
     expect(does(planOf(postgres))).toContain('create-service-configuration')
   expect(does(planOf(starting, { suspended: true }))).not.toContain('create-service-configuration')
@@ -123,7 +123,7 @@ test('a workload is created beside a Postgres that starts, before its role exist
   expect(creates(away, 'ours')).toBe(false)
 })
 
-test('a service that waits for Postgres is pending, however long it takes, and has a minute from its answer on', () => {
+test('a service that waits for Postgres is pending for any time, and has one minute after Postgres answers', () => {
   const long = { services: existing(0, { ageMs: 3_600_000, isServed: true }) }
   for (const postgres of [starting, away]) {
     const { status, finding, hasFailed, usesPasswords } = planOf(postgres, long)
@@ -143,11 +143,11 @@ test('a service that waits for Postgres is pending, however long it takes, and h
   const after = (ageMs: number) => planOf(answers, { ...long, conditions: condition('False', ageMs) }, { role: 'ours' })
   expect(after(59_000).hasFailed).toBe(false)
   expect(after(60_000).hasFailed).toBe(true)
-  // Nothing is known of a Postgres that served: the limit applies.
+  // Postgres served before, but nothing is known about it now. So the deadline applies.
   expect(planOf({ is: 'unprobed' }, { ...long, conditions: condition('False', 60_000) }).hasFailed).toBe(true)
 })
 
-test('a workload that Postgres never answered is deleted, and one that served is not', () => {
+test('a workload that never reached Postgres is deleted, and a workload that served is kept', () => {
   const waited = (given: Parameters<typeof existing>[1], postgres: PostgresState = away, ready = 0) =>
     planOf(postgres, { services: existing(ready, given) })
   expect(deletes(waited({ ageMs: waitingMs }))).toBe(true)
@@ -159,7 +159,7 @@ test('a workload that Postgres never answered is deleted, and one that served is
   expect(deletes(waited({ ageMs: waitingMs }, { is: 'unprobed' }))).toBe(false)
 })
 
-test('a workload whose role turns out to be of a user is deleted', () => {
+test('a workload is deleted if a user created the role that it needs', () => {
   const services = existing(0)
   expect(deletes(planOf(answers, { services }, { role: 'foreign' }))).toBe(true)
   expect(deletes(planOf(answers, { services }, { role: 'ours' }))).toBe(false)

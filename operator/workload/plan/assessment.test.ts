@@ -25,7 +25,7 @@ const { size } = observedOf().appliedSize
 if (size === undefined) throw new Error('there is a size')
 const largeSize = { ...size, spec: { ...size.spec, name: 'large', shape: { ...size.spec.shape, storageSize: '2Gi' } } }
 const growing: Given = { spec: { size: large }, children: { claim: larger }, rest: { size: largeSize } }
-/** Its file system grows when a pod mounts it. */
+/** The file system grows when a pod mounts it. */
 const lagging = {
   ...larger,
   status: {
@@ -42,7 +42,7 @@ describe('the wait', () => {
     expect(assessmentOf()).toMatchObject({ pending: undefined, fatal: undefined, serves: true })
   })
 
-  /** By the reported reason, the step with that name if there is none, and the message. */
+  /** By the reason: the step if it has another name, and the message. */
   test.each<[string, Given, step: string, message: RegExp, reason?: string]>([
     [
       'the region',
@@ -110,7 +110,7 @@ describe('the wait', () => {
     ['a login', { answer: { login: 'refused', loginMessage: 'no hba' } }, 'PreparingRoles', /^no hba$/],
     ['a login, without a reason', { answer: { login: 'refused' } }, 'PreparingRoles', /^a login as app was refused$/],
     [
-      'its Service to lead to it',
+      'its Service to route to it',
       { answer: { login: 'unreachable', loginMessage: 'the Service does not route to this Postgres yet: no' } },
       'Connecting',
       /^the Service does not route to this Postgres yet: no$/,
@@ -129,7 +129,7 @@ describe('the wait', () => {
     expect(assessmentOf({ rest: { image: undefined } }).pending).toBeUndefined()
   })
 
-  test('is not for the readiness of a pod whose disk is full: Postgres answers reads', () => {
+  test('is not for the readiness of a pod whose disk is full: Postgres still answers reads', () => {
     const ready = { pod: { ready: false }, postgres: { ready: false } }
     expect(assessmentOf({ ...ready, answer: { hasFreeSpace: false } }).pending).toBeUndefined()
     expect(assessmentOf(ready).pending?.step).toBe('Connecting')
@@ -151,23 +151,23 @@ describe('the wait', () => {
     })
   })
 
-  /** The StatefulSet has its desired state. */
+  /** A StatefulSet with its desired state, scaled to zero. */
   const resting = assessmentOf({ spec: { suspended: true }, pod: undefined }).desired.statefulSet
   const blocked = { rest: { suspensionBlock: block } }
 
   test.each<[string, Given, step: string | undefined, message: string, reason?: string]>([
     ['its StatefulSet', { children: { statefulSet } }, 'Preparing', 'preparing the instance'],
     ['the pod to end', {}, 'Stopping', 'stopping Postgres'],
-    ['nothing more once there is none', { pod: undefined }, undefined, ''],
-    ['nothing of Postgres, which does not run', { pod: undefined, postgres: undefined }, undefined, ''],
+    ['nothing if there is no pod', { pod: undefined }, undefined, ''],
+    ['no answer of Postgres, which does not run', { pod: undefined, postgres: undefined }, undefined, ''],
     [
       'its endpoint',
       { pod: undefined, children: { route: other(route) } },
       'OpeningEndpoint',
       'the rules are being applied',
     ],
-    ['work that needs it running', { ...blocked, children: { statefulSet } }, 'Stopping', block.message, block.reason],
-    ['no longer that, once it is stopping', blocked, 'Stopping', 'stopping Postgres'],
+    ['work that needs Postgres', { ...blocked, children: { statefulSet } }, 'Stopping', block.message, block.reason],
+    ['no work, if the stop has begun', blocked, 'Stopping', 'stopping Postgres'],
     ['its node', { rest: { node: silent } }, 'Stopping', 'node node-1 has not responded since', 'NodeLost'],
     [
       'a node on which it has no pod',
@@ -177,15 +177,15 @@ describe('the wait', () => {
       'NodeLost',
     ],
     [
-      'its volume to be retained',
+      'the retention of its volume',
       { children: { claim: going, statefulSet } },
       'Stopping',
       'is being deleted',
       'VolumeBeingDeleted',
     ],
-    ['nothing of its volume without a pod', { pod: undefined, children: { claim: going } }, undefined, ''],
+    ['not its volume, without a pod', { pod: undefined, children: { claim: going } }, undefined, ''],
     [
-      'nothing of a size whose volume grows only under a pod',
+      'not a size whose volume grows only with a pod',
       { ...growing, pod: undefined, children: { claim: lagging } },
       undefined,
       '',
@@ -197,7 +197,7 @@ describe('the wait', () => {
     else expect(pending).toMatchObject({ step, reason, message: expect.stringContaining(message) })
   })
 
-  test('reports a fatal error before all else', () => {
+  test('reports a fatal error before anything else', () => {
     const { fatal, pending, findings, serves } = assessmentOf({
       rest: { region: undefined },
       children: { claim: undefined },
@@ -210,7 +210,7 @@ describe('the wait', () => {
 
 describe('whether clients are served', () => {
   const ready = (given: Given) => assessmentOf(given).findings.Ready
-  /** Rules that are being applied. */
+  /** New rules that are not applied yet. */
   const written = { children: { route: other(route) } }
   const acknowledged = (waitingFor: string[]): Given => ({
     route: { acknowledged: false, waitingFor },
@@ -221,94 +221,114 @@ describe('whether clients are served', () => {
   test.each<[string, Given]>([
     ['a serving database', {}],
     ['a database that was not served before', notBefore],
-    ['clients with a password, if the Secret does not exist', { rest: { credentials: { state: 'absent' } } }],
-    ['one that is to be suspended, as long as it runs', { spec: { suspended: true } }],
-    ['one whose last probe timed out: the last finding remains', { answer: undefined }],
-    ['one whose operator restarted: the last finding remains', { postgres: undefined }],
+    ['a database without its Secret, for clients that have a password', { rest: { credentials: { state: 'absent' } } }],
+    ['a database that is to be suspended, while it runs', { spec: { suspended: true } }],
+    ['a database whose last probe timed out: the last finding remains', { answer: undefined }],
+    ['a database after a restart of the operator: the last finding remains', { postgres: undefined }],
     [
-      'one whose pod is not ready since its disk is full',
+      'a database whose pod is not ready because its disk is full',
       { pod: { ready: false }, postgres: { ready: false }, answer: { hasFreeSpace: false } },
     ],
-    ['one whose new rules are being applied', written],
-    ['one with new rules that a gateway does not have yet', acknowledged(['gateway-1'])],
-    ['one whose platform role does not exist yet', { answer: { platformInOrder: false } }],
+    ['a database whose new rules are being applied', written],
+    ['a database with new rules that a gateway does not have yet', acknowledged(['gateway-1'])],
+    ['a database whose platform role does not exist yet', { answer: { platformInOrder: false } }],
   ])('%s: yes', (_, given) => {
     expect(ready(given)).toEqual({ status: 'True', reason: 'Serving', message: 'Postgres answers clients' })
   })
 
   test.each<[string, Given, reason: string, message?: string]>([
-    ['one that is suspended', { spec: { suspended: true }, pod: undefined }, 'Suspended', 'the database is suspended'],
-    ['one without a pod', { pod: undefined }, 'NotRunning', 'Postgres does not run'],
+    ['a suspended database', { spec: { suspended: true }, pod: undefined }, 'Suspended', 'the database is suspended'],
+    ['a database without a pod', { pod: undefined }, 'NotRunning', 'Postgres does not run'],
     [
-      'one whose Service is deleted',
+      'a database whose Service is deleted',
       { children: { service: undefined } },
       'ServiceMissing',
-      'its Service is being created',
+      'the Service is being created',
     ],
-    ['one on a node that is silent', { rest: { node: silent } }, 'NodeLost', 'node node-1 has not responded since'],
-    ['one that does not run', { pod: { address: undefined } }, 'NotRunning', 'Postgres does not run'],
-    ['one that ends', { pod: { terminating: true } }, 'NotRunning', 'Postgres does not run'],
-    ['one that fails to start', { pod: { address: undefined, problem } }, 'CrashLoopBackOff', 'it ended'],
-    ['one that refuses', { answer: refused }, 'NotAnswering', 'no answer in 5 s'],
     [
-      'one with a lost authority',
+      'a database on a node that does not respond',
+      { rest: { node: silent } },
+      'NodeLost',
+      'node node-1 has not responded since',
+    ],
+    ['a database whose Postgres does not run', { pod: { address: undefined } }, 'NotRunning', 'Postgres does not run'],
+    ['a database whose pod terminates', { pod: { terminating: true } }, 'NotRunning', 'Postgres does not run'],
+    [
+      'a database whose Postgres fails to start',
+      { pod: { address: undefined, problem } },
+      'CrashLoopBackOff',
+      'it ended',
+    ],
+    ['a database that refuses connections', { answer: refused }, 'NotAnswering', 'no answer in 5 s'],
+    [
+      'a database with a lost certificate authority',
       { answer: { ...refused, reason: 'tls' } },
       'NotTrusted',
       'no answer in 5 s; Postgres uses a certificate authority whose Secret no longer exists',
     ],
     [
-      'one that refuses the operator',
+      'a database that refuses the operator',
       { answer: { ...refused, reason: 'auth' } },
       'NotTrusted',
       'kubectl delete pod db-5e1d9a523f0e4b43-1-0',
     ],
-    ['one whose disk hangs', { answer: { walHangs: true } }, 'WriteHangs', writeHangsMessage],
+    ['a database whose disk hangs', { answer: { walHangs: true } }, 'WriteHangs', writeHangsMessage],
     [
-      'one that has not answered',
+      'a database that has not answered',
       { ...notBefore, postgres: undefined },
       'NotAnswering',
       'Postgres has not answered yet',
     ],
     [
-      'one that has not answered in this run',
+      'a database that has not answered in this run',
       { pod: { run: 'another' } },
       'NotAnswering',
       'Postgres has not answered yet',
     ],
     [
-      'one whose roles are not in order',
+      'a database whose roles are not in order',
       { answer: { rolesInOrder: false } },
       'RolesPending',
       'the roles are getting their passwords',
     ],
     [
-      'one without credentials, of which new ones are requested',
+      'a database without credentials, if new ones are requested',
       { rest: { credentials: { state: 'absent' }, rotations: { requested: { app: 'new' }, isGivenUp: false } } },
       'Minting',
       'the credentials are being created',
     ],
-    ['one that refuses a login', { answer: { login: 'refused', loginMessage: 'no hba' } }, 'LoginRefused', 'no hba'],
     [
-      'one that refuses a login, without a message',
+      'a database that refuses a login',
+      { answer: { login: 'refused', loginMessage: 'no hba' } },
+      'LoginRefused',
+      'no hba',
+    ],
+    [
+      'a database that refuses a login, without a message',
       { answer: { login: 'refused' } },
       'LoginRefused',
       'a login as app was refused',
     ],
     [
-      'one that its Service does not lead to',
+      'a database that its Service does not route to',
       { answer: { login: 'unreachable', loginMessage: 'the Service does not route to this Postgres yet: no' } },
       'NotReachable',
       'the Service does not route to this Postgres yet: no',
     ],
-    ['one whose pod is not ready', { pod: { ready: false } }, 'PodNotReady', 'the pod is not ready'],
-    ['one that is not open yet', { ...notBefore, ...written }, 'RulesPending', 'the rules are being applied'],
+    ['a database whose pod is not ready', { pod: { ready: false } }, 'PodNotReady', 'the pod is not ready'],
     [
-      'one that no gateway has opened yet',
+      'a database whose endpoint is not open yet',
+      { ...notBefore, ...written },
+      'RulesPending',
+      'the rules are being applied',
+    ],
+    [
+      'a database whose endpoint no gateway has opened yet',
       { ...notBefore, ...acknowledged([]) },
       'AcknowledgementPending',
       'waiting for a gateway: none is running',
     ],
-    ['one whose port is in use', { route: { refused: true } }, 'PortInUse', 'port 20000 is used'],
+    ['a database whose port is in use', { route: { refused: true } }, 'PortInUse', 'port 20000 is used'],
   ])('%s: no', (_, given, reason, message = '') => {
     expect(ready(given)).toMatchObject({ status: 'False', reason, message: expect.stringContaining(message) })
     expect(assessmentOf(given).serves).toBe(false)
@@ -354,7 +374,7 @@ describe('the endpoint', () => {
       'waiting for a',
     ],
     [
-      'stays open without changes, if a gateway is added',
+      'stays open if a gateway is added and no rule changes',
       { route: unacknowledged(['a']) },
       'True',
       'InForce',
@@ -380,7 +400,7 @@ describe('the endpoint', () => {
     ['that was closed, before its roles are in order', { ...isShut, answer: { rolesInOrder: false } }, false],
     ['that was closed, before logins succeed', { ...isShut, answer: { login: 'refused' } }, false],
     ['that was closed, before Postgres has answered', { ...isShut, answer: undefined }, false],
-    ['that was closed, once they are', isShut, true],
+    ['that was closed, if roles and logins are in order', isShut, true],
     ['that is open stays open, whatever Postgres reports', { answer: { rolesInOrder: false } }, true],
     ['that is open stays open without an answer', { answer: undefined }, true],
     ['whose route is empty', { answer: undefined, route: { route: undefined } }, false],
@@ -390,7 +410,7 @@ describe('the endpoint', () => {
   })
 })
 
-describe('a pod is created again', () => {
+describe('the operator restarts a pod', () => {
   const withAnnotations = (restartAnnotations: { restart?: string; maintenance?: string }) => () => ({
     ...noRestarts({ newestTemplate: undefined, image: undefined, configurationDigest: undefined }),
     restartAnnotations: { restart: undefined, maintenance: undefined, ...restartAnnotations },
@@ -398,13 +418,13 @@ describe('a pod is created again', () => {
   const had = { restart: 'r1', maintenance: 'm1' }
 
   test.each<[string, { restart?: string; maintenance?: string }, boolean]>([
-    ['for no restart', {}, false],
-    ['for those that are done', had, false],
-    ['for a requested one', { restart: 'r2' }, true],
-    ['for one in a window', { maintenance: 'm2' }, true],
-    ['for one of two', { ...had, maintenance: 'm2' }, true],
+    ['without a requested restart', {}, false],
+    ['for restarts that are done', had, false],
+    ['for a requested restart', { restart: 'r2' }, true],
+    ['for a restart in a window', { maintenance: 'm2' }, true],
+    ['if one of two restarts is not done', { ...had, maintenance: 'm2' }, true],
   ])('%s, or not', (_, restartAnnotations, is) => {
-    // By then the StatefulSet has the annotations.
+    // The StatefulSet already has the annotations.
     const restarts = withAnnotations(restartAnnotations)
     const { statefulSet } = assessmentOf({ pod: { restartAnnotations: had } }, restarts).desired
     const { pending } = assessmentOf({ pod: { restartAnnotations: had }, children: { statefulSet } }, restarts)
@@ -420,13 +440,17 @@ describe('a claim is annotated with the system identifier of its data', () => {
   const identifierOf = (given: Given) =>
     assessmentOf(given).desired.claim?.metadata.annotations?.[systemIdentifierAnnotation]
   test.each<[string, Given, string | undefined]>([
-    ['as recorded, before all else', { answer: { systemIdentifier: 'system-9' } }, onRecord.volume?.systemIdentifier],
     [
-      'as Postgres reports initially',
+      'as recorded, whatever Postgres reports',
+      { answer: { systemIdentifier: 'system-9' } },
+      onRecord.volume?.systemIdentifier,
+    ],
+    [
+      'as Postgres reports, if none is recorded',
       { status: { volume: undefined }, answer: { systemIdentifier: 'system-9' } },
       'system-9',
     ],
-    ['not before it has answered', { status: { volume: undefined }, answer: undefined }, undefined],
+    ['not before Postgres has answered', { status: { volume: undefined }, answer: undefined }, undefined],
     [
       'not if the pod refuses the data',
       { status: { volume: undefined }, pod: { problem: { ...problem, refusal: 'other-database' } } },

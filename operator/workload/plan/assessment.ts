@@ -1,10 +1,10 @@
 /**
  * Assesses the observed state: a finding for each aspect, the next step towards the requested state, and whether the
- * database serves. Pure; `next-actions.ts` decides the actions.
+ * database serves. Pure. `next-actions.ts` decides the actions.
  */
 
 import { conflictFinding } from '../../children/drift.ts'
-import { keepsClientsIn } from '../../endpoint/plan/credentials.ts'
+import { keepsClients } from '../../endpoint/plan/credentials.ts'
 import type { DesiredEndpoint } from '../../endpoint/plan/desired.ts'
 import { type EndpointPlan, planEndpoint, prerequisitesOf } from '../../endpoint/plan/index.ts'
 import { areCredentialsLost } from '../../endpoint/plan/lost-credentials.ts'
@@ -14,7 +14,7 @@ import { type MemberPlan, planMember } from '../../member/plan/index.ts'
 import { memberStep } from '../../member/plan/step.ts'
 import { lostNode } from '../../member/pod/node.ts'
 import type { RestartsOf } from '../../member/pod/plan/restart-annotations.ts'
-import { comesIntoForce, type SizeState } from '../../member/pod/plan/size.ts'
+import { isSizeUnblocked, type SizeState } from '../../member/pod/plan/size.ts'
 import { isSuspensionDelayed, mayStop } from '../../member/pod/plan/stop.ts'
 import { unknownReference } from '../../member/pod/plan/unknown-reference.ts'
 import { isFoundByRole } from '../../member/pod/role.ts'
@@ -29,7 +29,7 @@ import { type PostgresState, postgresState } from '../../service/plan/postgres-s
 import { membersOf, type Observed } from '../observed.ts'
 import type { InstanceFindings as Findings } from './findings.ts'
 
-/** The present step; also the reason of Progressing, and the step in a Task's messages. */
+/** The current step. Also the reason of Progressing, and the step in a Task's messages. */
 type Step =
   | 'Restoring'
   | 'Growing'
@@ -43,26 +43,26 @@ type Step =
   | 'OpeningEndpoint'
   | 'StartingServices'
 
-/** `reason`: the step, or why it cannot be done; `isPermanent`: waiting alone does not resolve it. */
+/** `reason`: the step, or why it cannot be done. `isPermanent`: waiting alone does not end it. */
 export type Pending = { step: Step; reason: string; message: string; isPermanent?: true }
 
 type Desired = DesiredMember & DesiredEndpoint
 
 export type Assessment = Pick<MemberPlan, 'fatal' | 'answered' | 'autogrown'> & {
-  /** The serving one first. */
+  /** The serving member first. */
   members: MemberPlan[]
   endpoint: EndpointPlan
   desired: Desired
   findings: Findings
-  /** The present step; absent if the complete request is applied. */
+  /** The current step; absent if the complete request is applied. */
   pending: Pending | undefined
   serves: boolean
   services: ServicesPlan
-  /** A size that could not be applied when it was requested can be applied now, which restarts Postgres. */
+  /** A size that was blocked when it was requested can be applied now. To apply it, the operator restarts Postgres. */
   awaitsSize: boolean
 }
 
-/** The findings of every pass about the parts of a database. */
+/** The findings about a database's parts, which every pass has. */
 type FoundParts = Findings & Required<Pick<Findings, 'VolumeReady' | 'CredentialsReady' | 'EndpointReady'>>
 
 const at = (step: Step, message: string, reason: string = step): Pending => ({ step, reason, message })
@@ -70,7 +70,7 @@ const at = (step: Step, message: string, reason: string = step): Pending => ({ s
 const unknownIn = ({ instance, region }: Observed, { size }: Desired): Finding | undefined =>
   unknownReference({ name: instance.spec.region, region, size })
 
-/** Whether none of its parts has been created yet. */
+/** Whether none of the instance's parts has been created yet. */
 const isUnbegun = ({ instance, children, pod }: Observed): boolean =>
   instance.status?.volume === undefined && children.claim === undefined && pod === undefined
 
@@ -106,7 +106,7 @@ function pendingStep(
   if (lost) return at('Starting', lost.message, lost.reason)
   if (spec.suspended && unfinished(observed, answered).length > 0)
     return {
-      ...at('RotatingPasswords', 'no password is replaced while the database is suspended', 'Suspended'),
+      ...at('RotatingPasswords', 'the operator replaces no password while the database is suspended', 'Suspended'),
       isPermanent: true,
     }
   const start = spec.suspended ? undefined : pendingInstance(observed, desired, findings)
@@ -116,9 +116,9 @@ function pendingStep(
   return pendingSize(desired.size)
 }
 
-/** Last, so that other changes requested with a blocked size are still applied. */
+/** The size is the last step, so that a blocked size does not block other changes of the same request. */
 function pendingSize({ blocker }: SizeState): Pending | undefined {
-  // A volume that grows only when a pod mounts it has to wait for one.
+  // If the volume grows only when a pod mounts it, the size waits for a pod.
   if (blocker === undefined || blocker.reason === 'AwaitsResume') return undefined
   const { reason, message, passes } = blocker
   return { ...at('Growing', message, reason), ...(passes ? {} : { isPermanent: true }) }
@@ -130,12 +130,12 @@ function pendingInstance(observed: Observed, desired: Desired, findings: FoundPa
   const answer = presentAnswer(observed)
   if (answer?.state !== 'answered') return undefined
   const { CredentialsReady: credentials } = findings
-  if (credentials.status !== 'True' && !keepsClientsIn(observed, credentials))
+  if (credentials.status !== 'True' && !keepsClients(observed, credentials))
     return at('PreparingRoles', credentials.message)
   if (answer.login === 'refused') return at('PreparingRoles', answer.loginMessage ?? 'a login as app was refused')
   const rotating = rotationStep(observed, answer)
   if (rotating !== undefined) return at('RotatingPasswords', rotating)
-  // Until the volume is recorded the endpoint stays closed, whatever is requested.
+  // The endpoint stays closed until the volume is recorded, whatever its rules are.
   if (observed.instance.status?.volume === undefined) return at('PreparingRoles', 'recording the volume')
   if (answer.closed !== undefined) return at('PreparingRoles', closedMessage)
   if (answer.login === 'unreachable') return at('Connecting', answer.loginMessage ?? notSelectedMessage)
@@ -145,18 +145,18 @@ function pendingInstance(observed: Observed, desired: Desired, findings: FoundPa
 }
 
 const closedMessage =
-  'the data are a copy that is being separated from its source: clients cannot connect before that is complete'
+  'the operator is still separating this copy from its source; clients cannot connect until this is complete'
 
 const isDistrust = ({ reason }: { reason: string }): boolean => reason === 'tls' || reason === 'auth'
 
 const distrusted = (pod: string): string =>
-  `Postgres uses a certificate authority whose Secret no longer exists: put that Secret back, or restart Postgres (kubectl delete pod ${pod})`
+  `Postgres uses a certificate authority whose Secret no longer exists: restore that Secret, or restart Postgres (kubectl delete pod ${pod})`
 
 const cutOffMessage =
-  'a gateway cannot connect to Postgres, but the operator can: check network policies, and the nodes, between the ' +
+  'a gateway cannot connect to Postgres, but the operator can: check the network policies and the nodes between the ' +
   'pods of the gateway and the pod of the database'
 
-/** The Service leads to no pod, or to another one. */
+/** The message if the Service's selector does not match the pod. */
 function misroutedMessage({ children: { service, pod } }: Observed): string | undefined {
   const wanted = Object.entries(service?.spec?.selector ?? {})
   const [key] = wanted.find(([name, value]) => pod !== undefined && pod.metadata.labels?.[name] !== value) ?? []
@@ -164,14 +164,14 @@ function misroutedMessage({ children: { service, pod } }: Observed): string | un
   return `the selector of Service ${service?.metadata.name} does not match pod ${pod?.metadata.name}: spec.selector.${key}`
 }
 
-/** Whether clients are served now. A pass without new facts about Postgres keeps the last finding. */
+/** Whether Postgres serves clients now. A pass without new facts about Postgres keeps the last finding. */
 function readyFinding(observed: Observed, desired: Desired, findings: FoundParts, fatal: Finding | undefined): Finding {
   const { instance, children, pod } = observed
   if (fatal) return fatal
   if (instance.spec.suspended && pod === undefined) return no('Suspended', 'the database is suspended')
   const unknown = pod === undefined ? unknownIn(observed, desired) : undefined
   if (unknown !== undefined) return unknown
-  if (children.service === undefined) return no('ServiceMissing', 'its Service is being created')
+  if (children.service === undefined) return no('ServiceMissing', 'the Service is being created')
   const lost = lostNode(observed.node)
   if (lost) return no(lost.reason, lost.message)
   if (pod?.address === undefined || pod.terminating) {
@@ -187,8 +187,8 @@ function readyFinding(observed: Observed, desired: Desired, findings: FoundParts
   if (writeHangs(observed)) return no('WriteHangs', writeHangsMessage)
   if (answer === undefined && !isStillReady(observed)) return no('NotAnswering', 'Postgres has not answered yet')
   if (answer?.closed !== undefined) return no('CopyClosed', closedMessage)
-  // Clients with a password are served.
-  if (credentials.status !== 'True' && !keepsClientsIn(observed, credentials))
+  // Clients that have a password are still served.
+  if (credentials.status !== 'True' && !keepsClients(observed, credentials))
     return no(credentials.reason, credentials.message)
   if (answer?.login === 'refused') return no('LoginRefused', answer.loginMessage ?? 'a login as app was refused')
   const astray = misroutedMessage(observed)
@@ -196,7 +196,7 @@ function readyFinding(observed: Observed, desired: Desired, findings: FoundParts
   if (answer?.login === 'unreachable') return no('NotReachable', answer.loginMessage ?? notSelectedMessage)
   if (observed.isCutOff) return no('CutOff', cutOffMessage)
   if (!pod.ready && !isFull(observed)) return no('PodNotReady', 'the pod is not ready')
-  // While new rules are being applied, the previous ones still admit clients.
+  // Until the new rules are applied, the gateways still use the previous rules.
   const wasServing = conditionOf(instance.status, 'Ready')?.status === 'True'
   if (wasServing && (endpoint.reason === 'RulesPending' || endpoint.reason === 'AcknowledgementPending'))
     return yes('Serving', 'Postgres answers clients')
@@ -206,8 +206,8 @@ function readyFinding(observed: Observed, desired: Desired, findings: FoundParts
 }
 
 /**
- * Whether Postgres answers, with its roles in order. During a rotation services get the new passwords before Postgres
- * does.
+ * Whether Postgres answers, and its roles are in order. During a rotation, services get the new passwords before
+ * Postgres has them.
  */
 function admitsServices({ instance, credentials }: Observed, answered: Answered): boolean {
   if (answered === undefined || answered.closed !== undefined || instance.status?.volume === undefined) return false
@@ -225,7 +225,7 @@ const postgresForServices = (observed: Observed, { answered, fatal }: MemberPlan
     now,
   )
 
-/** Services that are merely starting do not affect the outcome of an ended operation. */
+/** The outcome of an ended operation does not depend on services that are only starting. */
 function pendingServices({ pending }: ServicesPlan): Pending | undefined {
   if (pending === undefined) return undefined
   const { message, reason, isPermanent } = pending
@@ -233,8 +233,8 @@ function pendingServices({ pending }: ServicesPlan): Pending | undefined {
 }
 
 /**
- * The members of the owner, with the endpoint that leads to the serving one. `restartsOf`: the restarts that the owner
- * requests.
+ * Assesses the members of the owner, and the endpoint that routes to the serving one. `restartsOf`: the restarts that
+ * the owner requests.
  */
 export function assess(observed: Observed, owner: Owner, now: number, restartsOf: RestartsOf): Assessment {
   const needs = { ...prerequisitesOf(observed), restartsOf, protectsVolume: true }
@@ -256,7 +256,7 @@ export function assess(observed: Observed, owner: Owner, now: number, restartsOf
   }
   const pending = pendingStep(observed, desired, findings, answered)
   const ready = readyFinding(observed, desired, findings, fatal)
-  // Nothing can be created before the spec is valid: only Ready reports its error.
+  // The operator creates nothing before the spec is valid. Until then only Ready reports the spec's error.
   const isUnknown = isUnbegun(observed) && unknownIn(observed, desired) !== undefined
   const services = planServices(observed, owner, {
     postgres: postgresForServices(observed, member, now),
@@ -277,6 +277,6 @@ export function assess(observed: Observed, owner: Owner, now: number, restartsOf
     },
     pending: fatal ? at('Preparing', fatal.message, fatal.reason) : (pending ?? pendingServices(services)),
     serves: ready.status === 'True',
-    awaitsSize: comesIntoForce(observed, desired.size),
+    awaitsSize: isSizeUnblocked(observed, desired.size),
   }
 }

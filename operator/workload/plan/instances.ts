@@ -3,7 +3,7 @@ import { membersOf, type Observed } from '../observed.ts'
 
 type ListedInstance = { id: string; role: 'primary' | 'replica'; node?: string }
 
-/** The serving one is the primary, and is listed first. */
+/** The serving member is the primary, and is listed first. */
 export const instancesOf = (observed: Observed): ListedInstance[] =>
   membersOf(observed).flatMap(({ pod }, index) => {
     if (pod === undefined) return []

@@ -1,4 +1,4 @@
-/** The next actions, and actions that are not taken, for a serving database with one difference. */
+/** Tests the next actions for a serving database with one difference, including actions that must not be taken. */
 
 import { describe, expect, test } from 'vitest'
 import { serverNames } from '../../endpoint/certificate.ts'
@@ -37,7 +37,7 @@ const doneFor = (given: Given) => actionsOf(given).map(short)
 
 const [set, budget] = [`apply StatefulSet ${statefulSet.metadata.name}`, `PodDisruptionBudget ${service.metadata.name}`]
 const map = `apply ConfigMap ${configuration.metadata.name}`
-/** Only its port has been created. */
+/** Only the port has been reserved. */
 const never: Given['status'] = { volume: undefined, appliedHash: undefined, size: undefined }
 const none: Given['children'] = Object.fromEntries(
   Object.entries(children).map(([name, child]) => [name, name === 'route' ? child : undefined]),
@@ -56,7 +56,7 @@ test('there are no actions if everything has its desired state', () => {
 })
 
 describe('secrets', () => {
-  test('are created if they do not exist, and nothing that needs them before', () => {
+  test('are created if they do not exist, before any object that needs them', () => {
     expect(doneFor(notCreated)).toEqual([
       ...['mint-credentials', 'issue-certificate', `apply Service ${service.metadata.name}`],
       `apply NetworkPolicy ${networkPolicy.metadata.name}`,
@@ -71,7 +71,7 @@ describe('secrets', () => {
     ['that is due is issued', { certificate }, true],
     ['that is due waits for a slot', { certificate: { ...certificate, isQueued: true } }, false],
     ['that is valid is not changed', { certificate: { ...certificate, state: 'good' } }, false],
-    ['is for a name in a region, so without one there is none', { certificate, region: undefined }, false],
+    ['is not issued without a region, which is part of its names', { certificate, region: undefined }, false],
   ])('a certificate %s', (_, rest, is) => {
     expect(actionsOf({ rest: { ...rest } }).filter(action => action.do === 'issue-certificate')).toEqual(
       is ? [{ do: 'issue-certificate', names: of({}).certificate }] : [],
@@ -99,7 +99,7 @@ describe('the names in a certificate', () => {
     expect(namesIn(both).endpoint).toEqual({ ...both, port: 20000 })
     expect(namesIn(both).domain).toBe(domain)
   })
-  test('are none without a region, which also has no endpoint', () => {
+  test('do not exist without a region', () => {
     const { certificate: names, endpoint, domain } = of({ rest: { region: undefined } })
     expect([names, endpoint, domain]).toEqual([undefined, undefined, undefined])
   })
@@ -144,7 +144,7 @@ describe('a claim', () => {
     ['that is lost is never created again', { children: { claim: undefined } }, []],
     ['gets its labels back', { children: { claim: unmarked } }, ['update-claim']],
     [
-      'that is recorded gets them whatever labels it has',
+      'that is recorded gets its labels, whatever labels it has',
       { children: { claim: unmarked }, rest: { isOrphanClaim: true } },
       ['update-claim'],
     ],
@@ -161,9 +161,13 @@ describe('a claim', () => {
     ['grows to the requested size', larger, ['grow-claim']],
     ['grows to the applied size, if it is smaller', { rest }, ['grow-claim']],
     ['gets its labels before it grows', { ...larger, children: { claim: unmarked } }, ['update-claim']],
-    ['does not grow while that is refused', { ...larger, rest: { ...larger.rest, growthRefusal: refusal({}) } }, []],
     [
-      'grows once the request is due again',
+      'does not grow until a refused request is due again',
+      { ...larger, rest: { ...larger.rest, growthRefusal: refusal({}) } },
+      [],
+    ],
+    [
+      'grows if a refused request is due again',
       { ...larger, rest: { ...larger.rest, growthRefusal: refusal({ isDue: true }) } },
       ['grow-claim'],
     ],
@@ -233,7 +237,7 @@ describe('a claim', () => {
   })
 })
 
-describe('the workload of Postgres', () => {
+describe('the workload', () => {
   const missing = (name: keyof typeof children): Given => ({ children: { [name]: undefined } })
   test.each<[string, Given, string[]]>([
     ['gets its configuration', missing('configuration'), [map]],
@@ -363,44 +367,56 @@ describe('in Postgres', () => {
       [],
     ],
     ['a certificate that it does not present is reloaded', { answer: { certificate: 'f0' }, rest: good }, ['reload']],
-    ['one that it presents is not reloaded', { answer: { certificate: 'f1' }, rest: good }, []],
-    ['none is reloaded if the presented one is unknown', { answer: { certificate: undefined }, rest: good }, []],
+    ['a certificate that it presents is not reloaded', { answer: { certificate: 'f1' }, rest: good }, []],
     [
-      'one that is about to be reissued is not reloaded',
+      'no certificate is reloaded if the presented one is unknown',
+      { answer: { certificate: undefined }, rest: good },
+      [],
+    ],
+    [
+      'a certificate that is due for renewal is not reloaded',
       { answer: { certificate: 'f0' }, rest: { certificate: { ...shown, state: 'due', isQueued: true } } },
       [],
     ],
     ['files that it does not have are reloaded', { configuration: stale }, ['reload']],
-    ['they are not reloaded before they are mounted', { configuration: { ...stale, onDisk: 'older' } }, []],
-    ['they are not reloaded if it refused them', { configuration: { ...stale, errors: ['wrong'] } }, []],
+    ['files are not reloaded before they are mounted', { configuration: { ...stale, onDisk: 'older' } }, []],
+    ['files are not reloaded if it refused them', { configuration: { ...stale, errors: ['wrong'] } }, []],
     [
-      'they are reloaded if it refused others',
+      'files are reloaded if it refused other files',
       { configuration: { inForce: 'older', onDisk: digest, errors: [] } },
       ['reload'],
     ],
-    ['they are not reloaded if it has only copies', { configuration: { ...stale, isMounted: false } }, []],
-    ['one reload is enough for both', { configuration: stale, answer: { certificate: 'f0' }, rest: good }, ['reload']],
+    ['files are not reloaded if it has only copies', { configuration: { ...stale, isMounted: false } }, []],
+    [
+      'one reload serves certificate and files',
+      { configuration: stale, answer: { certificate: 'f0' }, rest: good },
+      ['reload'],
+    ],
     [
       'a presented certificate is recorded, for a new authority',
       { answer: { certificate: 'f1' }, rest: loading },
       ['note-loaded'],
     ],
     [
-      'that is recorded once',
+      'a presented certificate is recorded only once',
       { answer: { certificate: 'f1' }, rest: { ...loading, certificate: { ...shown, isLoaded: true } } },
       [],
     ],
     [
-      'that is not recorded of one that is about to be reissued',
+      'a presented certificate is not recorded if it is due for renewal',
       {
         answer: { certificate: 'f1' },
         rest: { ...loading, certificate: { ...shown, state: 'due', isQueued: true } },
       },
       [],
     ],
-    ['that is not recorded of another one', { answer: { certificate: 'f0' }, rest: loading }, ['reload']],
     [
-      'that is not recorded if there is none',
+      "another certificate than the Secret's is not recorded",
+      { answer: { certificate: 'f0' }, rest: loading },
+      ['reload'],
+    ],
+    [
+      'a presented certificate is not recorded if the Secret has none',
       { answer: { certificate: undefined }, rest: { ...loading, certificate: { ...shown, fingerprint: undefined } } },
       [],
     ],
@@ -410,14 +426,14 @@ describe('in Postgres', () => {
 
   test.each<[string, Given, unknown[]]>([
     ['is opened with its roles', { answer: { rolesInOrder: false, closed: { inherited: 0 } } }, [{ opens: true }]],
-    ['is only opened if they are in order', { answer: { closed: { inherited: 0 } } }, [{ do: 'open' }]],
+    ['is only opened if its roles are in order', { answer: { closed: { inherited: 0 } } }, [{ do: 'open' }]],
     [
       'is opened before it is recorded',
       { answer: { rolesInOrder: false, closed: { inherited: 0 } }, status: { volume: undefined } },
       [{ do: 'ensure-roles', opens: true }],
     ],
     [
-      "is not opened with something of its source's",
+      'is not opened while it has objects of its source',
       { answer: { rolesInOrder: false, closed: { inherited: 1 } }, status: { volume: undefined } },
       [{ do: 'detach' }],
     ],
@@ -443,8 +459,12 @@ describe('the endpoint', () => {
       { route: undefined, status: { endpoint: undefined } },
       [{ do: 'claim-port', preferred: undefined }],
     ],
-    ["reserves its own if its route is another one's", { children: first }, [{ do: 'claim-port', preferred: 20000 }]],
-    ['reserves none if the Region does not exist', { route: undefined, rest: { region: undefined } }, []],
+    [
+      'reserves its own port if its route belongs to another owner',
+      { children: first },
+      [{ do: 'claim-port', preferred: 20000 }],
+    ],
+    ['reserves no port if the Region does not exist', { route: undefined, rest: { region: undefined } }, []],
     [
       'releases a port that another process uses, before users know it',
       { status: { volume: undefined }, route: { refused: true } },
@@ -473,7 +493,7 @@ describe('Postgres is probed soon', () => {
 
   test.each<[string, Given, boolean, typeof noRestarts?]>([
     [
-      'if there is a problem, however long it has served',
+      'if there is a problem, however long the database has served',
       { pod: { startedAt: 0 }, answer: { rolesInOrder: false } },
       true,
     ],
@@ -482,34 +502,38 @@ describe('Postgres is probed soon', () => {
     ['if its disk is full', { answer: { hasFreeSpace: false } }, true],
     ['if its disk hangs', { answer: { walHangs: true } }, true],
     ['if a login is refused', { answer: { login: 'refused' } }, true],
-    ['if its Service does not lead to it', { answer: { login: 'unreachable' } }, true],
-    ['if it refuses', { answer: { state: 'refused', reason: 'auth', message: '' } }, true],
-    ['if other passwords were compared', { postgres: { passwordVersion: 'older' } }, true],
-    ['if it was changed', { postgres: { isOutdated: true } }, true],
-    ['if no answer came in time', { answer: undefined }, true],
+    ['if its Service does not route to it', { answer: { login: 'unreachable' } }, true],
+    ['if it refuses connections', { answer: { state: 'refused', reason: 'auth', message: '' } }, true],
+    ['if the last probe compared other passwords', { postgres: { passwordVersion: 'older' } }, true],
+    ['if the operator has changed it', { postgres: { isOutdated: true } }, true],
+    ['if the last probe timed out', { answer: undefined }, true],
     ['if it was restarted', { pod: { run: 'another' } }, true],
     ['not without a pod', { pod: undefined, postgres: undefined }, false],
     ['not before it has an address', { pod: { address: undefined }, answer: undefined }, false],
-    ['not when it ends', { pod: { terminating: true }, answer: { hasFreeSpace: false } }, false],
-    ['if only it can report whether a restart applies anything', {}, true, unsure],
-    ['if every server waits for this one', { rest: { ...changing, certificate: shown } }, true],
-    ['not once it has what they wait for', { rest: { ...changing, certificate: { ...shown, isLoaded: true } } }, false],
+    ['not while its pod terminates', { pod: { terminating: true }, answer: { hasFreeSpace: false } }, false],
+    ['if only Postgres can report whether a restart would apply a change', {}, true, unsure],
+    ['if all other servers wait for its new certificate', { rest: { ...changing, certificate: shown } }, true],
+    [
+      'not if it already has its new certificate',
+      { rest: { ...changing, certificate: { ...shown, isLoaded: true } } },
+      false,
+    ],
     [
       'not for a certificate that is not issued yet',
       { rest: { ...changing, certificate: { ...shown, state: 'due' } } },
       false,
     ],
-    ['not for a certificate without a wait', { rest: { certificate: shown } }, false],
-    ['not by a new operator that finds it reconciled', since(readyAt - 1), false],
-    ['by a new operator that finds it restarted', since(readyAt), true],
-    ['by a new operator that does not know its start time', since(undefined), true],
+    ['not for a certificate that no server waits for', { rest: { certificate: shown } }, false],
+    ['not by a new operator that finds the database reconciled', since(readyAt - 1), false],
+    ['by a new operator that finds Postgres restarted', since(readyAt), true],
+    ["by a new operator that does not know Postgres's start time", since(undefined), true],
     ['by a new operator that finds a new request', { ...since(0), rest: { isAtRest: false } }, true],
-    ['by a new operator that finds it not serving', { ...since(0), ...unready }, true],
-    ['by a new operator, for its first probe', { ...since(0), status: { conditions: [] } }, true],
+    ['by a new operator that finds the database not serving', { ...since(0), ...unready }, true],
+    ['by a new operator, if no operator has probed it yet', { ...since(0), status: { conditions: [] } }, true],
   ])('%s', (_, given, is, restarts) => {
     expect(awaitsPostgres(observedOf(given), assessmentOf(given, restarts))).toBe(is)
   })
-  test('if no passwords can be read, none are compared', () => {
+  test('if the passwords cannot be read, they are not compared', () => {
     const rest = { credentials: { state: 'unreadable' as const, message: '' } }
     const awaits = (passwordVersion: string | undefined) => {
       const given = { rest, postgres: { passwordVersion } }

@@ -1,4 +1,4 @@
-/** The next actions for a database that should exist. All are independent of each other. */
+/** The next actions for a database that should exist. They are independent of each other. */
 
 import { rolesToRevert } from '../../endpoint/plan/rotation.ts'
 import type { DesiredMember } from '../../member/plan/desired.ts'
@@ -21,12 +21,12 @@ function serving(observed: Observed, { answered, fatal, desired, services }: Ass
   const { instance, credentials, certificate, postgres, keys } = observed
   if (answered === undefined || fatal || postgres === undefined || postgres.isOutdated) return []
   const recorded = instance.status?.volume
-  // Objects of its source are removed first.
+  // The operator first removes the source's objects.
   if (recorded === undefined && !isOwn(answered)) return []
   const actions: Action[] = []
   const current = credentials.state === 'readable' && postgres.passwordVersion === credentials.passwordVersion
   const areInOrder = answered.rolesInOrder && answered.platformInOrder
-  // A password that is about to be reverted is not set in Postgres.
+  // The operator does not set a password in Postgres that it is about to revert.
   const awaitsServices = services.usesPasswords && current && credentials.previous.length > 0
   if (current && !areInOrder)
     actions.push(...(rolesToRevert(observed).length > 0 ? [] : rolesActions(answered, awaitsServices)))
@@ -41,17 +41,20 @@ function serving(observed: Observed, { answered, fatal, desired, services }: Ass
   return actions
 }
 
-/** Services that wait for the new passwords may themselves be waiting for their login role. */
+/** Services that wait for the new passwords may also wait for their login role, so the operator still creates that. */
 const rolesActions = (answered: NonNullable<Assessment['answered']>, awaitsServices: boolean): Action[] => {
   if (!awaitsServices) return [ensureRoles(answered)]
   return answered.platformInOrder ? [] : [{ do: 'ensure-roles', keepsPasswords: true }]
 }
 
-/** A copy without objects of its source is opened at once: checking its roles first would take two more connections. */
+/** Opens a copy without objects of its source at once. Checking its roles first would take two more connections. */
 const ensureRoles = (answered: NonNullable<Assessment['answered']>): Action =>
   answered.closed !== undefined && isOwn(answered) ? { do: 'ensure-roles', opens: true } : { do: 'ensure-roles' }
 
-/** Whether it served, in the present run of Postgres and with the same request, when the status was last written. */
+/**
+ * Whether the database served when the status was last written, with the same request and in the current run of
+ * Postgres.
+ */
 function isReconciled({ instance, isAtRest, pod }: Observed): boolean {
   const ready = conditionOf(instance.status, 'Ready')
   if (ready?.status !== 'True' || !isAtRest) return false
@@ -59,7 +62,8 @@ function isReconciled({ instance, isAtRest, pod }: Observed): boolean {
 }
 
 /**
- * Whether the database and role in which the service `mcp` stores its conversations were in order at the last probe.
+ * Whether the database and role of the service `mcp`, in which it stores its conversations, were in order at the last
+ * probe.
  */
 function isStateInOrder({ services: { mcpState } }: Observed, { mcpState: seen }: NonNullable<Answered>): boolean {
   if (mcpState?.login === undefined) return seen === undefined
@@ -68,13 +72,13 @@ function isStateInOrder({ services: { mcpState } }: Observed, { mcpState: seen }
 
 /** Whether the login role of the service `rest` was in order at the last probe. */
 function isLoginInOrder({ services: { login } }: Observed, { authenticator }: NonNullable<Answered>): boolean {
-  // A probe from before the login was no longer requested does not report whether it is locked.
+  // A probe from before the login's removal does not report whether the login is locked.
   if (login === undefined) return authenticator === undefined
   const isKnown = authenticator?.passwordVersion === login.passwordVersion && authenticator.inOrder
   return isKnown && login.anonymousRoles.every(role => Object.hasOwn(authenticator.anonymousRoles, role))
 }
 
-/** Whether Postgres is to be probed as soon as possible: only a probe can end a wait. */
+/** Whether to probe Postgres as soon as possible, because only a probe can end a wait. */
 export function awaitsPostgres(
   observed: Observed,
   {
@@ -87,7 +91,7 @@ export function awaitsPostgres(
 ): boolean {
   const { pod, postgres, credentials, certificate, keys } = observed
   if (pod?.address === undefined || pod.terminating) return false
-  // Every other server waits for this one.
+  // All other servers wait for this one.
   if (keys.isChanging && certificate.state === 'good' && !certificate.isLoaded) return true
   if (desired.restarts.isUnsure) return true
   const answer = presentAnswer(observed)

@@ -1,9 +1,11 @@
 /**
- * The ownership of children, corrected before all other actions and in every state: owner references of earlier
- * versions are removed, even without the installation's keys, before a garbage collector can delete the objects in a
- * foreground deletion; and objects of a database that was put back with another uid get that uid. Objects that only
- * have its label, and are none of its children, are labelled at the same time as other work: if that is refused,
- * nothing waits for it.
+ * Corrects the ownership of children, before all other actions and in every state.
+ *
+ * - Removes owner references of earlier versions, even without the installation's keys. Otherwise a foreground deletion
+ *   would delete these objects.
+ * - Sets the new uid on objects of a database that was recreated with another uid.
+ * - Labels objects that have only the database's label and are not its children, concurrently with other work: if the
+ *   cluster refuses that, nothing else waits.
  */
 import type { AnyObject, KindName } from '../../../cluster/index.ts'
 import { childKinds } from '../../children/owned.ts'
@@ -12,14 +14,14 @@ import type { Action } from '../actions.ts'
 import type { Observed } from '../observed.ts'
 
 type OwnershipActions = {
-  /** Of objects that a garbage collector assigns to a database, and may delete. */
+  /** For objects that a garbage collector assigns to a database, and may delete. */
   referring: Action[]
-  /** Of the other children, with which the operator works. */
+  /** For the other children. */
   ofChildren: Action[]
   others: Action[]
 }
 
-/** `isGoing`: the database is being deleted, and so are volumes that were never recorded. */
+/** `isGoing`: the database is being deleted, including volumes that were never recorded. */
 export function ownershipActions(
   { instance, owned, children, serviceChildren }: Observed,
   { isGoing }: { isGoing: boolean },
@@ -27,7 +29,7 @@ export function ownershipActions(
   const { kind } = instance
   const { namespace = '', name, uid = '' } = instance.metadata
   const owner = { kind, namespace, name, uid }
-  /** A claim has the data: another owner's claim becomes this database's only once it is recorded in the status. */
+  /** A claim has the data. So another owner's claim becomes this database's only after the status records it. */
   const mayLabel = (kind: KindName, object: AnyObject): boolean =>
     kind !== 'PersistentVolumeClaim' ||
     isGoing ||

@@ -1,4 +1,4 @@
-/** In which order the objects of a database are deleted, by those that still exist. */
+/** The order in which the operator deletes a database's objects. Each row has the objects that still exist. */
 import { describe, expect, test } from 'vitest'
 import type { AnyObject } from '../../../cluster/index.ts'
 import { readRoute } from '../../../routes/route.ts'
@@ -40,7 +40,7 @@ type Given = {
   route?: Observed['route']
   node?: Observed['node']
   record?: { uid: string } | undefined
-  /** How long ago it was deleted, in ms. */
+  /** How long ago the database was deleted, in ms. */
   since?: number
 }
 
@@ -71,7 +71,7 @@ const set = object('StatefulSet')
 const pod = object('Pod')
 const workloads: [string, Partial<ObservedObjects>, object[]][] = [
   [
-    'its StatefulSet, and its pods by that',
+    'its StatefulSet, which deletes its pods',
     { ...of('statefulSets', set), ...of('pods', pod) },
     [deletion('StatefulSet')],
   ],
@@ -83,7 +83,7 @@ const workloads: [string, Partial<ObservedObjects>, object[]][] = [
 describe('the endpoint', () => {
   test.each<[string, Observed['route']]>([
     ['is closed first', route],
-    ['is closed first, also if its route is unreadable', { ...route, route: undefined }],
+    ['is closed first, even if its route is unreadable', { ...route, route: undefined }],
   ])('%s', (_, given) => {
     const first = teardownOf({ route: given, owned: of('statefulSets', set) })
     expect(first.progress).toBe(20)
@@ -94,22 +94,19 @@ describe('the endpoint', () => {
   })
 
   const unacknowledged = (waitingFor: string[]) => ({ ...closed, acknowledged: false, waitingFor })
-  test.each(workloads)('keeps %s until every gateway has closed it', (_, owned) => {
+  test.each(workloads)('keeps %s until every gateway has closed the endpoint', (_, owned) => {
     expect(step(teardownOf({ owned, route: unacknowledged(['gateway-one']), since: 10_000_000 }))).toEqual(is(30))
     expect(step(teardownOf({ owned, route: unacknowledged([]), since: 99_999 }))).toEqual(is(30))
   })
-  test.each(workloads)(
-    'keeps %s no longer than the last dead gateway may have admitted clients',
-    (_, owned, actions) => {
-      expect(step(teardownOf({ owned, route: unacknowledged([]), since: 100_000 }))).toEqual(is(50, ...actions))
-    },
-  )
-  test('keeps nothing else', () => {
+  test.each(workloads)('deletes %s when a dead gateway can no longer admit clients', (_, owned, actions) => {
+    expect(step(teardownOf({ owned, route: unacknowledged([]), since: 100_000 }))).toEqual(is(50, ...actions))
+  })
+  test('does not delay the deletion of other objects', () => {
     const owned = of('claims', object('PersistentVolumeClaim'))
     const taken = is(70, deletion('PersistentVolumeClaim'))
     expect(step(teardownOf({ owned, route: unacknowledged(['gateway-one']) }))).toEqual(taken)
   })
-  test.each(workloads)('if there is none, does not keep %s', (_, owned, actions) => {
+  test.each(workloads)('if there is no endpoint, %s is deleted at once', (_, owned, actions) => {
     expect(step(teardownOf({ owned, route: undefined as never }))).toEqual(is(50, ...actions))
   })
   test('of an orphaned database is not changed', () => {
@@ -118,7 +115,7 @@ describe('the endpoint', () => {
 })
 
 describe('an object', () => {
-  test.each(workloads)('is deleted before anything else: %s', (_, owned, actions) => {
+  test.each(workloads)('of the workload is deleted first: %s', (_, owned, actions) => {
     const later = { ...of('claims', object('PersistentVolumeClaim')), ...of('secrets', object('Secret')) }
     expect(step(teardownOf({ owned: { ...later, ...owned } }))).toEqual(is(50, ...actions))
   })
@@ -129,13 +126,13 @@ describe('an object', () => {
     ['its disruption budget', of('disruptionBudgets', object('PodDisruptionBudget')), 'PodDisruptionBudget'],
     ['its route', of('routes', object('ConfigMap')), 'ConfigMap'],
   ]
-  test.each(rest)('is deleted once the volume is: %s', (_, owned, kind) => {
+  test.each(rest)('is deleted after the volume: %s', (_, owned, kind) => {
     const claims = of('claims', object('PersistentVolumeClaim'))
     expect(step(teardownOf({ owned: { ...claims, ...owned } }))).toEqual(is(70, deletion('PersistentVolumeClaim')))
     expect(step(teardownOf({ owned }))).toEqual(is(90, deletion(kind)))
   })
 
-  test('is not deleted twice, and is waited for', () => {
+  test('that is being deleted is not deleted again, and delays later steps', () => {
     const goes = (kind: string) => object(kind, { deletionTimestamp: deletedAt })
     expect(step(teardownOf({ owned: of('statefulSets', goes('StatefulSet')) }))).toEqual(is(50))
     expect(step(teardownOf({ owned: of('claims', goes('PersistentVolumeClaim')) }))).toEqual(is(70))
@@ -144,16 +141,16 @@ describe('an object', () => {
     expect(remove('Secret', both)).toEqual([deletion('Secret')])
   })
 
-  test('if none is left, the deletion is complete', () => {
+  test('if no object is left, the deletion is complete', () => {
     expect(step(teardownOf({}))).toEqual(is(95))
   })
 
-  test('is named in the message', () => {
+  test('that delays the deletion is named in the message', () => {
     const node = { name: 'node-1', silentSince: deletedAt, isOutOfService: false }
     const owned = of('pods', pod)
     expect(teardownOf({ owned }).message).toBe('stopping Postgres')
     expect(teardownOf({ owned, route: { ...closed, acknowledged: false }, since: 100_000 }).message).toMatch(
-      /no gateway is alive/,
+      /no gateway is running/,
     )
     expect(teardownOf({ owned, node }).message).toMatch(/node-1/)
   })
@@ -167,10 +164,10 @@ describe('a volume', () => {
   const going = volumeOf({ isTerminating: true })
   const set = of('statefulSets', object('StatefulSet'))
 
-  test('whose own object is being deleted gets another for its storage before the pod is deleted', () => {
+  test('whose own object is being deleted gets a second object before the pod is deleted', () => {
     expect(step(teardownOf({ owned: { ...set, volumes: [going] } }))).toEqual(is(40, copy))
   })
-  test('is copied from its state in the cluster, if a cache does not know yet that it was retained', () => {
+  test('is copied from its state in the cluster, if a cache does not have its retention yet', () => {
     const { status } = reconciled.instance
     const instance = {
       ...reconciled.instance,
@@ -181,7 +178,7 @@ describe('a volume', () => {
     expect(step(teardown({ ...reconciled, instance, owned, volumes, route: closed }, owner, now))).toEqual(is(40, copy))
   })
   test.each<[string, VolumeFacts[], Given['record']]>([
-    ['that has it', [going, volumeOf({ name: 'espalier-claim-1' })], { uid: 'claim-1' }],
+    ['that already has a second object', [going, volumeOf({ name: 'espalier-claim-1' })], { uid: 'claim-1' }],
     ['that remains', [volumeOf()], { uid: 'claim-1' }],
     [
       'that the operator never retained',
@@ -196,12 +193,12 @@ describe('a volume', () => {
     const unowned = teardownOf({ owned: { ...set, volumes: [going] }, route: undefined as never }, undefined, false)
     expect(unowned.progress).toBe(50)
   })
-  test('that was retained and is being deleted is waited for, and so is its storage', () => {
+  test('that was retained and is being deleted delays later steps, and so does its second object', () => {
     const copied = volumeOf({ name: 'espalier-claim-1', uid: 'copy-uid' })
     expect(step(teardownOf({ owned: { volumes: [going, copied] } }))).toEqual(is(75))
     expect(step(teardownOf({ owned: { volumes: [copied] } })).progress).toBe(80)
   })
-  test('that was retained is deleted as its class specifies, once its claim is deleted', () => {
+  test("that was retained gets its class's reclaim policy back after its claim is deleted", () => {
     const claims = of('claims', object('PersistentVolumeClaim'))
     expect(step(teardownOf({ owned: { ...claims, volumes: [volumeOf()] } })).progress).toBe(70)
     expect(step(teardownOf({ owned: { volumes: [volumeOf()] } }))).toEqual(is(80, back('claim-1')))
@@ -211,18 +208,18 @@ describe('a volume', () => {
     const owned = { ...nothing, ...set, volumes: [volumeOf({ isTerminating: true, claimUid: undefined })] }
     expect(step(teardown({ ...observed, owned }, owner, now))).toEqual(is(50, deletion('StatefulSet')))
   })
-  test('that is not recorded is given back to the database for which it was created', () => {
+  test('that is not recorded is reserved again for the claim of its database', () => {
     const observed = { ...reconciled, instance: { ...reconciled.instance, status: {} } }
     const planned = teardown({ ...observed, owned: { ...nothing, volumes: [volumeOf()] }, route: closed }, owner, now)
     expect(planned.actions).toEqual([back(reconciled.instance.metadata.uid ?? '')])
   })
   test.each<[string, VolumeFacts]>([
     ['that the operator never retained', volumeOf({ policyBefore: undefined })],
-    ['that is deleted by itself', volumeOf({ policyBefore: undefined, isTerminating: true })],
+    ['that its storage driver deletes', volumeOf({ policyBefore: undefined, isTerminating: true })],
   ])('%s is not changed', (_, volume) => {
     expect(step(teardownOf({ owned: { volumes: [volume] } }))).toEqual(is(95))
   })
-  test('has its copies deleted after it, and before the credentials', () => {
+  test("is deleted before the database's copies, and these before the credentials", () => {
     const copies = () => ({ actions: [], message: 'copies', progress: 85 })
     const secrets = of('secrets', object('Secret'))
     expect(teardownOf({ owned: secrets }, copies).message).toBe('copies')

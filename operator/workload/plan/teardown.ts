@@ -1,7 +1,7 @@
 /**
- * Deletes a Postgres: the endpoint is closed, and that is acknowledged, before the workload stops; the volume is
- * deleted when no pod can write to it, even if it was retained; the Secrets and the route after that. Everything is
- * deleted by uid.
+ * Deletes a Postgres in this order. First the operator closes the endpoint, and the gateways acknowledge that. Then it
+ * stops the workload. It deletes the volume when no pod can write to it, even if the volume was retained. Last, it
+ * deletes the Secrets and the route. It deletes everything by uid.
  */
 import type { AnyObject, KindName } from '../../../cluster/index.ts'
 import { gatewaysClosedAfterMs } from '../../../routes/route.ts'
@@ -17,10 +17,10 @@ import type { Observed, ObservedObjects } from '../observed.ts'
 
 export type Teardown = {
   actions: Action[]
-  /** The present wait, as a message. */
+  /** What the deletion waits for, as a message. */
   message: string
   progress: number
-  /** According to the caches, no object is left. */
+  /** The caches contain no object of the owner any more. */
   isDone?: true
 }
 
@@ -36,21 +36,22 @@ export const remove = (kind: KindName, objects: readonly AnyObject[]): Action[] 
     }))
 
 /**
- * If no gateway is alive, none can acknowledge that the endpoint is closed. The last one may have died a moment ago,
- * and may admit clients until its Lease ends: the deletion waits that long, and no longer.
+ * If no gateway is alive, none can acknowledge that the endpoint is closed. The last gateway may have died a moment
+ * ago, and may still admit clients until its Lease expires. The deletion waits that long.
  */
 function awaitedGateways({ instance, route }: Observed, now: number): string | undefined {
   if (route === undefined || route.acknowledged) return undefined
   if (route.waitingFor.length > 0) return 'waiting for every gateway to close the endpoint'
   const since = Date.parse(instance.metadata.deletionTimestamp ?? '')
   return now - since < gatewaysClosedAfterMs
-    ? 'no gateway is alive: waiting until the last one has closed the endpoint'
+    ? "no gateway is running: waiting until the last gateway's Lease expires"
     : undefined
 }
 
 /**
- * Without an owner (the id was never assigned) nothing was ever created, and only objects with the owner's uid label
- * are searched. `copies`: deleted after the volume, and before the credentials. `outlives`: credentials that remain.
+ * Without an owner (the id was never assigned) the operator has created nothing. It then searches only for objects with
+ * the owner's uid label. `copies`: are deleted after the volume and before the credentials. `outlives`: credentials
+ * that are kept.
  */
 export function teardown(
   observed: Observed,
@@ -71,22 +72,22 @@ export function teardown(
     const awaited = awaitedGateways(observed, now)
     if (awaited !== undefined && hasWorkload(observed)) return { actions: [], message: awaited, progress: 30 }
   }
-  // Before the pod is deleted, and with it a claim and a volume that only it protects.
+  // Before the pod is deleted: only the pod may delay the deletion of the claim and the volume.
   const copyFirst = owner === undefined ? [] : copiedFirst(observed, owner)
   if (copyFirst.length > 0) return { actions: copyFirst, message: 'retaining the volume', progress: 40 }
   const workload = [
     ...removeAt(owned, 'workload'),
-    // Pods are deleted with their StatefulSet; a remaining one is deleted here.
+    // A deletion of the StatefulSet also deletes its pods. This deletes a pod that remains.
     ...(owned.statefulSets.length === 0 ? remove('Pod', owned.pods) : []),
   ]
   if (hasWorkload(observed)) {
-    const stopping = route?.acknowledged === false ? 'stopping Postgres; no gateway is alive' : 'stopping Postgres'
+    const stopping = route?.acknowledged === false ? 'stopping Postgres; no gateway is running' : 'stopping Postgres'
     const message = lostNode(observed.node)?.message ?? stopping
     return { actions: workload, message, progress: 50 }
   }
   if (remainsAt(owned, 'volume'))
     return { actions: removeAt(owned, 'volume'), message: 'deleting the volume', progress: 70 }
-  // If two objects name one storage, deleting one may retain it for the other.
+  // If two objects name the same storage, the operator may have retained the storage only for the second object.
   if (owned.volumes.some(({ isTerminating, policyBefore }) => isTerminating && policyBefore !== undefined))
     return { actions: [], message: 'waiting for the deletion of the old volume', progress: 75 }
   const givenBackActions = givenBack(observed)
@@ -108,13 +109,12 @@ export function teardown(
 }
 
 /**
- * The storage of a volume that the operator retained would remain when its own object is deleted: a second object is
- * created, with which the storage is deleted.
+ * Creates a second object for a retained volume whose own object is being deleted. Otherwise the storage would remain
+ * when that object is deleted. The storage is deleted with the second object.
  */
 function copiedFirst({ instance, owned, volumes: { bound, recorded } }: Observed, owner: Owner): Action[] {
   const { uid } = instance.status?.volume ?? {}
-  // The volumes of a claim that is being deleted are read from the cluster: a cache may not know yet that they were
-  // retained.
+  // Volumes of a claim that is being deleted are read from the cluster: a cache may not have their retention yet.
   const read = [bound, recorded].filter(volume => volume !== undefined)
   const others = owned.volumes.filter(volume => read.every(({ uid: known }) => known !== volume.uid))
   const volumes = [...new Map([...read, ...others].map(volume => [volume.uid, volume])).values()]
@@ -127,7 +127,8 @@ function copiedFirst({ instance, owned, volumes: { bound, recorded } }: Observed
 }
 
 /**
- * A retained volume is deleted as its storage class specifies, now that its claim is deleted. Nothing waits for that.
+ * Restores the reclaim policy of a retained volume, whose claim is now deleted. The cluster then deletes the volume as
+ * its storage class specifies. The deletion of the database does not wait for that.
  */
 const givenBack = ({ instance, owned: { volumes } }: Observed): Action[] =>
   volumes
@@ -144,6 +145,6 @@ type Stage = Parameters<typeof ownedAt>[1]
 const removeAt = (owned: ObservedObjects, stage: Stage): Action[] =>
   ownedAt(owned, stage).flatMap(({ kind, objects }) => remove(kind, objects))
 
-/** Includes objects that are being deleted already. */
+/** Includes objects that are being deleted. */
 const remainsAt = (owned: ObservedObjects, stage: Stage): boolean =>
   ownedAt(owned, stage).some(({ objects }) => objects.length > 0)

@@ -9,7 +9,7 @@ import { assess } from './assessment.ts'
 
 const { owner, now, status, children, observedOf } = reconciledDatabase()
 const { claim } = children
-/** The uid of the claim is in the template. */
+/** The template contains the claim's uid. */
 const uid = 'claim-uid'
 const volume = status.volume && { ...status.volume, uid }
 const before = beforeRoles(children)
@@ -21,8 +21,8 @@ const existing = observedOf({
 })
 
 /**
- * An upgrade writes a draft to every database if its digest differs here. Change a digest only together with the draft,
- * and never for a move or a rename in the code.
+ * If a digest differs here, an upgrade writes this draft to every database. Change a digest only together with the
+ * draft, never for a move or a rename in the code.
  */
 test('the drafts of an existing database have the digests that they had before', () => {
   const { desired } = assess(existing, owner, now, noRestarts)

@@ -1,6 +1,6 @@
 /**
- * When to reconcile an instance again without an event, in ms since the epoch; and which change of its size is worth a
- * write.
+ * The time of an instance's next pass without an event, in ms since the epoch. Also the smallest change of its size
+ * that is written to the status.
  */
 
 import { conflictTimes } from '../../children/drift.ts'
@@ -20,15 +20,15 @@ export const nextPassAt = (observed: Observed, assessment: Assessment, now: numb
     ...conflictTimes(observed),
   )
 
-/** How soon a silent node is read again: nodes have no informer. */
+/** How soon to read a silent node again. Nodes have no informer. */
 const silentNodeMs = 30_000
 
 export const nodeRequeueAt = ({ node }: Observed, now: number): number | undefined =>
   node?.silentSince === undefined ? undefined : now + silentNodeMs
 
-/** How soon a volume without its owner's label is read again: until then the informer does not have it. */
+/** How soon to read a volume without its owner's label again. Until it has the label, no informer has it. */
 const unmarkedMs = 1_000
-/** How often a waiting claim is read, initially and later: no event reports its provisioning. */
+/** How often to read a waiting claim, at first and later. No event reports its provisioning. */
 const provisioningMs = { first: 5_000, later: 30_000, after: 120_000 }
 
 function volumeRequeueAt(observed: Observed, now: number): number | undefined {
@@ -50,7 +50,7 @@ function growthRetry(
   return isDelayed ? growthRefusal?.retryAt : undefined
 }
 
-/** Smaller changes of the size on disk are not worth a write. */
+/** A smaller change of the size on disk is not written to the status. */
 const noticeableBytes = 1024 * 1024
 
 export function storageUsed(before: number | undefined, now: number | undefined): number | undefined {

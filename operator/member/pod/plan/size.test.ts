@@ -10,7 +10,7 @@ import type { Observed } from '../../../workload/observed.ts'
 import type { GrowthRefusal } from '../../observed.ts'
 import { appliedSizeOf } from '../applied-size.ts'
 import { sizeAnnotation } from '../stateful-set.ts'
-import { comesIntoForce, recordedSize, type SizeState, sizeFinding, sizeState } from './size.ts'
+import { isSizeUnblocked, recordedSize, type SizeState, sizeFinding, sizeState } from './size.ts'
 
 const { children, observedOf } = reconciledDatabase()
 const { claim, statefulSet } = children
@@ -352,7 +352,7 @@ describe('the message about a size that is not applied', () => {
 describe('a size that was blocked when it was requested', () => {
   const comes = (given: Given, rest: Partial<Observed> = {}) => {
     const observed = { ...observedOf(withClaim(grown, given)), isAtRest: true, ...rest }
-    return comesIntoForce(observed, sizeState(observed))
+    return isSizeUnblocked(observed, sizeState(observed))
   }
   const going = claimOf({ has: '2Gi', metadata: { deletionTimestamp: at } })
 

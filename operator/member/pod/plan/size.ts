@@ -156,7 +156,7 @@ export function sizeFinding(
  * Whether a size that was blocked when it was requested can be applied now. To apply it, the operator stops Postgres
  * for a moment, so this is a separate operation.
  */
-export const comesIntoForce = (observed: ObservedMember, { effective }: SizeState): boolean => {
+export const isSizeUnblocked = (observed: ObservedMember, { effective }: SizeState): boolean => {
   const { instance, appliedSize } = observed
   return (
     observed.isAtRest &&
