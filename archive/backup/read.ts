@@ -66,7 +66,7 @@ export async function readRecord(
   throw new ArchiveError({
     kind: 'damaged',
     name,
-    detail: `invalid field ${parsed.error.issues[0]?.path.join('.') || '(the record)'}; another version of Espalier may have written it`,
+    detail: `the backup record has an invalid field: ${parsed.error.issues[0]?.path.join('.') || '(the record itself)'}; a different version of Espalier may have written the record`,
   })
 }
 

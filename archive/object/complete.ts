@@ -25,7 +25,7 @@ export async function unsealedComplete(
   const buffered: Buffer[] = []
   for await (const frame of frames) {
     // Throw inside the loop: this closes the source.
-    if (!isExpected) throw damaged("it has other content than the backup's record names")
+    if (!isExpected) throw damaged("its content differs from the SHA-256 or size in the backup's record")
     buffered.push(frame)
   }
   const stored = Buffer.concat(buffered)

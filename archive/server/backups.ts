@@ -50,13 +50,17 @@ export async function receiveRecord(
     throw new ArchiveError({ kind: 'content differs', name, detail: `its SHA-256 is ${digest}, not ${sha256}` })
   const record = parseRecord(bytes)
   if (record === undefined)
-    return refusal(400, 'bad_request', "body: must be a backup record; bytes: must be the sum of the parts' sizes")
+    return refusal(
+      400,
+      'bad_request',
+      "body: must be a valid backup record; its field bytes must be the sum of the parts' sizes",
+    )
   const checked = await storedBytesOf(archive, incarnation, id, record)
   if ('wrong' in checked)
     return refusal(
       409,
       'incomplete',
-      `${checked.wrong} is missing in the archive, or has other content than the record names`,
+      `${checked.wrong} is missing in the archive, or its content differs from the SHA-256 or size in the record`,
     )
   const source = (async function* () {
     yield bytes

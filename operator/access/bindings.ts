@@ -1,5 +1,5 @@
 /**
- * RoleBindings to ClusterRoles of the chart, in each namespace that contains databases. In other namespaces neither
+ * RoleBindings to the chart's ClusterRoles, in each namespace that contains databases. In other namespaces neither
  * operator nor API may read Secrets or logs, or create pods. Pure.
  */
 import type { Draft, Namespace, RoleBinding } from '../../cluster/index.ts'
@@ -7,7 +7,7 @@ import { labels, managedByEspalier, systemNamespace, teardownFinalizer } from '.
 import { stamped } from '../objects/up-to-date.ts'
 
 /**
- * Label on a namespace that belongs to no tenant: `true` allows databases in it. Only a cluster administrator sets it.
+ * Label of a namespace that belongs to no tenant: `true` permits databases in it. Only a cluster administrator sets it.
  */
 export const databasesLabel = 'espalier.dev/databases'
 
@@ -19,13 +19,13 @@ export const bindingLabels = { [labels.managedBy]: managedByEspalier, [labels.co
 
 const tenantPrefix = 'espalier-t-'
 
-/** Whether databases may be in the namespace. Its name is checked, since any namespace can have the label. */
+/** Whether databases may be in the namespace. Checks the namespace's name, because any namespace can have the label. */
 export const mayContainDatabases = ({ metadata }: Pick<Namespace, 'metadata'>): boolean =>
   metadata.name.startsWith(tenantPrefix)
     ? metadata.labels?.[labels.tenant] !== undefined
     : metadata.labels?.[databasesLabel] === 'true'
 
-/** The operator's binding is deleted last, since the operator has to remove finalizers in the namespace. */
+/** The operator's binding is deleted last, because the operator must remove finalizers in the namespace. */
 const finalizersOf = (part: Part) => (part === 'operator' ? { finalizers: [teardownFinalizer] } : {})
 
 const bindingDraft = (part: Part, namespace: string): Draft<'RoleBinding'> =>
@@ -42,7 +42,7 @@ export const bindingDrafts = (namespace: string): Draft<'RoleBinding'>[] => [
   bindingDraft('api', namespace),
 ]
 
-/** Whether the binding gives the operator its rights. */
+/** Whether this binding gives the operator its rights. */
 export const isOperatorBinding = ({ metadata }: Pick<RoleBinding, 'metadata'>): boolean =>
   metadata.name === bindingNames.operator
 
@@ -55,4 +55,4 @@ export const withoutFinalizer = (binding: RoleBinding): RoleBinding => ({
 })
 
 export const notServedMessage = (namespace: string): string =>
-  `metadata.namespace: namespace ${namespace} belongs to no tenant, and Espalier has no rights in it: a cluster administrator allows databases there with \`kubectl label namespace ${namespace} ${databasesLabel}=true\``
+  `metadata.namespace: namespace ${namespace} belongs to no tenant, and Espalier has no rights in it. A cluster administrator can permit databases there with \`kubectl label namespace ${namespace} ${databasesLabel}=true\``

@@ -1,6 +1,6 @@
 /**
- * Creates and repairs the RoleBindings of operator and API in every namespace that may contain databases. In a
- * namespace that is being deleted the operator's binding remains until no object of Espalier is left.
+ * Creates and repairs the RoleBindings of operator and API in every namespace that may contain databases. If a
+ * namespace is being deleted, the operator's binding stays until no object of Espalier is left in it.
  */
 import { keyOf } from '../../cluster/informer/index.ts'
 import { startController } from '../../controller/index.ts'
@@ -9,7 +9,7 @@ import type { ControllerOptions } from '../controller-options.ts'
 import { isUpToDate } from '../objects/up-to-date.ts'
 import { bindingDrafts, bindingNames, mayContainDatabases, withoutFinalizer } from './bindings.ts'
 
-/** How soon a namespace that is being deleted is checked again. */
+/** The interval of the checks of a namespace that is being deleted. */
 const leavingMs = 2_000
 
 export function startAccessController(options: ControllerOptions & { workers: number }): { stop(): Promise<void> } {
@@ -24,7 +24,7 @@ export function startAccessController(options: ControllerOptions & { workers: nu
     if (!mayContainDatabases(namespace)) return undefined
     for (const draft of bindingDrafts(name)) {
       const present = bindings.get(draft.metadata)
-      // A user deleted the binding: it is created again once it no longer exists.
+      // A user deleted the binding. The operator creates it again when it no longer exists.
       if (present?.metadata.deletionTimestamp !== undefined)
         await cluster.replace('RoleBinding', withoutFinalizer(present))
       else if (!isUpToDate(present, draft)) await cluster.apply('RoleBinding', draft)
@@ -32,15 +32,18 @@ export function startAccessController(options: ControllerOptions & { workers: nu
     return undefined
   }
 
-  /** The objects in a namespace with a finalizer of the operator: it cannot remove that without its binding. */
+  /**
+   * Whether no object in a namespace has the operator's finalizer. The operator cannot remove finalizers without its
+   * binding.
+   */
   const isEmpty = (namespace: string): boolean =>
     [caches.databases, caches.branches, caches.backups, caches.restores, caches.claims].every(
       cache => cache.list({ namespace }).length === 0,
     )
 
   /**
-   * Removes the binding's finalizer in a namespace that is being deleted or that lost its label, once no object of
-   * Espalier is left there.
+   * Removes the binding's finalizer, if the namespace is being deleted or has lost its label, and no object of Espalier
+   * is left there.
    */
   const release = async (namespace: string) => {
     const binding = bindings.get({ namespace, name: bindingNames.operator })

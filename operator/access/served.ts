@@ -1,6 +1,6 @@
 /**
- * The namespaces in which the operator has its rights, and the Secrets there. If it has them cluster-wide, as in the
- * embedded default, every namespace is served.
+ * The namespaces in which the operator has its rights, and the Secrets there. If it has cluster-wide rights, as in the
+ * embedded cluster, every namespace is served.
  */
 import type { Informer, NamespacedInformer } from '../../cluster/informer/index.ts'
 import { bindingNames, isOperatorBinding } from './bindings.ts'
@@ -11,12 +11,12 @@ type Secrets = {
   onChange: Informer<'Secret'>['onChange']
 }
 
-/** Where the operator may act. */
+/** The namespaces in which the operator may act. */
 export type Served = {
   secrets: Secrets
-  /** Whether the operator has rights in the namespace and its Secrets are cached. Nothing is decided before. */
+  /** Whether the operator has rights in the namespace, and has cached its Secrets. Before that it decides nothing. */
   isServed(namespace: string): boolean
-  /** Resolves once all namespaces that are bound now are served, or after this time. */
+  /** Resolves when all namespaces that currently have a binding are served, or after this time. */
   untilServed(withinMs: number): Promise<void>
   stop(): Promise<void>
 }
@@ -31,7 +31,8 @@ export const servedEverywhere = (secrets: Informer<'Secret'>): Served => ({
 type Bindings = Pick<Informer<'RoleBinding'>, 'get' | 'list' | 'onChange'>
 
 /**
- * For an operator that may list and watch the Secrets of all namespaces, but do everything else only where it is bound.
+ * For an operator that may list and watch the Secrets of all namespaces, but has other rights only where it has a
+ * binding.
  */
 export const servedWhereBound = (bindings: Bindings, secrets: Informer<'Secret'>): Served => ({
   ...servedEverywhere(secrets),
@@ -40,7 +41,7 @@ export const servedWhereBound = (bindings: Bindings, secrets: Informer<'Secret'>
 
 const pollMs = 20
 
-/** A namespace is served once its RoleBinding is observed and its Secrets are listed. */
+/** A namespace is served after its RoleBinding is observed and its Secrets are listed. */
 export function servedByBindings(bindings: Bindings, secrets: NamespacedInformer<'Secret'>): Served {
   bindings.onChange(({ type, object }) => {
     const { namespace = '' } = object.metadata

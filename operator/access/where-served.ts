@@ -1,5 +1,5 @@
 /**
- * Delays passes on objects of namespaces in which the operator has no rights, or whose Secrets it has not cached yet.
+ * Delays passes on an object if the operator has no rights in its namespace, or has not cached the Secrets there yet.
  */
 import type { ObjectKey } from '../../cluster/index.ts'
 import { parseKey } from '../../cluster/informer/index.ts'
@@ -7,11 +7,11 @@ import type { Reconcile } from '../../controller/index.ts'
 import type { Caches } from '../caches.ts'
 import { bindingNames } from './bindings.ts'
 
-/** A binding takes effect within moments. A namespace that is not allowed is checked again at this interval. */
+/** A binding takes effect within moments. Also the interval of the checks of a namespace without permission. */
 const bindingMs = 200
 const unallowedMs = 2_000
 
-/** `report`: what to do about an object whose namespace may not hold databases. */
+/** `report`: called for an object whose namespace may not contain databases. */
 export const whereServed =
   <T extends object>(
     caches: Pick<Caches, 'isServed' | 'bindings' | 'namespaces' | 'otherNamespaces'>,

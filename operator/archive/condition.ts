@@ -1,26 +1,28 @@
 /**
- * The condition Archiving: whether the WAL of a database with the durable tier arrives in the archive. False after one
- * minute in which WAL was written and none arrived. Messages contain no changing numbers, so that the status is written
- * once. Pure.
+ * The condition Archiving: whether WAL of a database with the durable tier reaches the archive. False if Postgres wrote
+ * WAL and none of it reached the archive for one minute. Messages contain no changing numbers, so that the status is
+ * written only once. Pure.
  */
 import { type Finding, no, yes } from '../objects/conditions.ts'
 import type { ArchiveStatus } from './contract.ts'
 
-/** `at`: of the answer, in ms since the epoch. `failure`: of the last request, if that failed. */
+/** `at`: the time of the answer, in ms since the epoch. `failure`: the error of the last request, if it failed. */
 export type AgentAnswer = { status: ArchiveStatus | undefined; at: number; failure: string | undefined }
 
 export type ArchivingFacts = {
   hasArchive: boolean
   isSuspended: boolean
-  /** `unprepared`: created before the durable tier was enabled. */
+  /** `unprepared`: the pod was created before the durable tier was enabled. */
   pod: 'absent' | 'unprepared' | 'prepared'
-  /** Undefined before the agent has answered. */
+  /** Undefined until the agent has answered. */
   agent: AgentAnswer | undefined
-  /** Since when it is starting, in ms since the epoch; undefined if it has archived since then. */
+  /**
+   * The time since which the agent has been starting, in ms since the epoch. Undefined if it has archived since then.
+   */
   startingSince: number | undefined
 }
 
-/** WAL has to be in the archive within this time. */
+/** WAL must be in the archive within this time. */
 const lateMs = 60_000
 
 /** The reason while Postgres and its agent start. */
@@ -31,14 +33,14 @@ const startingMessage = 'Postgres and its agent have started within the last min
 export const expectedReasons: ReadonlySet<string> = new Set(['Suspended', 'RestartPending', 'NotRunning', starting])
 
 /**
- * In its first minute an agent waits for Postgres, which may be recovering. If it restarts repeatedly, the minute does
- * not start again.
+ * In its first minute an agent waits for Postgres, which may be recovering. If the agent restarts repeatedly, the
+ * minute does not begin again.
  */
 function isStarting({ archivedAt, startedAt }: ArchiveStatus, at: number, seenMs: number): boolean {
   return archivedAt === null && startedAt !== undefined && at - startedAt < lateMs && seenMs < lateMs
 }
 
-/** Durations use the clock of the agent, which set these times; the operator's may differ. */
+/** Durations use the agent's clock, which set these times. The operator's clock may differ. */
 function ofStatus(status: ArchiveStatus, startingSince: number | undefined, now: number): Finding {
   const { state, since, error, archivedAt, lagBytes, waitingFiles, oldestWaitingSince } = status
   const at = status.now ?? now
@@ -60,7 +62,7 @@ export function archivingFinding(facts: ArchivingFacts, now: number): Finding | 
   if (!hasArchive) return no('NoArchive', 'this installation has no archive (archive.enabled of the chart)')
   if (isSuspended) return no('Suspended', 'the database is suspended: nothing is written')
   if (pod === 'absent') return no('NotRunning', 'Postgres does not run')
-  if (pod === 'unprepared') return no('RestartPending', 'it archives after its next restart')
+  if (pod === 'unprepared') return no('RestartPending', 'the database archives after its next restart')
   if (agent === undefined) return undefined
   const { status, at, failure } = agent
   const isOld = now - at >= lateMs

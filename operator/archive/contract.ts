@@ -1,5 +1,5 @@
 /**
- * The responses of a member's agent and of the archive to the operator, as zod schemas; larger ones are refused
+ * The responses of a member's agent and of the archive to the operator, as zod schemas. Larger responses are refused
  * (request.ts).
  */
 import { z } from 'zod'
@@ -9,11 +9,14 @@ const milliseconds = z.number().min(0)
 const lsn = z.string().regex(/^[0-9A-F]{1,8}\/[0-9A-F]{1,8}$/i)
 const bytes = z.int().min(0)
 
-/** `archived`: everything up to it is in the archive. `archivedAt`: when that last included all WAL written. */
+/**
+ * `archived`: everything up to this position is in the archive. `archivedAt`: the last time when all written WAL was in
+ * the archive.
+ */
 export const archiveStatus = z.object({
   state: z.enum(['archiving', 'failing', 'conflict']),
   since: milliseconds,
-  /** Absent from an agent older than these fields. */
+  /** Absent from an older agent. */
   now: milliseconds.optional(),
   startedAt: milliseconds.optional(),
   error: z.object({ message: z.string().transform(text => shortened(text, 500)) }).nullable(),

@@ -11,7 +11,7 @@ const names = {
   late: 'espalier_archive_lag_seconds',
 } as const
 
-/** Each duration uses one clock: the agent's until its answer, the operator's after that. */
+/** Each duration uses one clock: the agent's until its answer, and the operator's after that. */
 function lateMs({ status, at }: AgentAnswer, now: number): number {
   if (status === undefined || status.lagBytes === null || status.lagBytes === 0) return 0
   const since = status.archivedAt ?? status.startedAt
@@ -19,7 +19,7 @@ function lateMs({ status, at }: AgentAnswer, now: number): number {
   return status.now === undefined ? now - since : status.now - since + (now - at)
 }
 
-/** @returns the function that removes them */
+/** @returns the function that removes the metrics */
 export function createArchiveMetrics(
   { registry }: Metrics,
   databases: () => readonly ManagedDatabase[],

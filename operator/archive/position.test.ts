@@ -12,7 +12,7 @@ const next = { ...before, archived: '0/2' }
 test.each([
   ['the first position is reported at once', undefined, answer('0/1', 0), before],
   ['nothing is reported before all written WAL has arrived', undefined, answer(null, 0), undefined],
-  ['the reported position stays while the present one is unknown', before, answer(null, 999), before],
+  ['the reported position stays while the current position is unknown', before, answer(null, 999), before],
   [
     'another position is reported after a minute',
     before,
@@ -37,7 +37,7 @@ test.each([
   expect(positionAfter(known, 1, status)).toEqual(expected)
 })
 
-test('a clock that was set back is followed at once', () => {
+test('after the clock was set back, the position is reported at once', () => {
   const ahead = { ...before, archivedAt: '1970-01-01T01:00:00Z' }
   expect(positionAfter(ahead, 1, answer('0/2', 60))).toMatchObject({
     archived: '0/2',

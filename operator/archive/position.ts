@@ -1,6 +1,6 @@
 /**
- * How far a database is archived, as its status reports it: the end of its recovery window. It is written at most once
- * a minute, and every ten minutes if nothing is written to the database. Pure.
+ * The archived position of a database, which its status reports as the end of its recovery window. It is written at
+ * most once a minute, and every ten minutes if nothing is written to the database. Pure.
  */
 import type { ManagedDatabaseStatus } from '../../crds/index.ts'
 import { timestamp } from '../../values/time.ts'
@@ -11,7 +11,9 @@ export type ArchivePosition = NonNullable<ManagedDatabaseStatus['archive']>
 const movingMs = 60_000
 const restingMs = 600_000
 
-/** The position after an answer; the previous one if it is too early for an update, or nothing is known. */
+/**
+ * The position after an answer. Returns the previous position if it is too early for an update, or if nothing is known.
+ */
 export function positionAfter(
   before: ArchivePosition | undefined,
   incarnation: number,
@@ -24,7 +26,7 @@ export function positionAfter(
   }
   if (before === undefined || before.incarnation !== incarnation || before.timeline !== position.timeline)
     return position
-  // A clock that was set back is followed at once.
+  // If the clock was set back, the position is updated at once.
   const passedMs = Math.abs(archivedAt - Date.parse(before.archivedAt))
   return passedMs >= (before.archived === archived ? restingMs : movingMs) ? position : before
 }

@@ -1,10 +1,10 @@
-/** One request by mutual TLS with a short JSON response: to the agent of a member, or to the archive. */
+/** One request over mutual TLS with a short JSON response, to a member's agent or to the archive. */
 import { request } from 'node:https'
 
 export type Peer = {
   host: string
   port: number
-  /** The name that its certificate must be for; absent: its address. */
+  /** The name that the server's certificate must have. Absent for its address. */
   servername?: string | undefined
   ca: string
   cert: string
@@ -45,7 +45,7 @@ export function requestJson(
           const text = Buffer.concat(chunks).toString('utf8')
           resolve({ status, body: text === '' ? undefined : JSON.parse(text) })
         } catch {
-          // A proxy in front of it may respond in another format.
+          // A proxy in front of the server may respond in another format.
           resolve({ status, body: undefined })
         }
       })

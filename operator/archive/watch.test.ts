@@ -1,4 +1,4 @@
-/** The operator's memory of archiving agents. */
+/** The facts that the operator stores about archiving agents. */
 import { expect, onTestFinished, test } from 'vitest'
 import { childNames, labels, type ManagedDatabase } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
@@ -50,7 +50,7 @@ function watchOf(database: () => Member, archive: ReturnType<typeof createFakeAr
   return { untilChecked, position: () => watch.position(of()), finding: () => watch.finding(of())?.reason }
 }
 
-test('an answer from the volume before a restore is not recorded for the new one', async () => {
+test('an answer from the volume before a restore is not recorded for the new volume', async () => {
   let database = databaseOf(1)
   const archive = createFakeArchive()
   archive.status = { ...archivingStatus, archived: '0/9000000', archivedAt: now }
@@ -67,14 +67,14 @@ test('an answer from the volume before a restore is not recorded for the new one
   expect(position()).toMatchObject({ incarnation: 2, archived: '0/2000000' })
 })
 
-test('for a database that is created again under the name of a deleted one, nothing of the deleted one is reported', async () => {
+test("a database with the name of a deleted one does not get the deleted one's state", async () => {
   let database = databaseOf(1)
   const archive = createFakeArchive()
   archive.status = { ...archivingStatus, archived: '0/9000000', archivedAt: now }
   const { untilChecked, position, finding } = watchOf(() => database, archive)
   await untilChecked()
   expect(finding()).toBe('Archiving')
-  // Deleted and created between two checks: the same name, and the first incarnation of each.
+  // Deleted and created again between two checks, with the same name. Both have their first incarnation.
   archive.down = { agent: 'it starts' }
   database = databaseOf(1, usualId.replace('5e', '6f'))
   expect([finding(), position()]).toEqual([undefined, undefined])
@@ -87,7 +87,7 @@ test('for a database that is created again under the name of a deleted one, noth
   expect(position()).toMatchObject({ archived: '0/2000000' })
 })
 
-test('a volume is starting in its first minute, and fails after it; the same for one that restarts repeatedly', async () => {
+test('an agent counts as starting in its first minute and as failing after it, even if it restarts repeatedly', async () => {
   let database = databaseOf(1)
   let at = now
   const archive = createFakeArchive()

@@ -1,6 +1,6 @@
 /**
- * Periodically queries the agents of databases with the durable tier for their archiving state, and remembers each
- * result. A database is enqueued when its result changes. A new process can query all of it again.
+ * Periodically queries the agents of databases with the durable tier for their archiving state, and stores each result.
+ * Enqueues a database when its result changes. After a restart, the operator queries everything again.
  */
 import type { Logger } from 'pino'
 import { keyOf } from '../../cluster/informer/index.ts'
@@ -19,7 +19,7 @@ import type { AgentTarget, ArchiveWays } from './ways.ts'
 type WatchOptions = {
   caches: Pick<Caches, 'databases' | 'pods'>
   keys: () => InstallationKeys
-  /** Undefined if the installation has no archive, or its CA is missing at the moment. */
+  /** Undefined if the installation has no archive, or if the authority is missing at present. */
   ways: () => ArchiveWays | undefined
   hasArchive: boolean
   checkMs: number
@@ -28,7 +28,7 @@ type WatchOptions = {
 }
 
 export type ArchiveWatch = {
-  /** How far it is archived; undefined if unknown. */
+  /** The archived position of the database. Undefined if unknown. */
   position(database: ManagedDatabase): ArchivePosition | undefined
   /** Undefined if unknown. */
   finding(database: ManagedDatabase): Finding | undefined
@@ -54,12 +54,12 @@ const isSameFinding = (one: Finding, other: Finding | undefined): boolean =>
   one.reason === other?.reason && one.message === other.message
 
 /**
- * `target`: of an agent that archives, also in a terminating pod. `unprepared`: created before the durable tier was
- * enabled.
+ * `target`: an agent that archives, even in a terminating pod. `unprepared`: the pod was created before the durable
+ * tier was enabled.
  */
 export type AgentFacts = { pod: 'absent' | 'unprepared' | 'prepared'; target?: AgentTarget | undefined }
 
-/** How to reach the agent of a database, and whether its pod archives. */
+/** The address of a database's agent, and whether its pod archives. */
 export function agentOf(
   { pods }: Pick<Caches, 'pods'>,
   { kind, metadata, status }: ManagedDatabase,
@@ -86,12 +86,12 @@ function report(
   before: Finding | undefined,
 ): void {
   if (status === 'False' && !expectedReasons.has(reason))
-    logger.warn({ database, reason, message }, 'a database does not archive')
+    logger.warn({ database, reason, message }, 'the WAL of a database does not reach the archive')
   if (status === 'True' && before?.status === 'False')
-    logger.info({ database, before: before.reason }, 'a database archives again')
+    logger.info({ database, before: before.reason }, 'the WAL of a database reaches the archive again')
 }
 
-/** Since when it is starting; ends when it archives. */
+/** The time since which the agent has been starting. Undefined when it archives. */
 const startingAfter = (since: number | undefined, found: Finding | undefined, now: number): number | undefined =>
   found?.reason === starting ? (since ?? now) : found?.status === 'True' ? undefined : since
 
@@ -99,7 +99,7 @@ const startingAfter = (since: number | undefined, found: Finding | undefined, no
 function createCheck({ caches, keys, ways, hasArchive, now, logger }: WatchOptions, signal: AbortSignal) {
   const known = new Map<string, Known>()
 
-  /** The known state of this database; a deleted one may have had the same name. */
+  /** The known state of this database. A deleted database may have had the same name. */
   const of = (database: ManagedDatabase): Known | undefined => {
     const found = known.get(keyOf(database))
     return found?.identity === identityOf(database) ? found : undefined
@@ -116,7 +116,7 @@ function createCheck({ caches, keys, ways, hasArchive, now, logger }: WatchOptio
     }
   }
 
-  /** The last answer of the agent; undefined if there is none for the serving volume. */
+  /** The agent's last answer. Undefined if there is none for the serving volume. */
   async function answerOf(database: ManagedDatabase, before: Known, agent: AgentFacts): Promise<Known['answer']> {
     const incarnation = database.status?.incarnation
     if (agent.pod !== 'prepared' || incarnation === undefined) return undefined
@@ -126,13 +126,13 @@ function createCheck({ caches, keys, ways, hasArchive, now, logger }: WatchOptio
     return answer && { ...answer, incarnation }
   }
 
-  /** @returns whether anything is to be reported */
+  /** @returns whether the state must be reported */
   async function check(database: ManagedDatabase): Promise<boolean> {
     const key = keyOf(database)
     const before = of(database) ?? { identity: identityOf(database) }
     const agent = agentOf(caches, database, keys())
     const answer = await answerOf(database, before, agent)
-    // Of this volume: a restored one has its own first minute.
+    // Starts with this volume: a restored volume has its own first minute.
     const startingSince = before.answer?.incarnation === answer?.incarnation ? before.startingSince : undefined
     const isSuspended = database.spec.suspended
     const found = archivingFinding({ hasArchive, isSuspended, pod: agent.pod, agent: answer, startingSince }, now())

@@ -1,4 +1,4 @@
-/** How the operator reaches the archiving agents and the archive. An interface, so that tests can replace it. */
+/** The operator's access to the archiving agents and to the archive. An interface, so that tests can replace it. */
 
 import { type CertifiedKey, issueClientCertificate, needsRenewal } from '../pki/index.ts'
 import type { Trust } from '../pki/trust.ts'
@@ -6,7 +6,7 @@ import { operatorCommonName } from '../postgres/configuration.ts'
 import { type ArchiveStatus, archiveStatus, type BackupJob, backupJob, deletedPage } from './contract.ts'
 import { type Answer, type Peer, requestJson } from './request.ts'
 
-/** The address of a member's agent, and how it authenticates. */
+/** The address of a member's agent, and the data to authenticate it. */
 export type AgentTarget = { host: string; port: number; serverName: string; ca: string }
 
 /** The name prefix of a database's objects in the archive. */
@@ -17,37 +17,42 @@ type DeletedPage = { deleted: number; hasMore: boolean }
 export type ArchiveWays = {
   /** @throws if the agent does not answer */
   status(target: AgentTarget, signal: AbortSignal): Promise<ArchiveStatus>
-  /** `busy`: another one runs. Does not start a job twice. @throws if the agent does not answer */
+  /** `busy`: another job runs. Does not start a job twice. @throws if the agent does not answer */
   begin(target: AgentTarget, backupId: string, signal: AbortSignal): Promise<'begun' | 'busy'>
-  /** Undefined if the agent knows no job. @throws if it does not answer */
+  /** Undefined if the agent has no such job. @throws if the agent does not answer */
   job(target: AgentTarget, backupId: string, signal: AbortSignal): Promise<BackupJob | undefined>
   /** Cancels the job, if there is one. @throws if the agent does not answer */
   end(target: AgentTarget, backupId: string, signal: AbortSignal): Promise<void>
   /**
-   * Deletes a complete or partial base backup; succeeds if there is none. @throws if the archive does not confirm it
+   * Deletes a complete or partial base backup. Succeeds if there is none. @throws if the archive does not confirm the
+   * deletion
    */
   deleteBackup(location: ArchiveLocation, backupId: string, signal: AbortSignal): Promise<void>
   /**
-   * Deletes some WAL files before this one. @returns whether more remain. @throws if the archive does not confirm it
+   * Deletes some WAL files before this one. @returns whether more remain. @throws if the archive does not confirm the
+   * deletion
    */
   deleteWal(location: ArchiveLocation, before: string, signal: AbortSignal): Promise<DeletedPage>
-  /** Deletes some objects of one volume. @returns whether more remain. @throws if the archive does not confirm it */
+  /**
+   * Deletes some objects of one volume. @returns whether more remain. @throws if the archive does not confirm the
+   * deletion
+   */
   deleteAll(location: ArchiveLocation, signal: AbortSignal): Promise<DeletedPage>
 }
 
 const archiveIdentity = { commonName: 'espalier-archive-operator', uris: ['urn:espalier:archive:operator'] }
 
-/** The error, with the message of the response if it has one. */
+/** The error for a response, with the response's message if it has one. */
 function refused(what: string, { status, body }: Answer): Error {
   const reply = Object(body)
   const message = [reply.message, reply.error, Object(reply.error).message].find(text => typeof text === 'string')
   return new Error(`${what} answered ${status}${message === undefined ? '' : `: ${String(message).slice(0, 300)}`}`)
 }
 
-/** `url`: of the archive. */
+/** `url`: the archive's URL. */
 export function createArchiveWays(authority: Trust, url: string, now: () => number): ArchiveWays {
   const certificates = new Map<string, CertifiedKey>()
-  /** Valid for one day each; renewed after two thirds of it. */
+  /** Each certificate is valid for one day, and renewed after two thirds of that time. */
   const certificateOf = (request: { commonName: string; uris?: string[] }): CertifiedKey => {
     const known = certificates.get(request.commonName)
     if (known !== undefined && !needsRenewal(known.cert, now)) return known

@@ -1,5 +1,6 @@
 /**
- * An authority that is replaced while databases serve: each loads the new one, and none is restarted or unreachable.
+ * An authority is replaced while databases serve. Each database loads the new authority, and none is restarted or
+ * unreachable.
  */
 import { X509Certificate } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -134,7 +135,7 @@ describe('an authority', () => {
     await expectServed(cert)
   })
 
-  test('is trusted for as long as a gateway serves HTTPS by a certificate of it', async () => {
+  test('is trusted as long as a gateway serves HTTPS with its certificate', async () => {
     const before = await given()
     const served = async () => {
       const found = await eventually(() => secret(gatewayHttpsSecret), Boolean)
@@ -164,7 +165,7 @@ describe('an authority', () => {
     await expectServed(cert)
   })
 
-  test('put into its Secret by hand replaces the old one', async () => {
+  test('that a user writes into the Secret replaces the old authority', async () => {
     const before = await given()
     await it.stopOperator()
     await it.cluster().delete('Secret', { namespace: systemNamespace, name: authoritySecret })
@@ -212,7 +213,7 @@ describe('an authority', () => {
     await expectServed(before)
   })
 
-  test('withdrawn before it signs is removed from the trusted ones', async () => {
+  test('withdrawn before it signs is removed from the trusted authorities', async () => {
     const before = await given()
     await it.stopOperator()
     await it.startOperator({ configuration: { authority: { ...brisk, announceMs: 3600_000 }, certificates } })
@@ -238,7 +239,7 @@ describe('an authority', () => {
     await expectServed(before)
   })
 
-  test('lost with its state closes Postgres to the operator and restarts no database', async () => {
+  test('lost with its state locks the operator out of Postgres, but restarts no database', async () => {
     const lost = authorityOf(await secret(authoritySecret))
     await it.stopOperator()
     for (const name of [authoritySecret, authorityStateSecret])
@@ -294,7 +295,7 @@ describe('an authority', () => {
     await expectServed(cert)
   })
 
-  test('that expires within a year is replaced without a request', async () => {
+  test('that expires within a year is replaced automatically', async () => {
     const before = await given()
     await it.stopOperator()
     const nearlyTenYears = 3400 * 86_400_000

@@ -1,9 +1,13 @@
 /**
- * The controller of the certificate authority: replaces one authority by another. Four causes start a replacement: the
- * annotation `espalier.dev/rotate` on the Secret `espalier-ca` (the operator creates the new authority), a Secret
- * `espalier-ca-next` with the new authority, another authority in `espalier-ca` itself, or an authority that expires
- * within a year. Each step is one write of the Secret `espalier-ca-state` with a precondition, and is decided from the
- * contents of that Secret.
+ * The controller of the certificate authority. It replaces one authority by another. Four causes start a replacement:
+ *
+ * - the annotation `espalier.dev/rotate` on the Secret `espalier-ca` (the operator creates the new authority);
+ * - a Secret `espalier-ca-next` with the new authority;
+ * - another authority in `espalier-ca` itself;
+ * - an authority that expires within a year.
+ *
+ * Each step is one write of the Secret `espalier-ca-state` with a precondition. Each decision depends only on that
+ * Secret's content.
  */
 import { X509Certificate } from 'node:crypto'
 import type { Cluster, Draft, Secret } from '../../cluster/index.ts'
@@ -36,9 +40,9 @@ import {
 } from './state.ts'
 
 type AuthorityControllerOptions = ControllerOptions & {
-  /** The certificates of Espalier's own servers and clients that the operator issues. */
+  /** The certificates of Espalier's own servers and clients, which the operator issues. */
   certificates: readonly SystemCertificate[]
-  waits: Waits & { /** How often it checks whether all servers have loaded the last step. */ lookMs: number }
+  waits: Waits & { /** The interval of the checks whether all servers have loaded the last step. */ lookMs: number }
 }
 
 const yearMs = 365 * 86_400_000
@@ -117,15 +121,16 @@ class AuthorityController {
     const desired = next ?? given
     const fault = signingOf(state).cert === desired.cert ? undefined : faultOf(desired, now())
     if (fault !== undefined) {
-      logger.error({ secret: next ? nextAuthoritySecret : authoritySecret }, `${fault}: it is not used`)
+      logger.error({ secret: next ? nextAuthoritySecret : authoritySecret }, `${fault}: the operator does not use it`)
       return again(hourMs)
     }
     return this.#advance(state, desired, stateSecret, next && nextSecret)
   }
 
   /**
-   * Writes the first state, or a new one if a user deleted or damaged it. Then the published bundle shows the progress
-   * of the rotation: it begins with the signing authority. An authority that clients do not trust must not sign.
+   * Writes the first state, or a new state if a user deleted or damaged it. In the second case the published bundle
+   * shows the progress of the rotation: its first authority is the one that signs. An authority that clients do not
+   * trust must not sign.
    */
   async #begin(given: Authority, next: Authority | undefined, before: Secret | undefined) {
     const { logger, now } = this.#options
@@ -195,7 +200,10 @@ class AuthorityController {
     }
   }
 
-  /** Once the new authority is the only one: deletes the old one's Secret, so that the new one's can get its name. */
+  /**
+   * Deletes the old authority's Secret after the new authority is the only one, so that the new authority's Secret can
+   * get that name.
+   */
   async #finish(desired: Authority, nextSecret: Secret) {
     const givenSecret = this.#secret(authoritySecret)
     const { name, uid } =
@@ -204,7 +212,7 @@ class AuthorityController {
     return undefined
   }
 
-  /** Between the deletion of the old Secret and this the new authority is in two other Secrets. */
+  /** Between the deletion of the old Secret and this step, two other Secrets have the new authority. */
   async #promote(state: AuthorityState, next: Authority) {
     if (signingOf(state).cert !== next.cert) return undefined
     await createIfAbsent(this.#cluster, 'Secret', authorityDraft(authoritySecret, next))
@@ -239,7 +247,7 @@ const again = (ms: number) => ({ requeueAfterMs: Math.max(0, ms) })
 
 const notEspaliers = 'this Secret contains no certificate authority created by Espalier'
 
-/** Why an authority cannot be used; undefined if it can. */
+/** Why an authority cannot be used. Undefined if it can. */
 function faultOf(authority: Authority, now: number): string | undefined {
   if (!isAuthority(authority)) return notEspaliers
   const { validFromDate, validToDate } = new X509Certificate(authority.cert)
@@ -247,7 +255,10 @@ function faultOf(authority: Authority, now: number): string | undefined {
   return `the authority in this Secret is only valid from ${validFromDate.toISOString()} to ${validToDate.toISOString()}`
 }
 
-/** By the annotation, or by the authority's end: its certificates are valid no longer than it. */
+/**
+ * Requested by the annotation, or because the authority expires soon: its certificates are not valid longer than
+ * itself.
+ */
 function isRenewalDue(secret: Secret | undefined, { cert }: Authority, now: number): boolean {
   if (secret?.metadata.annotations?.[rotateAnnotation] === 'true') return true
   try {

@@ -42,13 +42,13 @@ test('waits for the Secret of gateways, and for each gateway that serves another
   expect(behind(after, before.cert)).toEqual(['the gateway gateway-1'])
   expect(behind(after, after.cert)).toEqual([])
   expect(behind(before, before.cert, old)).toEqual([])
-  // A gateway of an earlier version reports nothing.
+  // A gateway of an earlier version does not report its certificates.
   expect(behind(after, undefined)).toEqual([])
   // A user's own certificate was not signed by Espalier's authority.
   expect(behind(before, before.cert, next, region({ certificate: { secretName: 'mine' } }))).toEqual([])
 })
 
-test('waits for a certificate that does not exist yet, and not for a gateway that is deleted', () => {
+test('waits for a certificate that does not exist yet, but not for a deleted gateway', () => {
   const regions = [region()]
   expect(httpsBehind({ regions, secret: undefined, gateways: [] }, next, now)).toEqual(['HTTPS of the region eu'])
   const leaving = gateway('gateway-1', before.cert, now - 3600_000)

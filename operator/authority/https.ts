@@ -1,6 +1,7 @@
 /**
- * HTTPS certificates that have not been replaced yet: those of regions in the gateways' Secret, and those that gateways
- * serve. While one of an old authority is served, clients must continue to trust it. Pure.
+ * HTTPS certificates that are not replaced yet: the regions' certificates in the gateways' Secret, and the certificates
+ * that gateways serve. While a gateway serves a certificate of an old authority, clients must still trust that
+ * authority. Pure.
  */
 import type { Secret } from '../../cluster/index.ts'
 import type { Region } from '../../crds/index.ts'
@@ -11,8 +12,8 @@ import { storedCertificate } from '../region/certificate.ts'
 type Facts = { regions: readonly Region[]; secret: Secret | undefined; gateways: readonly GatewayLease[] }
 
 /**
- * Their names, for messages. A gateway of an earlier version does not report what it serves; the step's minimum time
- * has to be enough for it.
+ * The names of what is not replaced yet, for messages. A gateway of an earlier version does not report what it serves.
+ * For such a gateway, only the minimum time of a step gives it time.
  */
 export function httpsBehind({ regions, secret, gateways }: Facts, authority: Authority, now: number): string[] {
   const issued = regions.filter(({ spec }) => spec.gateway.https !== undefined && spec.certificate === undefined)

@@ -1,5 +1,5 @@
 /**
- * The state of a replacement is deleted during it: the authority that clients trust continues to sign, and the
+ * The state of a replacement is deleted during the replacement. The authority that clients trust still signs, and the
  * replacement completes.
  */
 import { describe, expect, test } from 'vitest'
@@ -18,7 +18,7 @@ import { eventually, silent } from '../testing/installation.ts'
 import { progressAnnotation, readState } from './state.ts'
 
 const hour = 3600_000
-/** By how much the operator's clock is ahead. */
+/** How far the operator's clock is ahead. */
 let ahead = 0
 const now = () => Date.now() + ahead
 const steps = (settleMs: number) => ({
@@ -38,7 +38,7 @@ const trusted = async () => {
   const found = await it.child('Secret', 'one', 'tls')
   return Buffer.from(found?.data?.['ca.crt'] ?? '', 'base64').toString()
 }
-/** Makes the operator check it again. */
+/** Causes another check by the operator. */
 const touch = async (name: string) => {
   const found = await secret(name)
   if (found === undefined) return
@@ -54,7 +54,7 @@ describe('while the new authority is', () => {
   test.each([
     ['announced', { signs: 'old', bundle: ['old', 'new'] }],
     ['signing', { signs: 'new', bundle: ['new', 'old'] }],
-    ['the only trusted one', { signs: 'new', bundle: ['new'] }],
+    ['the only trusted authority', { signs: 'new', bundle: ['new'] }],
   ] as const)('%s', async (_, { signs, bundle }) => {
     if ((await it.database('one')) === undefined) await it.create('one')
     const [old = '', next] = [await given(), createAuthority()]
@@ -70,7 +70,7 @@ describe('while the new authority is', () => {
         'tls.key': Buffer.from(next.key).toString('base64'),
       },
     })
-    // A step an hour, until this point is reached.
+    // One step per hour, until this point is reached.
     await eventually(
       async () => {
         const text = await published()

@@ -1,4 +1,4 @@
-/** An authority that is replaced with many databases: few certificates are reissued at a time. */
+/** An authority is replaced with many databases. Only few certificates are reissued at the same time. */
 import { expect, test } from 'vitest'
 import type { Secret } from '../../cluster/index.ts'
 import { createInformer, keyOf } from '../../cluster/informer/index.ts'
@@ -18,7 +18,7 @@ const it = useInstallation({
 const secret = (name: string) => it.cluster().get('Secret', { namespace: systemNamespace, name })
 const state = async () => readState(await secret(authorityStateSecret))
 
-/** Every certificate as it is issued and loaded, in the order of the cluster's event log. */
+/** Records every certificate when it is issued and loaded, in the order of the cluster's event log. */
 async function watchCertificates() {
   const secrets = createInformer(it.cluster(), 'Secret', {
     namespace: testNamespace,
@@ -26,7 +26,7 @@ async function watchCertificates() {
     logger: silent,
   })
   const underWay = new Set<string>()
-  /** By the trust under which they were issued. */
+  /** By the authorities under which they were issued. */
   const issued = new Map<string, string[]>()
   let most = 0
   const follow = (object: Secret, previous: Secret | undefined) => {
@@ -44,7 +44,7 @@ async function watchCertificates() {
   return { most: () => most, issued, stop: () => secrets.stop() }
 }
 
-test('a rotation changes few databases at a time, each once a step, and finally all', async () => {
+test('a rotation changes few databases at the same time, each once per step, and finally all', async () => {
   const names = Array.from({ length: count }, (_, index) => `db${String(index).padStart(2, '0')}`)
   for (const name of names) await it.cluster().create('ManagedDatabase', databaseDraft(name))
   for (const name of names)
@@ -67,7 +67,7 @@ test('a rotation changes few databases at a time, each once a step, and finally 
   await watched.stop()
   expect(watched.most()).toBeLessThanOrEqual(atOnce)
   const steps = [...watched.issued.values()].map(secrets => secrets.map(name => tlsOf.get(name) ?? ''))
-  // Both are trusted, then the new one signs, then the old one is no longer trusted.
+  // First both are trusted, then the new authority signs, then the old one is no longer trusted.
   expect(steps).toHaveLength(3)
   for (const step of steps) expect([...step].sort()).toEqual(names)
   expect([...watched.issued.keys()].at(-1)).toBe(digest)

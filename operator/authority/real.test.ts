@@ -1,6 +1,7 @@
 /**
- * An authority is replaced with real Postgres servers: open sessions continue, a client that verifies everything and
- * trusts both can always connect, and no server is restarted. In the end the old authority's certificates are refused.
+ * An authority is replaced with real Postgres servers. Open sessions continue. A client that verifies everything and
+ * trusts both authorities can always connect. No server is restarted. In the end the old authority's certificates are
+ * refused.
  */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -80,7 +81,7 @@ async function targetOf(version: PgVersion): Promise<Target> {
   }
 }
 
-/** As `sslmode=verify-full` with these root certificates. */
+/** Connects like `sslmode=verify-full` with these root certificates. */
 async function connect({ host, password, servername }: Target, ca: string): Promise<pg.Client> {
   const client = new pg.Client({
     ...{ host, password, user: 'app', database: applicationDatabase },
@@ -112,7 +113,8 @@ describe('with real Postgres', () => {
     let connected = 0
     const shown = new Set<string>()
     const reconnecting = targets.map(async target => {
-      // On a slow machine the client connects only a few times while the rotation runs: the rest of them follow it.
+      // On a slow machine the client connects only a few times while the rotation runs. The other connections follow
+      // after it.
       while (!isOver || connected <= sessionsEach) {
         const client = await connect(target, both)
         await client.query('SELECT 1')
@@ -143,7 +145,7 @@ describe('with real Postgres', () => {
     expect(connected).toBeGreaterThan(sessionsEach)
     expect(shown).toEqual(new Set(['old', 'new']))
     expect(readState(await secret(authorityStateSecret))?.authorities).toHaveLength(1)
-    expect(await Promise.all(sessions.map(backendOf)), 'no session was cut').toEqual(pids)
+    expect(await Promise.all(sessions.map(backendOf)), 'no session was ended').toEqual(pids)
     await Promise.all(sessions.map(session => session.end()))
     expect(await Promise.all(targets.map(runOf)), 'nothing was restarted').toEqual(runs)
     for (const entry of targets) {
@@ -166,7 +168,9 @@ describe('with real Postgres', () => {
     return rows[0].pid
   }
 
-  /** Which of the two signed the server's certificate: a client that trusts only that one can connect. */
+  /**
+   * Which of the two authorities signed the server's certificate. A client that trusts only that authority can connect.
+   */
   const issuerOf = async (target: Target, both: string): Promise<'old' | 'new'> => {
     try {
       const client = await connect(target, nextAuthority.cert)

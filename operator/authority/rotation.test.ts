@@ -1,6 +1,6 @@
 /**
- * The steps of replacing an authority: whatever is requested meanwhile, client and server always have an authority in
- * common.
+ * The steps of replacing an authority. Whatever is requested meanwhile, client and server always trust a common
+ * authority.
  */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
@@ -25,7 +25,7 @@ const stored = (state: AuthorityState) => ({
   kind: 'Secret' as const,
 })
 
-/** Continues until there is no step left; returns every state in between. */
+/** Continues until no step is left. Returns every state in between. */
 function follow(state: AuthorityState, desired: Authority): AuthorityState[] {
   const states = [state]
   for (let now = start; ; ) {
@@ -53,7 +53,7 @@ describe('an authority', () => {
     expect(nextStep(first, named('a'), { isLoaded: () => false, now: start }, waits)).toEqual({ do: 'rest' })
   })
 
-  test('signs only after its announcement time, and once every server has loaded it', () => {
+  test('signs only after its announcement time, and after every server has loaded it', () => {
     const [, announced = first] = follow(first, named('b'))
     const at = (ms: number, isLoaded: () => boolean) =>
       nextStep(announced, named('b'), { isLoaded, now: Date.parse(announced.changedAt) + ms }, waits).do
@@ -68,7 +68,7 @@ describe('an authority', () => {
     expect(nextStep(announced, named('b'), { isLoaded, now: Date.parse(announced.changedAt) }, waits).do).toBe('wait')
   })
 
-  test('ends as the desired one after any changes of the desired one, by one step at a time', () => {
+  test('becomes the only one, whatever else is desired meanwhile, by one step at a time', () => {
     const wishes = fc.array(fc.record({ name: fc.constantFrom('a', 'b', 'c'), steps: fc.nat(4) }), { maxLength: 5 })
     fc.assert(
       fc.property(wishes, fc.constantFrom('a', 'b', 'c'), (changes, last) => {
@@ -89,7 +89,7 @@ describe('an authority', () => {
           // accepts.
           expect(young.known.some(({ cert }) => old.bundle.includes(cert))).toBe(true)
           expect(young.accepted).toContain(old.cert)
-          // Certificates issued now are trusted by everything in the previous state, and vice versa.
+          // Everything in the previous state trusts certificates that are issued now, and vice versa.
           expect(old.bundle).toContain(young.cert)
           expect(young.bundle.includes(old.cert) || !before.authorities.some(({ use }) => use === 'trusted')).toBe(true)
         }
@@ -98,19 +98,19 @@ describe('an authority', () => {
   })
 })
 
-describe('more desired authorities than the state can hold', () => {
+describe('more desired authorities than the state has space for', () => {
   const names = Array.from({ length: 3 * mostAuthorities }, (_, index) => `n${index}`)
 
   test('wait, and finally the last desired one signs', () => {
     let state = first
     let now = start
-    /** At most one step, however long it takes. */
+    /** At most one step, whatever its duration. */
     const step = (name: string) => {
       const decision = nextStep(state, named(name), { isLoaded: always, now }, waits)
       if (decision.do === 'change') state = decision.to
       else if (decision.do === 'wait') now = decision.until
-      expect(readState(stored(state)), 'the state can be read').toEqual(state)
-      expect(uses(state).a, 'what signs is kept').toBe('signs')
+      expect(readState(stored(state)), 'the state is readable').toEqual(state)
+      expect(uses(state).a, 'the signing authority is kept').toBe('signs')
     }
     for (const name of names) step(name)
     expect(state.authorities.length).toBeLessThanOrEqual(mostAuthorities)
@@ -123,7 +123,7 @@ test('a step does not wait until a time that a wrong clock wrote', () => {
   const ahead = { ...announced, changedAt: '2099-01-01T00:00:00Z' }
   const decision = nextStep(ahead, named('b'), { isLoaded: always, now: start }, waits)
   expect(decision).toMatchObject({ do: 'change', to: { ...announced, changedAt: new Date(start).toISOString() } })
-  // Of two operators with slightly different clocks neither writes it again.
+  // If two operators have slightly different clocks, neither writes the time again.
   const nearly = { ...announced, changedAt: new Date(start + waits.settleMs).toISOString() }
   expect(nextStep(nearly, named('b'), { isLoaded: always, now: start }, waits).do).toBe('wait')
 })
@@ -137,9 +137,12 @@ describe('the state', () => {
   test.each([
     ['nothing', undefined],
     ['no JSON', '{'],
-    ['two that sign', JSON.stringify({ ...first, authorities: [...first.authorities, ...first.authorities] })],
-    ['none that signs', JSON.stringify({ ...first, authorities: [] })],
-  ])('that is %s reads as no state', (_, text) => {
+    [
+      'two signing authorities',
+      JSON.stringify({ ...first, authorities: [...first.authorities, ...first.authorities] }),
+    ],
+    ['no signing authority', JSON.stringify({ ...first, authorities: [] })],
+  ])('with %s counts as no state', (_, text) => {
     const data: Record<string, string> =
       text === undefined ? {} : { 'state.json': Buffer.from(text).toString('base64') }
     expect(readState({ ...stored(first), data })).toBeUndefined()

@@ -1,23 +1,27 @@
 /**
- * The steps of replacing one authority by another: pure, and decided from the state at every check.
+ * The steps of replacing one authority by another. Pure. Each check decides from the state.
  *
- * 1. The new one is trusted beside the old one, which still signs: every server loads both, and clients have time to.
- * 2. The new one signs: servers' certificates are reissued. A client that trusts both notices nothing.
- * 3. The old one is no longer trusted. The operator keeps its key until every server has loaded that, so that it can
- *    still connect to a server that missed a step and reload it.
- * 4. It is forgotten.
+ * 1. The new authority is trusted beside the old one, which still signs. Every server loads both, and clients have time
+ * to load both.
  *
- * No step is taken before every server has completed the previous one, so each server always trusts the certificates of
- * the operator and of the other servers. Repeated changes of the desired authority are queued: if the state has no
- * space for another one, none is announced before earlier ones are removed.
+ * 2. The new authority signs, and the servers' certificates are reissued. A client that trusts both notices nothing.
+ *
+ * 3. The old authority is no longer trusted. The operator keeps its key until every server has loaded this step. So it
+ * can still connect to a server that missed the step, and reload it.
+ *
+ * 4. The old authority is deleted.
+ *
+ * Each step waits until every server has completed the previous one. So each server always trusts the certificates of
+ * the operator and of the other servers. Repeated changes of the desired authority are queued. If the state has no
+ * space for another authority, none is announced until earlier ones are removed.
  */
 import type { Authority } from '../pki/index.ts'
 import { type AuthorityState, type Member, mostAuthorities, signingOf } from './state.ts'
 
 export type Waits = {
-  /** How long the new authority is announced before it signs: time for clients to load it. */
+  /** How long the new authority is announced before it signs. Clients load it in this time. */
   announceMs: number
-  /** The minimum time of any other step: until mounted and cached files, and writes in progress, are the new ones. */
+  /** The minimum time of any other step. It covers mounted and cached files, and writes in progress. */
   settleMs: number
 }
 
@@ -25,7 +29,7 @@ type Decision =
   | { do: 'rest' }
   | { do: 'change'; to: AuthorityState; step: string }
   | { do: 'wait'; until: number; step: string }
-  /** For every server to have loaded the current certificates. */
+  /** Waits until every server has loaded the current certificates. */
   | { do: 'await-servers'; step: string }
 
 const steps = {
@@ -35,7 +39,7 @@ const steps = {
   forget: 'there is one authority',
 } as const
 
-/** The facts of a check. `isLoaded`: whether every server has loaded the present state. */
+/** The facts of a check. `isLoaded`: whether every server has loaded the current state. */
 type Check = { isLoaded: () => boolean; now: number }
 
 export function nextStep(state: AuthorityState, desired: Authority, check: Check, waits: Waits): Decision {
@@ -53,7 +57,7 @@ export function nextStep(state: AuthorityState, desired: Authority, check: Check
   })
   const once = (waitMs: number, step: string, to: () => Decision): Decision => {
     const changedAt = Date.parse(state.changedAt)
-    // If the clock has been set back since, waiting for the recorded time might take years.
+    // If the clock was set back since then, the recorded time might be years ahead.
     if (changedAt > now + settleMs) return changed(authorities, step)
     const until = changedAt + waitMs
     if (now < until) return { do: 'wait', until, step }

@@ -1,6 +1,6 @@
 /**
- * Servers that have not loaded the present trust: those whose certificate is still to be issued under it, and running
- * databases and branches that have not been observed to present it. A stopped one loads the current state when it
+ * Servers that have not loaded the current trusted authorities. Either their certificate is not issued under these yet,
+ * or their database or branch runs and was not observed to present it. A stopped server loads the current state when it
  * starts.
  */
 import {
@@ -19,14 +19,14 @@ import type { Caches } from '../caches.ts'
 import { isLoaded, issuedAt, isUnder } from '../endpoint/certificate.ts'
 import { podFacts, podsOf } from '../member/pod/pod.ts'
 
-/** One that is being deleted never starts again. A database whose deletion is blocked serves. */
+/** An owner that is being deleted never starts again. A database whose deletion is blocked still serves. */
 function isEnding(owner: ManagedDatabase | Branch): boolean {
   if (owner.kind === 'Branch') return branchPhase(owner) === 'deleting' || isFailedCreation(owner)
   return isTeardownBegun(owner)
 }
 
 /**
- * The required state of a server. `mountedBefore`: everything written before this time is mounted in every pod, in ms.
+ * The required state of a server. `mountedBefore`: everything written before this time is mounted in every pod. In ms.
  */
 type Question = { trustDigest: string; mountedBefore: number }
 
@@ -34,19 +34,19 @@ function isBehind(caches: Caches, owner: ManagedDatabase | Branch, { trustDigest
   const { namespace = '', labels: objectLabels } = owner.metadata
   const id = objectLabels?.[labels.id]
   if (id === undefined || isEnding(owner)) return false
-  // One without observed state may be behind.
+  // A server without observed state may not have loaded it.
   if (!caches.isServed(namespace)) return true
   const secret = caches.secrets.get({ namespace, name: childNames.tls(id) })
   if (secret === undefined) return false
   if (!isUnder(secret, trustDigest)) return true
   const pods = podsOf(caches, id, namespace)
-  // A starting one reads the mount, which may be older than the Secret.
+  // A starting server reads the mount, which may be older than the Secret.
   return pods.some(pod =>
     podFacts(pod).address === undefined ? (issuedAt(secret) ?? 0) > mountedBefore : !isLoaded(secret),
   )
 }
 
-/** Their names, for messages. `certificates`: Espalier's own certificates that the operator issues. */
+/** The servers' names, for messages. `certificates`: Espalier's own certificates, which the operator issues. */
 export function serversBehind(
   caches: Caches,
   certificates: readonly SystemCertificate[],

@@ -1,7 +1,7 @@
 /**
- * The installation's certificate authorities. There is one, except while it is being replaced: then servers and clients
- * trust the old and the new one. The state is in a Secret that only the operator writes, so that it survives a crash at
- * any point, and a key that is still needed is never only in memory.
+ * The installation's certificate authorities. There is one, except during a replacement: then servers and clients trust
+ * the old and the new one. The state is in a Secret that only the operator writes. So it survives a crash at any point,
+ * and a key that is still needed is never only in memory.
  */
 import { z } from 'zod'
 import type { Draft, Secret } from '../../cluster/index.ts'
@@ -12,12 +12,13 @@ import type { Authority } from '../pki/index.ts'
 import type { Trust } from '../pki/trust.ts'
 
 /**
- * - `signs`: it issues certificates. There is exactly one.
+ * - `signs`: it issues certificates. There is exactly one such authority.
  * - `trusted`: it is also in the published bundle of servers and clients.
- * - `retired`: it is no longer in the bundle; the operator uses it to connect to servers that have not loaded this yet.
+ * - `retired`: it is no longer in the bundle. The operator uses it to connect to servers that have not loaded this step
+ *   yet.
  */
 const member = z.strictObject({ cert: z.string(), key: z.string(), use: z.enum(['signs', 'trusted', 'retired']) })
-/** Far below the size limit of a Secret; further requested authorities wait. */
+/** Far below the size limit of a Secret. More requested authorities must wait. */
 export const mostAuthorities = 8
 const authorityState = z
   .strictObject({ authorities: z.array(member).min(1).max(mostAuthorities), changedAt: z.iso.datetime() })
@@ -34,7 +35,7 @@ export const signingOf = ({ authorities }: AuthorityState): Member => {
 
 const stateKey = 'state.json'
 
-/** The state in a Secret; undefined if there is none, or it is unreadable. */
+/** The state in a Secret. Undefined if there is none, or if it is unreadable. */
 export function readState(secret: Secret | undefined): AuthorityState | undefined {
   try {
     const text = Buffer.from(secret?.data?.[stateKey] ?? '', 'base64').toString('utf8')
@@ -45,7 +46,7 @@ export function readState(secret: Secret | undefined): AuthorityState | undefine
   }
 }
 
-/** Annotation of the state's Secret, for users: the present step and what it waits for. */
+/** Annotation of the state's Secret, for users: the current step and what it waits for. */
 export const progressAnnotation = 'espalier.dev/progress'
 
 export function stateDraft(state: AuthorityState, progress: string): Draft<'Secret'> {
@@ -63,7 +64,7 @@ export function stateDraft(state: AuthorityState, progress: string): Draft<'Secr
   }
 }
 
-/** `besides`: known authorities that are not in the state (yet, or any more). */
+/** `besides`: known authorities that are not in the state yet, or no longer. */
 export function trustOf({ authorities }: AuthorityState, besides: readonly Authority[]): Trust {
   const inOrder = [...authorities].sort((left, right) => order[left.use] - order[right.use])
   const [signing] = inOrder
@@ -88,6 +89,6 @@ export function trustOf({ authorities }: AuthorityState, besides: readonly Autho
 
 const order = { signs: 0, trusted: 1, retired: 2 } as const
 
-/** The trust in one authority only, as before any state was written. */
+/** The trust in only one authority, as before a state was written. */
 export const trustIn = (authority: Authority): Trust =>
   trustOf({ authorities: [{ ...authority, use: 'signs' }], changedAt: '' }, [])

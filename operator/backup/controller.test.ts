@@ -268,7 +268,10 @@ describe('deleting a backup', () => {
       () => it.tasksOf('broken-1'),
       tasks => tasks[0]?.status?.finishedAt !== undefined,
     )
-    expect(task?.status).toMatchObject({ phase: 'failed', error: 'the backup was deleted before this was done' })
+    expect(task?.status).toMatchObject({
+      phase: 'failed',
+      error: 'the backup was deleted before the operation was complete',
+    })
     delete data.checkpoint
     await taken('broken-2', 'broken')
   })

@@ -1,6 +1,6 @@
 /**
- * Before an upgrade changes the permissions of operator and API: creates their RoleBindings in every namespace that may
- * contain databases, so that both versions have permissions without a gap. Afterwards the operator does it.
+ * Runs before an upgrade changes the permissions of operator and API. Creates their RoleBindings in every namespace
+ * that may contain databases, so that both versions always have permissions. Afterwards the operator creates them.
  */
 import { type Cluster, KindNotServedError, type Namespace } from '../../cluster/index.ts'
 import { labels } from '../../crds/index.ts'
@@ -9,7 +9,7 @@ import { createIfAbsent } from '../objects/create.ts'
 
 const pageSize = 500
 
-/** Namespaces that contain databases without permission to, each with what to do. */
+/** Namespaces that contain databases without permission. Each message says what to do. */
 export async function namespacesNotAllowed(cluster: Cluster): Promise<string[]> {
   const allowed = new Set((await namespacesOfDatabases(cluster)).map(({ metadata }) => metadata.name))
   const used = await databaseNamespaces(cluster)
@@ -34,7 +34,7 @@ async function namespacesOfDatabases(cluster: Cluster): Promise<Namespace[]> {
   return [...ofTenants.items, ...others.items].filter(mayContainDatabases)
 }
 
-/** None if the kind is not served yet, as before an installation. */
+/** Empty if the cluster does not serve the kind yet, as before an installation. */
 async function databaseNamespaces(cluster: Cluster): Promise<Set<string>> {
   const namespaces = new Set<string>()
   let continueToken: string | undefined

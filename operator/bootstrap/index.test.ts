@@ -50,12 +50,12 @@ const traces: [string, string, () => Promise<unknown>][] = [
       }),
   ],
   [
-    'the credentials of a database that is gone',
+    'the credentials of a deleted database',
     'Secret elsewhere/db-1-credentials',
     () => cluster.create('Secret', { apiVersion: 'v1', kind: 'Secret', metadata: ofDatabase('db-1-credentials') }),
   ],
   [
-    'the claim of a database that is gone',
+    'the claim of a deleted database',
     'PersistentVolumeClaim elsewhere/db-1-data-1',
     () =>
       cluster.create('PersistentVolumeClaim', {
@@ -66,7 +66,7 @@ const traces: [string, string, () => Promise<unknown>][] = [
       }),
   ],
   [
-    'a retained volume of a database that is gone',
+    'a retained volume of a deleted database',
     'PersistentVolume pvc-1',
     () => {
       const { namespace: _, ...metadata } = ofDatabase('pvc-1')
@@ -79,7 +79,7 @@ const traces: [string, string, () => Promise<unknown>][] = [
     },
   ],
   [
-    'the snapshot of a database that is gone',
+    'the snapshot of a deleted database',
     'VolumeSnapshot elsewhere/db-1-backup',
     () =>
       cluster.create('VolumeSnapshot', {
@@ -103,7 +103,7 @@ describe('the keys of an installation', () => {
     expect(await Promise.all(both.map(async name => (await secret(name))?.metadata.uid))).toEqual(uids)
   })
 
-  test('are the same for two bootstraps that start at once', async () => {
+  test('are the same for two bootstraps that start at the same time', async () => {
     await Promise.all([ensureKeys(cluster), ensureKeys(cluster)])
     expect(await ensureKeys(cluster)).toEqual({ made: [], missing: [], found: [] })
   })
@@ -116,7 +116,7 @@ describe('the keys of an installation', () => {
     expect(await value(sealingKeySecret, 'key')).toEqual(before)
   })
 
-  test.each(traces)('are never created again once there is %s', async (_, found, make) => {
+  test.each(traces)('are never created again if there is %s', async (_, found, make) => {
     await ensureKeys(cluster)
     await make()
     for (const name of both) await cluster.delete('Secret', { namespace: systemNamespace, name })

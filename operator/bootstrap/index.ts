@@ -1,7 +1,7 @@
 /**
- * Creates what every installation needs before its first database: the sealing key and the certificate authority. They
- * are created only if the cluster contains nothing of an earlier installation: a new sealing key cannot open its
- * passwords, and its databases do not trust a new authority.
+ * Creates what every installation needs before its first database: the sealing key and the certificate authority.
+ * Creates them only if the cluster has nothing of an earlier installation. A new sealing key cannot open that
+ * installation's passwords, and its databases do not trust a new authority.
  */
 import { randomBytes } from 'node:crypto'
 import { type Cluster, type Draft, type KindName, KindNotServedError } from '../../cluster/index.ts'
@@ -30,15 +30,15 @@ const makers = new Map<string, () => Draft<'Secret'>>([
   ],
 ])
 
-/** If there is one object of these kinds, a password may be sealed or a certificate issued. */
+/** If an object of these kinds exists, a password may be sealed, or a certificate issued. */
 const resources = ['Tenant', 'ManagedDatabase', 'Branch', 'Backup', 'Restore'] as const
 /**
- * The same for one of these with a database's label: it remains if a user deleted the resources, or is restored before
- * them.
+ * The same applies to these kinds with a database's label. They remain if a user deleted the resources, or are restored
+ * before the resources.
  */
 const children = ['Secret', 'PersistentVolumeClaim', 'PersistentVolume', 'VolumeSnapshot'] as const
 
-/** `missing`: keys that are absent and cannot be created, because of `found`: the first object of each kind. */
+/** `missing`: absent keys that cannot be created, because of `found`. `found`: the first object of each kind. */
 type KeysOutcome = { made: string[]; missing: string[]; found: string[] }
 
 async function firstOf(cluster: Cluster, kind: KindName): Promise<string[]> {
@@ -55,7 +55,7 @@ async function firstOf(cluster: Cluster, kind: KindName): Promise<string[]> {
   }
 }
 
-/** Creates the keys that are absent. Two callers at once get the same keys. Creates none over an earlier installation. */
+/** Creates absent keys. Two concurrent callers get the same keys. Creates none over an earlier installation. */
 export async function ensureKeys(cluster: Cluster): Promise<KeysOutcome> {
   const keys = await Promise.all(
     [...makers].map(async ([name, make]) => ({
@@ -73,6 +73,6 @@ export async function ensureKeys(cluster: Cluster): Promise<KeysOutcome> {
   return { made: names, missing: [], found: [] }
 }
 
-/** What is wrong if keys are missing, and what to do. */
+/** The message if keys are missing: why, and what to do. */
 export const missingKeys = ({ missing, found }: KeysOutcome): string =>
   `${missing.join(' and ')}: missing from the Secrets of ${systemNamespace}, but the cluster contains objects of an earlier installation: ${found.join(', ')}. New keys can neither open its passwords nor reach its databases. Create the Secrets from your backup of the keys, then run this again. If nothing of that installation is needed, delete all objects of espalier.dev and all with the label ${labels.database} first`

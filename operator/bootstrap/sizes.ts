@@ -1,18 +1,18 @@
 /**
- * Before an upgrade changes anything, checks that the sizes it would apply equal the existing ones: a size is
- * immutable, so the API server would refuse it halfway through.
+ * Runs before an upgrade changes anything. Checks that the sizes to apply equal the existing ones. A size is immutable,
+ * so the API server would refuse a different size in the middle of the upgrade.
  */
 import { z } from 'zod'
 import type { Cluster } from '../../cluster/index.ts'
 import { canonicalJson } from '../../crds/index.ts'
 
-/** As in the chart: `{name, version, shape}`, with the shape that will be applied. */
+/** The format in the chart: `{name, version, shape}`, with the shape to apply. */
 export const wantedSizes = z
   .array(z.strictObject({ name: z.string(), version: z.int(), shape: z.record(z.string(), z.unknown()) }))
   .max(1000)
 export type WantedSize = z.output<typeof wantedSizes>[number]
 
-/** One line for each size whose shape differs in the cluster. */
+/** One line for each size whose shape differs from the one in the cluster. */
 export async function changedShapes(cluster: Pick<Cluster, 'get'>, wanted: readonly WantedSize[]): Promise<string[]> {
   const found = await Promise.all(
     wanted.map(async ({ name, version, shape }) => {

@@ -1,6 +1,6 @@
 /**
- * The informers of one process: started, stopped and measured together. A write through the set's cluster is in its
- * informers as soon as the write returns.
+ * The informers of one process. They are started, stopped and measured together. A write through the set's cluster is
+ * in its informers as soon as the write returns.
  */
 import type { Logger } from 'pino'
 import type { AnyObject, Cluster, KindName, Kinds } from '../../cluster/index.ts'
@@ -67,7 +67,7 @@ export class CacheSet {
     return informer
   }
 
-  /** Resolves once every informer has its first list, except those of kinds that the cluster need not serve. */
+  /** Resolves when every informer has its first list. Does not wait for kinds that the cluster need not serve. */
   async start(): Promise<void> {
     for (const informer of this.#optional) informer.start()
     await Promise.all(this.#parts.map(part => part.start()))
@@ -96,7 +96,7 @@ export class CacheSet {
       delete: (kind, key, options) => inner.delete(kind, key, options),
       create: (kind, draft) => written(kind, inner.create(kind, draft)),
       apply: (kind, draft) => written(kind, inner.apply(kind, draft)),
-      // A cached object has the fields of some managers only; if sent back, they would be treated as all fields.
+      // A cached object has only some managers' fields. If it were written back, they would count as all fields.
       replace: (kind, object) => written(kind, inner.replace(kind, withoutManagedFields(object))),
       replaceStatus: (kind, object) => written(kind, inner.replaceStatus(kind, object)),
     }
@@ -112,7 +112,7 @@ export class CacheSet {
   }
 
   #remember<K extends KindName>(kind: K, informer: { writeThrough(object: Kinds[K]): void }): void {
-    // The functions stored under a kind take objects of that kind.
+    // The functions stored under a kind accept objects of that kind.
     const writeThrough = (object: AnyObject) => informer.writeThrough(object as Kinds[K])
     this.#writers.set(kind, [...(this.#writers.get(kind) ?? []), writeThrough])
   }

@@ -1,6 +1,6 @@
 /**
- * The informers of owners' children: only objects with Espalier's label, without fields that are never read. A further
- * kind takes one line.
+ * The informers of owners' children. They have only objects with Espalier's label, without fields that are never read.
+ * A new kind needs one line.
  */
 import { labels } from '../../crds/index.ts'
 import { trimVolume } from '../member/storage/persistent-volume.ts'

@@ -16,14 +16,14 @@ export const byOwner = {
 
 export const ofSecrets = {
   ...byOwner,
-  /** The namespace of a Secret with the service keys that users passed to the API. */
+  /** The namespace of a Secret with keys of services that users passed to the API. */
   serviceKeys: ({ metadata }: Pick<AnyObject, 'metadata'>) =>
     metadata.labels?.[labels.component] === serviceKeysComponent ? one(metadata.namespace) : [],
 }
 
 export const ofSnapshots = {
   ...byOwner,
-  /** For a snapshot that is for one branch alone: the key of its backup. */
+  /** For a snapshot that serves only one branch: the key of its backup. */
   singleUse: (snapshot: Pick<AnyObject, 'metadata'>) =>
     snapshot.metadata.annotations?.[annotations.singleUse] === 'true' ? one(ownerKeyOf(snapshot)) : [],
 }

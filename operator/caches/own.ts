@@ -1,4 +1,4 @@
-/** The informers of Espalier's own kinds. All objects are cached, except Tasks that have ended. */
+/** The informers of Espalier's own kinds. They have all objects, except ended Tasks. */
 import {
   awaitsData,
   type Branch,
@@ -25,7 +25,7 @@ const followDatabases = (set: CacheSet) =>
       /** The applied size and the requested size. */
       size: ({ spec, status }) => [...new Set([spec.size, ...one(status?.size)].map(sizeText))],
       region: ({ spec }) => [spec.region],
-      /** The backup that it is still to be created from. */
+      /** The backup from which the database must still be created. */
       source: database =>
         awaitsData(database) ? [`${database.metadata.namespace}/${database.spec.dataSource?.backupName}`] : [],
       /** The region of a database that waits for a restart or is being restarted. */
@@ -50,9 +50,9 @@ const followBranches = (set: CacheSet) =>
       database: ({ metadata, spec }) => [`${metadata.namespace}/${spec.databaseName}`],
       size: ({ spec }) => [sizeText(spec.size)],
       region: ({ spec }) => [spec.region],
-      /** As in databases. */
+      /** As for databases. */
       rollout: branch => (isOfInterest(branch) ? [branch.spec.region] : []),
-      /** The backup that it is still to be created from. */
+      /** The backup from which the branch must still be created. */
       source: branch =>
         branchPhase(branch) === 'creating'
           ? one(sourceBackup(branch)).map(name => `${branch.metadata.namespace}/${name}`)
@@ -69,7 +69,7 @@ const followBackups = (set: CacheSet) =>
       databaseName: ({ metadata, spec }) => [`${metadata.namespace}/${spec.databaseName}`],
       task: ({ status }) => one(status?.taskId),
       verification: ({ status }) => (status?.verification === 'pending' ? ['pending'] : []),
-      /** The namespace of a durable backup that can be restored as a proof. */
+      /** The namespace of a durable backup that can be restored for a restore proof. */
       proof: backup => (canProve(backup) ? one(backup.metadata.namespace) : []),
     },
   })
@@ -79,7 +79,7 @@ const followRestores = (set: CacheSet) =>
     indexes: {
       database: ({ metadata, spec }) => [`${metadata.namespace}/${spec.databaseId}`],
       databaseName: ({ metadata, spec }) => [`${metadata.namespace}/${spec.databaseName}`],
-      /** The backup of a restore that has not ended. */
+      /** The backup of a restore that has not ended yet. */
       source: restore =>
         isOpenRestore(restore)
           ? [`${restore.metadata.namespace}/${restore.status?.recovery?.backupName ?? restore.spec.target.backupName}`]
@@ -92,7 +92,7 @@ export const followOwnKinds = (set: CacheSet) => ({
   branches: followBranches(set),
   backups: followBackups(set),
   restores: followRestores(set),
-  /** Tasks that have not ended: the ended ones of a month are ten times as many. */
+  /** Only Tasks that have not ended. There are ten times as many ended Tasks of a month. */
   tasks: set.follow('tasks', 'Task', {
     open: true,
     indexes: {
@@ -109,7 +109,7 @@ export const followTenancy = (set: CacheSet) => ({
   namespaces: set.follow('namespaces', 'Namespace', {
     labels: { [labels.managedBy]: managedByEspalier, [labels.tenant]: true },
   }),
-  /** Namespaces of other owners in which databases are allowed. */
+  /** Namespaces of other owners that permit databases. */
   otherNamespaces: set.follow('other-namespaces', 'Namespace', { labels: { [databasesLabel]: 'true' } }),
   quotas: set.follow('quotas', 'ResourceQuota', {
     labels: { [labels.managedBy]: managedByEspalier, [labels.tenant]: true },

@@ -6,9 +6,9 @@ import type { CacheSet } from './cache-set.ts'
 import { labelled, ofSecrets } from './indexes.ts'
 
 export type Rights = {
-  /** Whether the operator has its rights only in namespaces where it is bound (see `access/`). */
+  /** Whether the operator has its rights only in namespaces with its binding (see `access/`). */
   byNamespace: boolean
-  /** Whether it may list and watch the Secrets of all namespaces nevertheless. */
+  /** Whether it may still list and watch the Secrets of all namespaces. */
   watchesAllSecrets: boolean
 }
 

@@ -1,4 +1,4 @@
-/** Planned writes of children in a cluster that has changed in the meantime. */
+/** Planned writes of children in a cluster that has changed since the observation. */
 import { describe, expect, test } from 'vitest'
 import type { Cluster, KindName } from '../../cluster/index.ts'
 import { childNames } from '../../crds/index.ts'
@@ -17,7 +17,7 @@ describe('the deletion of a child', () => {
     ...{ do: 'delete', kind, name, namespace: testNamespace, uid, resourceVersion },
   })
 
-  test('fails if another object has the name by now', async () => {
+  test('fails if another object has the name in the meantime', async () => {
     const first = await it.cluster.create('ConfigMap', mapDraft(it.owner, `map-${it.count}`))
     await it.cluster.delete('ConfigMap', key(`map-${it.count}`))
     const second = await it.cluster.create('ConfigMap', mapDraft(it.other, `map-${it.count}`))
@@ -28,7 +28,7 @@ describe('the deletion of a child', () => {
     expect(await it.cluster.get('ConfigMap', key(`map-${it.count}`))).toBeUndefined()
   })
 
-  test('fails if the object has changed and the action states a resource version', async () => {
+  test('fails if the object has changed and the action has a resource version', async () => {
     const seen = await it.cluster.create('ConfigMap', mapDraft(it.owner, `map-${it.count}`))
     const now = await it.cluster.replace('ConfigMap', { ...seen, data: { is: 'new' } })
     const { uid = '', resourceVersion } = seen.metadata
@@ -63,7 +63,7 @@ describe('owner labels', () => {
     expect(await it.cluster.get('ConfigMap', key(`map-${it.count}`))).toEqual(found)
   })
 
-  test('are not written on another object of the same name, and do not create one', async () => {
+  test('are not written on another object with the same name, and create no object', async () => {
     const found = await foreign({ ...it.other, uid: 'one-that-was' })
     await it.cluster.delete('ConfigMap', key(`map-${it.count}`))
     expect(await passOf().do({ do: 'mark', kind: 'ConfigMap', object: labelled(found) })).toBe('done')
@@ -86,7 +86,7 @@ describe('the apply of a child', () => {
     expect((await it.cluster.get('ConfigMap', key(name())))?.data).toEqual({ is: 'second' })
   })
 
-  test('never changes an object of another owner, whatever other children were observed', async () => {
+  test("never changes another owner's object, whatever children were observed", async () => {
     const foreign = await it.cluster.create('ConfigMap', mapDraft(it.other, name(), { is: 'theirs' }))
     const service = { ...foreign, kind: 'Service' } as unknown as Observed['children']['service']
     const route = { ...foreign, metadata: { ...foreign.metadata, name: 'route-1' } }

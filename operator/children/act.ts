@@ -1,4 +1,4 @@
-/** Writes and deletes the children of an owner. An object that belongs to another owner is neither changed nor deleted. */
+/** Writes and deletes an owner's children. Never changes or deletes another owner's object. */
 import {
   type AnyObject,
   type Cluster,
@@ -16,19 +16,19 @@ import type { AppliedKind, ChildAction, PutBack } from './actions.ts'
 import type { DriftHistory } from './drift-history.ts'
 
 export type ChildExecutor = {
-  /** Used for every write of a pass. */
+  /** The cluster for every write of a pass. */
   cluster: Cluster
   drifts: DriftHistory
 }
 
-/** `key`: the owner's. */
+/** `key`: the owner's key. */
 export type ChildPass = {
   key: string
   observed: {
     instance: Instance
     owner: Owner | undefined
     children: Readonly<Record<string, AnyObject | undefined>>
-    /** Further children, of services. */
+    /** The children of services. */
     serviceChildren?: readonly AnyObject[]
   }
 }
@@ -63,11 +63,14 @@ async function writeOwnership(
   const found = await cluster.get(kind, { namespace, name })
   if (found === undefined || found.metadata.uid !== object.metadata.uid) return
   if (await isAnothers(cluster, observed.instance, found)) throw new NameTakenError(kind, found.metadata)
-  // The caches do not have complete objects: only metadata is written.
+  // The caches have no complete objects, so this writes only metadata.
   await cluster.replace(kind, { ...found, metadata: object.metadata })
 }
 
-/** Returns the object with the draft's name if it belongs to the owner. @throws NameTakenError if it belongs to another */
+/**
+ * Returns the object with the draft's name if it belongs to the owner. @throws NameTakenError if it belongs to another
+ * owner
+ */
 export async function existingChild<K extends KindName>(
   { cluster }: ChildExecutor,
   { observed }: ChildPass,
@@ -81,8 +84,9 @@ export async function existingChild<K extends KindName>(
 }
 
 /**
- * Creates an object that must never be overwritten. If it exists, created by another pass or without the labels by
- * which the caches select it, its content is not changed and its labels are restored.
+ * Creates an object that must never be overwritten. The object may already exist, because another pass created it or
+ * because it lacks the labels by which the caches select it. Then this does not change its content, and restores its
+ * labels.
  */
 export async function createChild<K extends 'Secret' | 'PersistentVolumeClaim'>(
   executor: ChildExecutor,
@@ -110,17 +114,17 @@ export async function restoreLabels<K extends 'Secret' | 'PersistentVolumeClaim'
   await cluster.replace(kind, { ...found, metadata })
 }
 
-/** The child of this kind and name, as it was observed. */
+/** The observed child with this kind and name. */
 function observedChild<K extends KindName>({ observed }: ChildPass, kind: K, name: string): Kinds[K] | undefined {
   const children = [...Object.values(observed.children), ...(observed.serviceChildren ?? [])]
   const found = children.find(child => child?.kind === kind && child.metadata.name === name)
-  // It has the requested kind.
+  // The object has the requested kind.
   return found as Kinds[K] | undefined
 }
 
 /**
- * Applies a draft to the owner's observed child, and fails if the child has changed since. Creates the child if there
- * is none. Fields that other managers added are removed first: an apply does not remove them.
+ * Applies a draft to the owner's observed child. Fails if the child has changed since the observation. Creates the
+ * child if there is none. First removes fields that other managers added, because an apply does not remove them.
  */
 export async function applyChild<K extends 'Secret' | AppliedKind>(
   executor: ChildExecutor,
@@ -144,8 +148,8 @@ export async function applyChild<K extends 'Secret' | AppliedKind>(
 }
 
 /**
- * Any user can set `immutable` on a ConfigMap or a Secret, and it cannot be unset: the object is deleted and created
- * again.
+ * Any user can set `immutable` on a ConfigMap or a Secret, and no user can unset it. So the operator deletes the object
+ * and creates it again.
  */
 const isImmutable = (child: AnyObject): boolean => 'immutable' in child && child.immutable === true
 

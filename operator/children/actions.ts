@@ -11,14 +11,14 @@ export type AppliedKind =
   | 'Service'
   | 'StatefulSet'
 
-/** Fields that another manager changed on a child. The apply also removes the fields that no draft has. */
+/** Fields of a child that another manager changed. The apply also removes fields that are not in the draft. */
 export type PutBack = { corrections: readonly Correction[]; drifts: readonly Drift[] }
 
 export type ApplyAction = {
   [K in AppliedKind]: { do: 'apply'; kind: K; draft: Draft<K>; putBack?: PutBack }
 }[AppliedKind]
 
-/** With a resourceVersion, the object is deleted only if it has not changed since it was observed. */
+/** With a resourceVersion, deletes the object only if it has not changed since the observation. */
 export type DeleteAction = {
   do: 'delete'
   kind: KindName
@@ -31,5 +31,5 @@ export type DeleteAction = {
 export type ChildAction =
   | ApplyAction
   | DeleteAction
-  /** Writes an object with the owner's marks on it. */
+  /** Writes the owner's labels and annotations on an object. */
   | { do: 'mark'; kind: KindName; object: AnyObject }

@@ -1,4 +1,4 @@
-/** Two managers that set one field to different values alternate, less and less often, and a condition names both. */
+/** Two managers set one field to different values. They alternate less and less often, and a condition names both. */
 import { expect, test } from 'vitest'
 import type { AnyObject, Draft } from '../../cluster/index.ts'
 import { operatorManager, withForeignFields } from '../objects/foreign-fields.ts'
@@ -35,7 +35,7 @@ function conflicting() {
   let now = 0
   const history = createDriftHistory(() => now)
   const known = () => ({ drifts: history.of('key') })
-  /** The other manager writes, and the operator restores, if it does. */
+  /** The other manager writes. The operator then restores the field, if it is due. */
   const pass = (actual: AnyObject, remaining = 0): boolean => {
     const [action] = applyIfChanged(known(), 'Service', actual, draft)
     if (action?.do !== 'apply' || action.putBack === undefined) return false
@@ -52,7 +52,7 @@ test("an object that matches the draft is not written, and shared fields count a
   ])
 })
 
-test('a field that is changed repeatedly is reported, and restored with growing pauses', () => {
+test('a field that is changed repeatedly is reported, and restored with increasing pauses', () => {
   const { known, pass, wait } = conflicting()
   for (let times = 0; times < 5; times++) expect(pass(local())).toBe(true)
   expect(pass(local())).toBe(false)
@@ -73,7 +73,7 @@ test('a field that is changed repeatedly is reported, and restored with growing 
   expect(conflictFinding(known())).toBeUndefined()
 })
 
-test('a field that returns with the write that removed it belongs to the cluster', () => {
+test('a field that the response to its removal still contains belongs to the cluster', () => {
   const { known, pass } = conflicting()
   expect(pass(local(), 1)).toBe(true)
   expect(pass(local())).toBe(false)

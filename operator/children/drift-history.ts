@@ -1,40 +1,44 @@
 /**
- * Records which fields the operator restored on the children of an owner. If a manager changes a field again after each
- * restore, a condition names both, and the next restore waits. A field that is in the response to the write that
- * removed it belongs to the cluster (a default, a webhook) and is not removed again.
+ * Records which fields of an owner's children the operator restored. If a manager changes a field again after each
+ * restore, a condition names the field and the manager, and the next restore waits. If the response to the write that
+ * removed a field still contains it, the field belongs to the cluster (a default, a webhook). The operator does not
+ * remove it again.
  */
 import type { AnyObject } from '../../cluster/index.ts'
 import type { Drift } from '../objects/foreign-fields.ts'
 import { draftAnnotation } from '../objects/up-to-date.ts'
 
-/** How many times within the window a field is restored at once: from the same value, and from any. */
+/**
+ * How many times within the window the operator restores a field without a pause: `same`, from the same value; `any`,
+ * from any value.
+ */
 const atOnce = { same: 5, any: 100 }
 const windowMs = 10 * 60_000
 const firstPauseMs = 10_000
 const lastPauseMs = 5 * 60_000
-/** The history of one field, and of one child. */
+/** The maximum length of the history of a field, and of a child. */
 const mostTimes = 128
 const mostFields = 50
 const mostFingerprints = 200
 /** The number of owners whose last writes are recorded. */
 const mostOwners = 2_000
 
-/** A field that another manager changes again and again. */
+/** A field that another manager changes repeatedly. */
 type FieldConflict = Omit<Correction, 'fingerprint'> & {
-  /** The repeated value; absent if the value differs each time. */
+  /** The repeated value. Absent if the value differs each time. */
   fingerprint: string | undefined
   /** Kind and name. */
   child: string
-  /** How often it was restored within the window. */
+  /** How often the operator restored it within the window. */
   times: number
-  /** When to restore it next, in ms since the epoch. */
+  /** The time of the next restore, in ms since the epoch. */
   retryAt: number
   isDue: boolean
-  /** When it no longer counts as a drift, unless it continues. */
+  /** The time when it stops counting as a drift, unless it is changed again. */
   endsAt: number
 }
 
-/** Drifts of the children of one owner, by `childOf`. */
+/** The drifts of one owner's children, by `childOf`. */
 export type Drifts = {
   conflicts: readonly FieldConflict[]
   /** Digests of the fields that belong to the cluster. */
@@ -45,19 +49,19 @@ export type Drifts = {
 
 export const noDrifts: Drifts = { conflicts: [], tolerated: new Map(), written: new Map() }
 
-/** A field that the operator restores, and who changed it. */
+/** A field that the operator restores, and the manager that changed it. */
 export type Correction = {
   field: string
   manager: string
-  /** Changes with the value of the other manager. */
+  /** Changes when the other manager sets another value. */
   fingerprint: string
 }
 
 export type DriftHistory = {
   of(key: string): Drifts
-  /** A child was written. */
+  /** Records that a child was written. */
   wrote(key: string, object: AnyObject): void
-  /** `remaining`: the drift of the written object. */
+  /** Records that fields were restored. `remaining`: the drift of the written object. */
   putBack(key: string, object: AnyObject, corrections: readonly Correction[], remaining: readonly Drift[]): void
   forget(key: string): void
 }
@@ -73,7 +77,7 @@ const pauseAfter = (beyond: number): number => Math.min(lastPauseMs, firstPauseM
 
 export function createDriftHistory(now: () => number): DriftHistory {
   const histories = new Map<string, Map<string, Entry>>()
-  /** The owners that were written last. */
+  /** The owners whose children were written last. */
   const written = new Map<string, Map<string, string>>()
   const recent = ({ times }: Field): number[] => times.filter(at => at > now() - windowMs)
 
@@ -117,7 +121,7 @@ export function createDriftHistory(now: () => number): DriftHistory {
       history.set(child, { uid, fields, tolerated })
       for (const { fingerprint } of remaining.slice(0, mostFingerprints - tolerated.size)) tolerated.add(fingerprint)
       const own = new Set(remaining.map(({ field }) => field))
-      // A value that the write itself returned was not set by another manager.
+      // The write itself returned this value, so no other manager set it.
       for (const { field, manager, fingerprint } of corrections.filter(({ field }) => !own.has(field)))
         for (const found of [
           { field, manager, fingerprint },

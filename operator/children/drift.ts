@@ -1,6 +1,6 @@
 /**
- * Decides which children the operator writes: those that differ from their drafts, and those on which another manager
- * set fields that no draft has. Pure. If a manager sets them again each time, a condition names the field.
+ * Decides which children the operator writes: children that differ from their drafts, and children with fields that
+ * another manager set and no draft has. Pure. If a manager sets such fields repeatedly, a condition names the field.
  */
 import type { AnyObject, Draft } from '../../cluster/index.ts'
 import { timestamp } from '../../values/time.ts'
@@ -12,7 +12,7 @@ import { type Correction, childOf, type Drifts } from './drift-history.ts'
 
 type Known = { drifts: Drifts }
 
-/** Fields of a child that other managers set, without those of the cluster. */
+/** The fields of a child that other managers set, without the cluster's own fields. */
 export function driftIn({ drifts }: Known, actual: AnyObject, draft: Draft<AppliedKind>): Drift[] {
   const tolerated = drifts.tolerated.get(childOf(actual))
   return driftOf(actual, draft).filter(({ fingerprint }) => tolerated?.has(fingerprint) !== true)
@@ -27,7 +27,7 @@ export const isAsDrafted = (
   isUpToDate(actual, draft) &&
   (actual === undefined || draft === undefined || driftIn(observed, actual, draft).length === 0)
 
-/** Fields that another manager changed; none if the draft is a new one. */
+/** Fields that another manager changed. Empty if the draft is new. */
 function correctionsOf(
   { drifts: { written } }: Known,
   actual: AnyObject,
@@ -41,14 +41,17 @@ function correctionsOf(
   return [{ field, manager: 'another manager', fingerprint }]
 }
 
-/** Returns the apply that a child needs; none if the child equals its draft, or if every changed field waits for its next restore. */
+/**
+ * Returns the apply that a child needs. Empty if the child equals its draft, or if every changed field waits for its
+ * next restore.
+ */
 export function applyIfChanged<K extends AppliedKind>(
   observed: Known,
   kind: K,
   actual: AnyObject | undefined,
   draft: Draft<K>,
 ): ApplyAction[] {
-  // A draft of one of these kinds; the compiler cannot infer that from the parameter.
+  // A draft of one of these kinds. The compiler cannot infer this from the parameter.
   const wanted = draft as Draft<AppliedKind>
   const apply = { do: 'apply', kind, draft } as ApplyAction
   if (actual === undefined) return [apply]
@@ -76,6 +79,6 @@ export function conflictFinding({ drifts }: Known): Finding | undefined {
   )
 }
 
-/** When to restore a field next, or to end the report of a drift. */
+/** The next times when a field must be restored, or a drift is no longer reported. */
 export const conflictTimes = ({ drifts }: Known): number[] =>
   drifts.conflicts.map(({ isDue, retryAt, endsAt }) => (isDue ? endsAt : retryAt))

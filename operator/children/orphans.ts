@@ -1,12 +1,12 @@
-/** Objects with the id of an owner that belong to no existing one. */
+/** Objects with the id of an owner that belong to no existing owner. */
 import type { AnyObject, Cluster } from '../../cluster/index.ts'
 import { labels } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
 import { type Owner, ownerKeyOf, ownerUidOf } from '../objects/ownership.ts'
 
 /**
- * Whether an object with this id belongs to no existing owner: it is of a database before that was put back, or lost
- * its labels.
+ * Whether an object with this id belongs to no existing owner. Its database was deleted and recreated, or it lost its
+ * labels.
  */
 export function isOrphan(
   caches: Caches,
@@ -18,12 +18,14 @@ export function isOrphan(
   return owner === undefined || (owner !== uid && !caches.isOwner(owner))
 }
 
-/** A volume claim with an id, in its owner's namespace, and of no existing owner. `key`: of its former owner. */
+/**
+ * A volume claim with an id, in its owner's namespace, without an existing owner. `key`: the key of its former owner.
+ */
 export type OrphanClaim = { name: string; key: string | undefined }
 
 /**
- * The claims with this id that belong to no existing owner: from the cluster itself, since they decide whether a
- * database starts on an empty volume.
+ * The claims with this id that belong to no existing owner. Reads the cluster, because they decide whether a database
+ * starts on an empty volume.
  */
 export async function orphanClaims(
   caches: Caches,

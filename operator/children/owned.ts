@@ -1,6 +1,6 @@
 /**
- * The objects of an owner in the cluster: its children of every kind, and objects with its id that belong to no
- * existing owner. Read from the caches.
+ * An owner's objects in the cluster: its children of every kind, and objects with its id that belong to no existing
+ * owner. Reads the caches.
  */
 import type { AnyObject, KindName, Kinds, PersistentVolume, Pod } from '../../cluster/index.ts'
 import { deletedDatabaseComponent, labels, systemNamespace } from '../../crds/index.ts'
@@ -10,9 +10,9 @@ import { ownerKeyOf, ownerUidOf } from '../objects/ownership.ts'
 import { isOrphan } from './orphans.ts'
 
 /**
- * The kinds of an owner's children, and at which stage of a deletion each is deleted; pods belong to another kind. A
- * new kind is a line here, one in caches/children.ts, and the field that ownedObjects() then lacks; its rights are in
- * the chart's operator-rbac.yaml.
+ * The kinds of an owner's children, and the stage of a deletion in which each is deleted. Pods are handled separately.
+ * For a new kind, add a line here, a line in caches/children.ts, and the field that ownedObjects() then lacks. Its
+ * rights are in the chart's operator-rbac.yaml.
  */
 export const childKinds = [
   { kind: 'PersistentVolumeClaim', field: 'claims', stage: 'volume' },
@@ -28,14 +28,14 @@ export const childKinds = [
 type ChildKind = (typeof childKinds)[number]
 
 /**
- * All existing objects of the owner, of any incarnation: a deletion has to remove them. Also objects with its id that
- * belong to no existing database: the database to which they belonged was put back as this one.
+ * All existing objects of the owner, in any incarnation, because a deletion must delete them. Also objects with its id
+ * that belong to no existing database: their database was recreated as this one.
  */
 type Children = { [C in ChildKind as C['field']]: Kinds[C['kind']][] }
 
 export type OwnedObjects = Children & { pods: Pod[]; volumes: PersistentVolume[] }
 
-/** Which of the owner's objects are deleted at a stage, kind by kind. */
+/** Which of the owner's objects are deleted in a stage, by kind. */
 export const ownedAt = (
   owned: Children,
   stage: ChildKind['stage'],
@@ -46,7 +46,7 @@ export const ownedAt = (
 
 /**
  * Objects with the owner's uid label, and objects with its id that belong to no existing owner. A label in another
- * namespace does not count. Without an id, only those with the owner's uid label.
+ * namespace does not count. Without an id: only objects with the owner's uid label.
  */
 export function ownedObjects(
   caches: Caches,
@@ -64,10 +64,10 @@ export function ownedObjects(
     objects.filter(object => object.metadata.namespace === namespace)
   const configMaps = ofUs(caches.configMaps)
   const isRoute = (map: (typeof configMaps)[number]) => map.metadata.labels?.[labels.component] === routeComponent
-  // Outlives the database, even one in the namespace of the installation.
+  // This object is kept when the database is deleted, even in the installation's namespace.
   const isDeletionRecord = (map: (typeof configMaps)[number]) =>
     map.metadata.labels?.[labels.component] === deletedDatabaseComponent
-  // All routes are in one namespace; a database in another namespace may have the same id.
+  // All routes are in one namespace, and a database in another namespace may have the same id.
   const isOfHere = (map: (typeof configMaps)[number]) =>
     ownerUidOf(map) === uid || ownerKeyOf(map)?.startsWith(`${namespace}/`) !== false
   return {

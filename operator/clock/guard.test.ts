@@ -1,4 +1,4 @@
-/** What the operator does and does not do while its clock is not trusted, and what it stores about that. */
+/** What the operator does while its clock is not trusted, and what it stores about the clock. */
 import { afterEach, expect, test, vi } from 'vitest'
 import { SimulatedClock } from '../../cluster/testing/simulated-clock.ts'
 import { createMetrics } from '../../controller/index.ts'
@@ -37,7 +37,7 @@ test('an untrusted clock deletes no old backup and expires no branch until it is
   const installation = await open()
   const { cluster } = installation
   await giveSnapshots(cluster)
-  /** By how much the clock is wrong, and how much time has passed. */
+  /** How wrong the clock is, and how much time has passed. */
   let [wrong, passed] = [0, 0]
   const time = () => Date.now() + passed
   const backups = { ...testConfiguration.backups, cutMs: 365 * dayMs, readyMs: 365 * dayMs, errorMs: 365 * dayMs }
@@ -83,7 +83,7 @@ test('an untrusted clock deletes no old backup and expires no branch until it is
   await eventually(region, found => conditionOf(found?.status, 'ClockTrusted') === undefined)
 })
 
-test('the guard trusts no clock before its first record, keeps the record, and trusts again after its deletion', async () => {
+test('the guard trusts no clock before its first record, and trusts the clock after a deletion of the record', async () => {
   const { cluster } = await open()
   const timer = new SimulatedClock()
   const stopping = new AbortController()

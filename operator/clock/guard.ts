@@ -1,7 +1,7 @@
 /**
- * Guards irreversible operations against a wrong clock: every deletion by age calls `distrust` first, and is skipped if it
- * returns a reason. The last reading is stored in a ConfigMap of the operator, so a restart does not make a wrong clock
- * trusted. An administrator who knows that the clock is right deletes that ConfigMap.
+ * Prevents irreversible operations with a wrong clock. Every deletion by age first calls `distrust`, and is skipped if
+ * that returns a reason. A ConfigMap of the operator stores the last reading, so a wrong clock is not trusted after a
+ * restart. An administrator who knows that the clock is right can delete that ConfigMap.
  */
 
 import type { Logger } from 'pino'
@@ -14,7 +14,7 @@ import { labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
 import { assess, type ClockReading, type ClockRecord } from './trust.ts'
 
 export type ClockGuard = {
-  /** Why nothing may be deleted by age now; undefined if the clock is trusted. */
+  /** Why the operator may delete nothing by age now. Undefined if the clock is trusted. */
   distrust(): string | undefined
   /** Called when the clock becomes trusted or untrusted. @returns a function that unsubscribes */
   onChange(handler: () => void): () => void
@@ -25,14 +25,14 @@ type GuardOptions = {
   read: () => ClockReading
   logger: Logger
   metrics: Metrics
-  /** Monotonic clock of the checks. */
+  /** The monotonic clock for the checks. */
   timer?: Clock
 }
 
 export const clockRecordName = 'espalier-clock'
 const key = { namespace: systemNamespace, name: clockRecordName }
 const checkMs = 60_000
-/** How often the reading is stored while the clock is trusted. */
+/** How often the guard stores the reading while the clock is trusted. */
 const writeMs = 10 * 60_000
 const notCompared = 'the clock has not been compared with the stored reading yet'
 
@@ -85,7 +85,7 @@ export function createClockGuard(options: GuardOptions): ClockGuard & { run(sign
     isLoaded = true
   }
 
-  /** Deleting the record while this runs declares the clock right. */
+  /** If an administrator deletes the record meanwhile, the clock counts as right. */
   const write = async () => {
     const found = await cluster.get('ConfigMap', key)
     if (found === undefined && writtenAt !== undefined && last !== undefined) last = { ...last, offset: 0, waitMs: 0 }
@@ -107,7 +107,8 @@ export function createClockGuard(options: GuardOptions): ClockGuard & { run(sign
     const distrust = currentDistrust()
     const next = distrust === undefined ? 'trusted' : 'doubtful'
     if (next === state) return
-    if (distrust !== undefined) logger.warn({ why: distrust }, 'nothing is deleted by age: the clock is not trusted')
+    if (distrust !== undefined)
+      logger.warn({ why: distrust }, 'the operator deletes nothing by age, because the clock is not trusted')
     else if (state === 'doubtful') logger.info('the clock is trusted again')
     state = next
     for (const handler of handlers) handler()

@@ -22,7 +22,7 @@ describe('a clock change', () => {
     expect(await jump).toBe(by)
   })
 
-  test('smaller than NTP corrects is ignored; an aborted signal leaves no timer', async () => {
+  test('a change that NTP corrects is ignored; an aborted signal leaves no timer', async () => {
     const clock = new SimulatedClock()
     const stopping = new AbortController()
     let set = 0
@@ -53,7 +53,7 @@ describe('an operator whose clock is set 100 days forward and back', () => {
     set = 0
     await eventually(issued, at => at <= Date.now())
     const before = probes()
-    // Its Postgres reports that it is not ready: it is probed at once, whatever the time of the last probe.
+    // Postgres reports that it is not ready. It is probed at once, whatever the time of the last probe.
     await it.workload().restart({ namespace: testNamespace, name: pod?.metadata.name ?? '' })
     await eventually(probes, count => count > before)
   })

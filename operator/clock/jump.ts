@@ -1,7 +1,7 @@
 /**
- * Detects when the machine's clock is set, by hand, by NTP or after a suspend, so that the controllers restart. A
- * controller keeps times in memory (the last probe, the next retry). A time in the future would stop its checks for as
- * long as the clock was set back.
+ * Detects that the machine's clock was set, by hand, by NTP or after a suspend. The controllers then restart, because
+ * they have times in memory (the last probe, the next retry). If the clock was set back, a time in the future would
+ * stop their checks for that long.
  */
 import { type Clock, sleep, systemClock } from '../../cluster/informer/index.ts'
 
@@ -10,7 +10,7 @@ const jumpMs = 30_000
 const checkEveryMs = 2_000
 
 /**
- * Resolves to how far the clock was set, in ms, negative if set back; undefined once the signal aborts.
+ * Resolves to how far the clock was set, in ms. Negative if it was set back; undefined after the signal aborts.
  * @param now the machine's clock, which can be set; `clock` is monotonic
  */
 export async function clockJump(

@@ -10,7 +10,7 @@ const read = (path: string): string | undefined => {
   }
 }
 
-/** If the kernel does not report its uptime, that of this process is used. */
+/** Identifies this process. Used if the kernel does not report its boot. */
 const bootOfProcess = `process ${process.pid} ${Date.now()}`
 
 export function readMachine(now: () => number): Omit<ClockReading, 'server'> {
@@ -22,7 +22,7 @@ export function readMachine(now: () => number): Omit<ClockReading, 'server'> {
     : { wall, elapsed: uptime * 1000, boot }
 }
 
-/** The API server's clock: the last time that it reported, plus the time passed since. An old report is not used. */
+/** The API server's clock: the last reported time, plus the time since then. Does not use an old report. */
 export function followServerClock(elapsed = () => performance.now()) {
   const staleMs = 10 * 60_000
   let received: { serverMs: number; at: number } | undefined

@@ -1,4 +1,4 @@
-/** When, and for how long, the machine's clock is not trusted with irreversible operations. */
+/** When the machine's clock is not trusted for irreversible operations, and for how long. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { assess, type ClockReading, type ClockRecord } from './trust.ts'
@@ -8,7 +8,7 @@ const hour = 60 * minute
 const day = 24 * hour
 const start = Date.parse('2026-11-22T12:00:00Z')
 
-/** A machine that runs, sleeps, boots, and whose clock is set. */
+/** A machine that runs, sleeps and boots, and whose clock is set. */
 function machine() {
   let record: ClockRecord | undefined
   const at = { wall: start, elapsed: 1_000, boot: 'one', server: undefined as number | undefined }
@@ -47,7 +47,7 @@ function machine() {
 }
 
 describe('a clock is trusted', () => {
-  test('initially, as time passes, and after a sleep of any length', () => {
+  test('initially, while time passes, and after a sleep of any length', () => {
     const { observe, later } = machine()
     expect([observe(), later(minute), later(100 * day)]).toEqual([undefined, undefined, undefined])
   })
@@ -71,7 +71,7 @@ describe('a clock is not trusted', () => {
     expect(later(minute)).toBeUndefined()
     expect(later(day)).toBeUndefined()
   })
-  test('after it is set back or forward by less, for as long as the difference', () => {
+  test('for as long as the difference, after it is set back or forward by less than a day', () => {
     const { set, later } = machine()
     expect(set(-hour)).toMatch(/^the clock was set 60 minutes behind the expected time/)
     expect([later(59 * minute) === undefined, later(minute)]).toEqual([false, undefined])
@@ -83,7 +83,7 @@ describe('a clock is not trusted', () => {
     expect(set(-100 * day)).toBeUndefined()
     expect(later(day)).toBeUndefined()
   })
-  test('across a restart, by the record from before', () => {
+  test('after a restart of the operator, because of the earlier record', () => {
     const { set, boot, later } = machine()
     set(100 * day)
     expect(boot(minute)).toBeDefined()
@@ -91,7 +91,7 @@ describe('a clock is not trusted', () => {
   })
   test('for an hour after a boot that seems more than a day later, until NTP can correct it', () => {
     const { boot, later } = machine()
-    expect(boot(3 * day)).toMatch(/^the machine was off, or its clock was set: it is 72 hours ahead/)
+    expect(boot(3 * day)).toMatch(/^the machine was off, or its clock was set: the clock is 72 hours ahead/)
     expect(later(hour)).toBeUndefined()
   })
   test('for another day, if NTP corrects it after such a boot', () => {

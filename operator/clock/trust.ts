@@ -1,16 +1,16 @@
 /**
- * Decides whether the machine's clock can be trusted with irreversible operations: deletion by age. Pure. It is not
- * trusted while it differs from the API server's clock, and for some time after it was set: with a clock that is a
- * hundred days ahead every backup looks old. Elapsed time is measured by the time since boot, which cannot be set and
- * which continues while a laptop sleeps.
+ * Decides whether the machine's clock can be trusted for irreversible operations: deletion by age. Pure. The clock is
+ * not trusted while it differs from the API server's clock, and for some time after it was set. With a clock that is a
+ * hundred days ahead, every backup would look old. Elapsed time is the time since boot, which cannot be set, and which
+ * continues while a laptop sleeps.
  */
 
-/** All in ms. `elapsed`: since this boot of the machine. `server`: the API server's clock; undefined if unknown. */
+/** Times in ms. `elapsed`: since this boot of the machine. `server`: the API server's clock; undefined if unknown. */
 export type ClockReading = { wall: number; elapsed: number; boot: string; server: number | undefined }
 
 /**
- * What is stored of the last reading. `offset`: by how much the clock was set since it was last trusted; `waitMs`: for
- * how long it is still not trusted.
+ * The stored part of the last reading. `offset`: how far the clock was set since it was last trusted. `waitMs`: how
+ * long it is still not trusted.
  */
 export type ClockRecord = { wall: number; elapsed: number; boot: string; offset: number; waitMs: number }
 
@@ -21,18 +21,18 @@ const hourMs = 60 * minuteMs
 /** NTP often corrects smaller differences. */
 const toleranceMs = 5 * minuteMs
 /**
- * How long a clock that was set is not trusted, unless it is set back earlier. An administrator has that time to notice
+ * How long a clock that was set is not trusted, unless it is set back earlier. In that time an administrator can notice
  * a wrong clock.
  */
 const longestWaitMs = 24 * hourMs
 /**
- * How long the machine was off is unknown after a boot. If it seems longer than this, the clock may be wrong until NTP
- * corrects it.
+ * After a boot it is unknown how long the machine was off. If it seems longer than this, the clock may be wrong until
+ * NTP corrects it.
  */
 const offMs = 24 * hourMs
 const bootWaitMs = hourMs
 
-/** `passed`: the time between both readings; undefined across a boot. */
+/** `passed`: the time between both readings. Undefined if the machine booted between them. */
 function between(
   before: ClockRecord,
   { wall, elapsed, boot }: ClockReading,
@@ -45,7 +45,7 @@ function between(
 
 const waitFor = (moved: number): number => Math.min(Math.abs(moved), longestWaitMs)
 
-/** By how much the clock is wrong, and for how long it is not trusted. */
+/** How wrong the clock is, and how long it is not trusted. */
 function carryOver(before: ClockRecord, reading: ClockReading): Pick<ClockRecord, 'offset' | 'waitMs'> {
   const { moved, passed } = between(before, reading)
   const trusted = { offset: 0, waitMs: 0 }
@@ -71,7 +71,7 @@ export function assess(before: ClockRecord | undefined, reading: ClockReading): 
   if (server !== undefined && Math.abs(wall - server) >= toleranceMs)
     return { record, distrust: `the clock is ${difference(wall - server)} the API server's` }
   if (waitMs === 0) return { record, distrust: undefined }
-  const since = before?.boot === boot ? 'the clock was set' : 'the machine was off, or its clock was set: it is'
+  const since = before?.boot === boot ? 'the clock was set' : 'the machine was off, or its clock was set: the clock is'
   const remaining = Math.ceil(waitMs / minuteMs)
   return {
     record,

@@ -1,6 +1,6 @@
 /**
- * Deletes the remaining objects of a deleted database, in order: its Secrets, its durable Backups, its archives, and
- * last the record.
+ * Deletes the remaining objects of a deleted database, in this order: its Secrets, its durable Backups, its archives,
+ * and last the record.
  */
 import type { Logger } from 'pino'
 import type { Cluster, ConfigMap } from '../../cluster/index.ts'
@@ -18,7 +18,7 @@ import type { ClockGuard } from '../clock/guard.ts'
 export type Collector = {
   cluster: Cluster
   archive: () => ArchiveWays | undefined
-  /** Whether the operator has its permissions in a namespace. */
+  /** Whether the operator has its rights in a namespace. */
   isServed: (namespace: string) => boolean
   clock: Pick<ClockGuard, 'distrust'>
   now: () => number
@@ -26,22 +26,22 @@ export type Collector = {
   signal: AbortSignal
 }
 
-/** `waits`: nothing to do now; the change that it waits for triggers an event. */
+/** `waits`: nothing can be done now. A change in the cluster triggers the next event. */
 type Collected = 'done' | 'waits' | { againMs: number }
 
 /** Sorts after every segment of any timeline. */
 const afterAllWal = 'FFFFFFFFFFFFFFFFFFFFFFFF'
-/** Of one volume in one pass. */
+/** The maximum per volume in one pass. */
 const mostPages = 100
 const soonMs = 5_000
-/** The interval between two checks of a kept one. */
+/** The interval of the checks of a record that is kept. */
 const longestMs = 3600_000
 const graceMs = 10 * 60_000
 
-/** @throws ClusterError; if the archive does not confirm a deletion */
+/** @throws ClusterError; an error if the archive does not confirm a deletion */
 export async function collect(collector: Collector, map: ConfigMap, deleted: DeletedDatabase): Promise<Collected> {
   const { cluster, logger, archive } = collector
-  // Reads the cluster itself: objects of an existing database are never deleted here.
+  // Reads the cluster: objects of an existing database must never be deleted here.
   const { items: living } = await cluster.list('ManagedDatabase', { labels: { [labels.id]: deleted.id } })
   if (living.length > 0) return living.some(each => hasReturned(each, deleted)) ? forget(collector, map) : 'waits'
   const remainingMs = isPurged(map) ? 0 : retentionMs(collector, deleted)
@@ -56,7 +56,7 @@ export async function collect(collector: Collector, map: ConfigMap, deleted: Del
   if (ways === undefined) {
     logger.warn(
       { database: deleted.id },
-      'there is no archive: the archived data of a deleted database are kept until there is one',
+      'the installation has no archive at present: it cannot delete the archived data of a deleted database',
     )
     return 'waits'
   }
@@ -83,23 +83,29 @@ async function forget({ cluster }: Collector, map: ConfigMap): Promise<Collected
   return 'done'
 }
 
-/** The deleted database was restored, and its data are on its own volume. From then on it is like any other. */
+/**
+ * Whether the deleted database was restored, with its data on its own volume. From then on it is like any other
+ * database.
+ */
 const hasReturned = ({ metadata, status }: ManagedDatabase, { namespace, incarnation }: DeletedDatabase): boolean =>
   metadata.namespace === namespace &&
   metadata.deletionTimestamp === undefined &&
   status?.volume !== undefined &&
   (status.incarnation ?? 0) > incarnation
 
-/** For how long it can still be restored, in ms, plus a margin: a request accepted at the last moment is completed. */
+/**
+ * How long the database can still be restored, in ms, plus a margin. A request that was accepted at the last moment can
+ * complete.
+ */
 function retentionMs({ clock, now }: Collector, { keptUntil }: DeletedDatabase): number {
   if (keptUntil === undefined) return 0
-  // A wrong clock would end the recovery window.
+  // A wrong clock could end the recovery window too early.
   return clock.distrust() === undefined ? Date.parse(keptUntil) + graceMs - now() : longestMs
 }
 
 /**
- * @returns false if the operator has no permission to delete them at the moment. Those of a deleted namespace were
- * deleted with it.
+ * @returns false if the operator has no permission to delete the Secrets at present. Secrets of a deleted namespace
+ *   were deleted with it.
  */
 async function deleteSecrets({ cluster, isServed, logger }: Collector, { id, namespace }: DeletedDatabase) {
   if (!isServed(namespace)) {
@@ -122,7 +128,7 @@ async function durableBackups(cluster: Cluster, { id, name, namespace }: Deleted
   return items.filter(({ spec }) => spec.kind === 'durable' && spec.databaseId === id && spec.databaseName === name)
 }
 
-/** A Backup keeps its finalizer until the archive has confirmed its deletion. */
+/** A Backup keeps its finalizer until the archive has confirmed the deletion of its data. */
 async function deleteBackups(cluster: Cluster, backups: readonly Backup[]): Promise<Collected> {
   for (const { metadata } of backups) {
     const { namespace, name, uid, deletionTimestamp } = metadata
@@ -131,7 +137,7 @@ async function deleteBackups(cluster: Cluster, backups: readonly Backup[]): Prom
   return { againMs: soonMs }
 }
 
-/** @returns false if more remain than one pass deletes */
+/** @returns false if more objects remain than one pass deletes */
 async function emptyArchive(ways: ArchiveWays, location: ArchiveLocation, keepsBackups: boolean, signal: AbortSignal) {
   for (let page = 0; page < mostPages; page++) {
     const { hasMore } = keepsBackups

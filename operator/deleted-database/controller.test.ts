@@ -1,4 +1,4 @@
-/** Deleted databases that are restored, and their final deletion, with fakes for nodes, agents and the archive. */
+/** Restores of deleted databases, and their final deletion, with fakes for nodes, agents and the archive. */
 import { afterEach, expect, test } from 'vitest'
 import {
   annotations,
@@ -59,7 +59,7 @@ const secretsOf = async (id: string) => {
   return items.filter(({ metadata }) => metadata.labels?.['espalier.dev/database'] === id)
 }
 const credentialsOf = (id: string) => it.cluster().get('Secret', at(childNames.credentials(id)))
-/** The object that `kubectl create` creates from the record. */
+/** Creates an object from the record, like `kubectl create`. */
 const bringBack = async (id: string, change = (manifest: object) => manifest) =>
   it
     .cluster()
@@ -102,7 +102,7 @@ test('a deleted database is restored with its id, data, passwords and port', asy
   expect((await get('first-kept'))?.status?.phase).toBe('completed')
 })
 
-test('its services are restored with their settings, addresses and tokens', async () => {
+test('a restored database has its services with their settings, addresses and tokens', async () => {
   const ipAllowlist = { rules: [{ cidr: '203.0.113.0/24' }] }
   const mcp: ServiceConfig = { serviceType: 'mcp', serviceId: '00000001', ipAllowlist, mcp: { allowWrites: true } }
   const rest: ServiceConfig = {
@@ -162,7 +162,7 @@ test('a failed restore can be tried again', async () => {
   await untilRecordDeleted(id)
 })
 
-test('after the window everything is deleted, once the archive answers', async () => {
+test('after the window everything is deleted, when the archive answers', async () => {
   const id = await create('third')
   await remove('third')
   await it.untilDeleted('third')
@@ -181,7 +181,7 @@ test('after the window everything is deleted, once the archive answers', async (
   expect(await record(id)).toBeUndefined()
 })
 
-test('an unreachable archive is reported, and tried again', async () => {
+test('an unreachable archive is reported, and the deletion is retried', async () => {
   const id = await create('away', { purge: true })
   await it.cluster().delete('Backup', at('away-kept'))
   await untilDeleted('away-kept')
@@ -198,7 +198,7 @@ test('an unreachable archive is reported, and tried again', async () => {
   await untilRecordDeleted(id)
 }, 20_000)
 
-test('a permanent deletion leaves nothing, nor does a record annotated for purging', async () => {
+test('a permanent deletion leaves nothing, and a record annotated for purging leaves nothing', async () => {
   const id = await create('fourth', { purge: true })
   await remove('fourth')
   await it.untilDeleted('fourth')
@@ -219,7 +219,7 @@ test('a permanent deletion leaves nothing, nor does a record annotated for purgi
   )
 })
 
-test('durable backups that are to be kept remain in the archive, and WAL does not', async () => {
+test('durable backups that a user keeps remain in the archive; WAL does not', async () => {
   const id = await create('sixth', { keepBackups: true, purge: true })
   await remove('sixth')
   await it.untilDeleted('sixth')
@@ -250,7 +250,7 @@ test('nothing is deleted while a database with the id exists', async () => {
     () => it.cluster().get('ConfigMap', at(childNames.configuration(id, 2))),
     found => found !== undefined,
   )
-  // After the last recorded position, to the end of WAL.
+  // Between the last recorded position and the end of WAL.
   const { recover } = JSON.parse(map?.data?.[instanceFile] ?? '')
   expect(recover).toMatchObject({
     id,

@@ -1,7 +1,7 @@
 /**
- * The controller of deleted databases: once a database can no longer be restored, it deletes the remaining objects, and
- * then the record by which they are found. Every step can be repeated, so a crash after any of them, or an unreachable
- * archive, only costs another attempt.
+ * The controller of deleted databases. When a database can no longer be restored, it deletes the remaining objects, and
+ * then the record that names them. Every step can be repeated. So after a crash, or if the archive is unreachable, the
+ * operator only has to retry.
  */
 import type { ConfigMap } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
@@ -24,7 +24,7 @@ type DeletedOptions = ControllerOptions & {
   workers: number
 }
 
-/** The interval between two checks of a waiting record. */
+/** The interval of the checks of a waiting record. */
 const waitMs = 3600_000
 
 const isRecord = ({ metadata }: ConfigMap): boolean =>
@@ -41,11 +41,14 @@ export function startDeletedDatabases(options: DeletedOptions): { stop(): Promis
     if (map === undefined || !isRecord(map)) return undefined
     const deleted = readDeletedDatabase(map)
     if (deleted === undefined) {
-      logger.error({ record: key }, 'the record of a deleted database cannot be read; its data in the archive are kept')
+      logger.error(
+        { record: key },
+        "the record of a deleted database cannot be read, so the operator keeps the database's data in the archive",
+      )
       return { requeueAfterMs: waitMs }
     }
     const found = await collect({ ...collector, signal: passSignal }, map, deleted).catch((error: unknown) => {
-      // A ConfigMap has no conditions. The deletion is retried.
+      // A ConfigMap has no conditions, so an Event reports this. The operator retries the deletion.
       const why = error instanceof Error ? error.message : String(error)
       events.record(map, 'Warning', 'NotDeleted', `the remaining objects of the database cannot be deleted yet: ${why}`)
       throw error

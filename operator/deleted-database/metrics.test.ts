@@ -17,7 +17,7 @@ const now = Date.parse('2026-11-27T12:00:00Z')
 const timestamp = (ms: number): string => new Date(ms).toISOString().replace('.000', '')
 const idOf = (number: number): string => `0190cccc-0000-4000-8000-00000000000${number}`
 
-/** A record of a database that was deleted this long ago, and is kept for this long from now on. */
+/** The record of a database. `deletedMs`: how long ago it was deleted. `retentionMs`: how long it is still kept. */
 function recordOf(number: number, deletedMs: number, retentionMs?: number, isPurged = false): ConfigMap {
   const deleted: DeletedDatabase = {
     ...{ id: idOf(number), name: 'orders', namespace: 'tenant-a', uid: 'u', incarnation: 1, keepsBackups: false },
@@ -40,7 +40,7 @@ function recordOf(number: number, deletedMs: number, retentionMs?: number, isPur
 
 async function samplesOf(records: readonly ConfigMap[]): Promise<string[]> {
   const registry = new Registry()
-  const metrics = { registry } as Metrics // only the methods that register
+  const metrics = { registry } as Metrics // only the methods that register metrics
   const remove = createDeletedDatabaseMetrics(
     metrics,
     () => records,
@@ -68,6 +68,6 @@ test('counts restorable databases and those being deleted, with the first end an
   ])
 })
 
-test('without any there is no window', async () => {
+test('without deleted databases there is no window', async () => {
   expect(await samplesOf([])).toEqual(['s{state="restorable"} 0', 's{state="deleting"} 0', '_overdue_seconds 0'])
 })

@@ -1,4 +1,4 @@
-/** Metrics of deleted databases: how many can be restored, and of how many objects remain. */
+/** Metrics of deleted databases: how many can be restored, and how many still have objects to delete. */
 import { Gauge } from 'prom-client'
 import type { ConfigMap } from '../../cluster/index.ts'
 import type { Metrics } from '../../controller/index.ts'
@@ -10,7 +10,10 @@ const names = {
   overdue: 'espalier_deleted_database_overdue_seconds',
 } as const
 
-/** `endsAt`: until then it can be restored. `endedAt`: since then its remaining objects are to be deleted. In ms. */
+/**
+ * `endsAt`: the database can be restored until this time. `endedAt`: since this time its remaining objects must be
+ * deleted. In ms.
+ */
 type Found = { endsAt: number } | { endedAt: number }
 
 function readFound(map: ConfigMap, now: number): Found[] {
@@ -24,7 +27,7 @@ function readFound(map: ConfigMap, now: number): Found[] {
   return specOfDeleted(map) === undefined ? [] : [{ endsAt }]
 }
 
-/** @returns the function that removes them */
+/** @returns the function that removes the metrics */
 export function createDeletedDatabaseMetrics(
   { registry }: Metrics,
   records: () => readonly ConfigMap[],

@@ -1,5 +1,5 @@
 /**
- * Distinguished Encoding Rules (ITU-T X.690), the encoder: it writes certificates. There is no decoder; Node's
+ * The encoder of Distinguished Encoding Rules (ITU-T X.690). It writes certificates. There is no decoder: Node's
  * X509Certificate reads certificates, and refuses invalid ones.
  */
 
@@ -17,7 +17,7 @@ export const boolean = (value: boolean): Buffer => tagged(0x01, Buffer.of(value 
 export const octetString = (bytes: Uint8Array): Buffer => tagged(0x04, bytes)
 export const utf8String = (text: string): Buffer => tagged(0x0c, Buffer.from(text, 'utf8'))
 
-/** A bit string of whole bytes but for `unusedBits` at the end of the last one. */
+/** A bit string of whole bytes. `unusedBits`: how many bits at the end of the last byte are unused. */
 export const bitString = (bytes: Uint8Array, unusedBits = 0): Buffer =>
   tagged(0x03, Buffer.concat([Buffer.of(unusedBits), bytes]))
 
@@ -53,5 +53,5 @@ export function time(milliseconds: number): Buffer {
 
 /** `[number] EXPLICIT`: the content keeps its own tag inside. */
 export const explicit = (number: number, content: Uint8Array): Buffer => tagged(0xa0 | number, content)
-/** `[number] IMPLICIT` of a primitive type: the content's bytes under a tag of their own. */
+/** `[number] IMPLICIT` of a primitive type: the content's bytes with another tag. */
 export const implicit = (number: number, content: Uint8Array): Buffer => tagged(0x80 | number, content)

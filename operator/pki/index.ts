@@ -1,11 +1,11 @@
 /**
  * The installation's certificate authority (RFC 5280). It signs the certificate of every Postgres, which clients and
- * the operator verify, and the client certificates with which the operator logs in. Keys are ECDSA P-256; inputs and
- * results are PEM (certificates, and PKCS #8 keys).
+ * the operator verify. It also signs the client certificates with which the operator logs in. Keys are ECDSA P-256.
+ * Inputs and results are PEM (certificates, and PKCS #8 keys).
  *
- * Certificates are encoded here and signed by Node's crypto: the available library needs a global metadata polyfill
- * that is not installed and takes 130 ms to load, and a certificate is sixty lines of DER. Node's X509Certificate reads
- * them.
+ * This module encodes certificates, and Node's crypto signs them. The available library needs a global metadata
+ * polyfill that is not installed and takes 130 ms to load, and a certificate is only sixty lines of DER. Node's
+ * X509Certificate reads certificates.
  */
 import {
   createHash,
@@ -22,7 +22,7 @@ import * as der from './der.ts'
 
 /** A certificate and its private key, PEM, with the names of Node's TLS options. */
 export type CertifiedKey = { cert: string; key: string }
-/** A certificate that may sign others. Its key permits logging in everywhere as the operator. */
+/** A certificate that may sign others. Its key permits a login as the operator everywhere. */
 export type Authority = CertifiedKey
 
 type ServerCertificateRequest = {
@@ -33,13 +33,15 @@ type ServerCertificateRequest = {
 }
 type ClientCertificateRequest = {
   commonName: string
-  /** Further names of the client, for example `urn:espalier:archive:<id>:<incarnation>`. */
+  /** Other names of the client, for example `urn:espalier:archive:<id>:<incarnation>`. */
   uris?: readonly string[]
   days?: number
 }
 
 const dayMs = 86_400_000
-/** Clocks differ, by an hour if a time zone is wrong: a certificate is valid from before its creation. */
+/**
+ * Clocks differ, by an hour if a time zone is wrong. So a certificate is already valid some time before its creation.
+ */
 const backdatedMs = 2 * 3600_000
 const authorityDays = 3652
 const serverDays = 90
@@ -75,7 +77,8 @@ const keyIdentifier = (publicKey: KeyObject): Buffer =>
 const addressBytes = (address: string): Buffer => {
   if (isIPv4(address)) return Buffer.from(address.split('.').map(Number))
   if (!isIPv6(address)) throw new RangeError(`${JSON.stringify(address)} is not an IP address`)
-  // The URL parser writes an IPv6 address in its canonical form, an embedded IPv4 address in hexadecimal too.
+  // The URL parser writes an IPv6 address in its canonical form. It also writes an embedded IPv4 address in
+  // hexadecimal.
   const canonical = new URL(`http://[${address}]`).hostname.slice(1, -1)
   const [head = '', tail] = canonical.split('::')
   const groups = (text: string): string[] => (text === '' ? [] : text.split(':'))
@@ -129,7 +132,7 @@ const keyPem = (key: KeyObject): string => key.export({ type: 'pkcs8', format: '
 const authorityName = 'Espalier certificate authority'
 const keyUsage = { signature: Buffer.of(0x80), signOthers: Buffer.of(0x06) }
 
-/** A new certificate authority, self-signed, for ten years; it signs leaves only (path length 0). */
+/** A new certificate authority: self-signed, for ten years. It signs only leaf certificates (path length 0). */
 export function createAuthority(now: () => number = Date.now): Authority {
   const { publicKey, privateKey } = newKey()
   const identifier = keyIdentifier(publicKey)
@@ -179,8 +182,8 @@ function issue(authority: Authority, { commonName, days, purpose, names }: Leaf,
 }
 
 /**
- * A server's certificate, by default for 90 days. It is no client certificate.
- * @throws RangeError for no name, or one that is neither a DNS name nor an IP address
+ * A server's certificate, by default for 90 days. Not valid as a client certificate.
+ * @throws RangeError for no name, or for a name that is neither a DNS name nor an IP address
  */
 export function issueServerCertificate(
   authority: Authority,
@@ -193,11 +196,11 @@ export function issueServerCertificate(
     ...dnsNames.map(name => der.implicit(2, dnsBytes(name))),
     ...ipAddresses.map(address => der.implicit(7, addressBytes(address))),
   ]
-  // A common name has at most 64 characters (RFC 5280, ub-common-name); clients verify the names above.
+  // A common name has at most 64 characters (RFC 5280, ub-common-name). Clients verify the names above.
   return issue(authority, { commonName: commonName.slice(0, 64), days, purpose: oid.serverAuth, names }, now)
 }
 
-/** A client's certificate, by default for 24 hours. It is no server certificate. */
+/** A client's certificate, by default for 24 hours. Not valid as a server certificate. */
 export function issueClientCertificate(
   authority: Authority,
   { commonName, uris = [], days = clientDays }: ClientCertificateRequest,
@@ -208,7 +211,7 @@ export function issueClientCertificate(
   return issue(authority, { commonName, days, purpose: oid.clientAuth, names }, now)
 }
 
-/** Whether a certificate (PEM) has passed two thirds of its validity, is not valid yet, or is no certificate. */
+/** Whether a certificate (PEM) has passed two thirds of its validity, is not valid yet, or is not a certificate. */
 export function needsRenewal(cert: string, now: () => number = Date.now): boolean {
   try {
     const { validFromDate, validToDate } = new X509Certificate(cert)
@@ -231,7 +234,7 @@ export function isIssuedBy(authority: Authority, { cert, key }: CertifiedKey): b
   }
 }
 
-/** Whether a certificate and key are an authority created by Espalier: they match, and it is self-signed. */
+/** Whether Espalier created a certificate and key as an authority: they match, and the certificate is self-signed. */
 export function isAuthority({ cert, key }: CertifiedKey): boolean {
   try {
     const certificate = new X509Certificate(cert)

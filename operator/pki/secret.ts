@@ -1,7 +1,7 @@
 /** The certificate in a Secret, for the server that uses it. */
 import type { Draft } from '../../cluster/index.ts'
 
-/** `trust`: the authority certificates that this server and its clients verify with. */
+/** `trust`: the authority certificates with which this server and its clients verify. */
 export function tlsSecret(
   metadata: Draft<'Secret'>['metadata'],
   { cert, key, trust }: { cert: string; key: string; trust: string },

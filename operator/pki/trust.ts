@@ -1,14 +1,16 @@
-/** The certificate authorities that the installation uses. `certificate` and `key` are those of the signing one. */
+/** The installation's certificate authorities. `certificate` and `key` belong to the signing authority. */
 import type { Authority } from './index.ts'
 
 export type Trust = Authority & {
-  /** The certificates that servers and clients trust, PEM; the signing one is first. */
+  /** The certificates that servers and clients trust, PEM. The signing authority's is first. */
   bundle: string
-  /** Every authority whose key is known, the signing one first. Each server can be reached with one of them. */
+  /**
+   * Every authority with a known key, the signing one first. The operator can connect to each server with one of them.
+   */
   known: readonly Authority[]
   /** The certificates of `known`, PEM. */
   accepted: string
-  /** Differs for another signing authority or another bundle. */
+  /** Changes with the signing authority or the bundle. */
   digest: string
   isChanging: boolean
 }

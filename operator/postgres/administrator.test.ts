@@ -90,7 +90,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     expect(observation.roles.app).toEqual({ exists: false, password: 'absent', passwordVersion: undefined })
   })
 
-  test('creates roles and database, also twice at once, and then has nothing to do', async () => {
+  test('creates roles and database, even in two concurrent calls, and then has nothing to do', async () => {
     await Promise.all([ensure(), ensure()])
     const observation = await observe()
     for (const role of databaseRoles) {
@@ -99,7 +99,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     expect(observation).toMatchObject({ applicationDatabase: true, privilegesInOrder: true })
     const data = (await administratorOf(server).measure(server.target, signal)) ?? 0
     expect(data).toBeGreaterThan(1_000_000)
-    // Besides the users' data there are at least the platform's databases and one segment of WAL.
+    // Besides the users' data, at least the platform's databases and one WAL segment.
     expect(await administratorOf(server).measureVolume(server.target, signal)).toBeGreaterThan(data + 16 * 2 ** 20)
     const before = await superuser('SELECT oid, xmin::text FROM pg_authid ORDER BY oid')
     await ensure()
@@ -155,7 +155,7 @@ describe.each(pgVersions)('Postgres %s', major => {
       await administratorOf(server).observe(server.target, { passwords: rotated, commits: false }, signal),
     )
     expect(roles.app).toEqual({ exists: true, password: 'ours', passwordVersion: 'first app=r1' })
-    // Another role's password is not affected, and a password that its user set remains.
+    // Another role's password does not change. A password that a user set stays.
     expect(roles.admin).toEqual({ exists: true, password: 'changed', passwordVersion: 'first' })
     expect(roles.app_read_only).toEqual({ exists: true, password: 'ours', passwordVersion: 'first' })
     await ensure('second')
@@ -169,7 +169,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     expect(observation.roles.admin.password).toBe('unknown')
   })
 
-  test('allows app_read_only to read what app and admin create, also in later schemas, and to write nothing', async () => {
+  test('allows app_read_only to read what app and admin create, even in later schemas, and to write nothing', async () => {
     await as('app', 'CREATE TABLE notes (id serial, body text)', "INSERT INTO notes (body) VALUES ('by app')")
     await as('app', 'CREATE SCHEMA later', 'CREATE TABLE later.t AS SELECT 1 AS a')
     await as('admin', 'CREATE SCHEMA office', 'CREATE TABLE office.t AS SELECT 2 AS a')
@@ -447,7 +447,7 @@ describe.each(pgVersions)('Postgres %s', major => {
       await as('app', 'GRANT CONNECT ON DATABASE app TO PUBLIC')
     })
 
-    test('loses roles that it must not become, or that are no longer served', async () => {
+    test('loses roles that it must not become, or that are no longer in the configuration', async () => {
       await as('admin', 'GRANT pg_monitor TO web_anon', 'CREATE ROLE other_anon', 'GRANT web_anon TO authenticator')
       const both = { ...secret, anonymousRoles: ['web_anon', 'other_anon', 'app', 'postgres', 'pg_monitor'] }
       await ensureWith(both)
@@ -495,7 +495,7 @@ describe.each(pgVersions)('Postgres %s', major => {
       reason: 'auth',
       code: '28000',
     })
-    // A stolen server certificate does not permit logging in as the operator, whatever its name.
+    // A stolen server certificate does not permit a login as the operator, whatever its name.
     const serverCertificate = issueServerCertificate(server.authority, { dnsNames: [operatorCommonName] })
     await expect(enter(serverCertificate)).rejects.toMatchObject({ reason: 'tls' })
     const yesterday = () => Date.now() - 2 * 86_400_000
@@ -511,7 +511,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     )
   })
 
-  test('gives application roles exactly the connections of the size, and the operator can still connect', async () => {
+  test("gives application roles exactly the size's connections, and the operator can still connect", async () => {
     const others =
       "SELECT count(*)::int AS n FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
     await expect.poll(() => superuser(others), { timeout: 10_000 }).toEqual([{ n: 0 }])

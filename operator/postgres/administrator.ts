@@ -1,6 +1,6 @@
 /**
- * The SQL side of the operator: observes a Postgres, and creates or corrects its roles and their privileges. Each call
- * opens one or two short connections; only the client certificate is reused between calls. The caller retries.
+ * The operator's SQL: observes a Postgres, and creates or corrects its roles and their privileges. Each call opens one
+ * or two short connections. Only the client certificate is reused between calls. The caller retries.
  */
 import type { Logger } from 'pino'
 import { maintenanceDatabase } from './configuration.ts'
@@ -27,8 +27,8 @@ export type PostgresAdministrator = {
   observe(target: PostgresTarget, options: ObserveOptions, signal: AbortSignal): Promise<PostgresObservation>
 
   /**
-   * The size of the application database in bytes; undefined if it does not exist. It takes long with many files, so no
-   * other work may wait for it. @throws PostgresError; the signal's reason
+   * The size of the application database in bytes. Undefined if the database does not exist. With many files this takes
+   * long, so no other work may wait for it. @throws PostgresError; the signal's reason
    */
   measure(target: PostgresTarget, signal: AbortSignal): Promise<number | undefined>
 
@@ -39,12 +39,13 @@ export type PostgresAdministrator = {
   measureVolume(target: PostgresTarget, signal: AbortSignal): Promise<number>
 
   /**
-   * Creates the roles, the application database and its grants, or corrects differences. Idempotent; it can be
-   * cancelled, and run twice at once. Sets the password of a role that is new or records another password version. A
-   * role with this version and another password was changed by its user, and keeps it. `opens`: then opens the copy,
-   * like `open`. `keepsPasswords`: sets no password of a user's role.
+   * Creates the roles, the application database and its grants, or corrects differences. Idempotent. Can be cancelled,
+   * and can run in several operators at the same time. Sets a role's password if the role is new or records another
+   * password version. If a role records this version but has another password, a user changed the password, and the
+   * role keeps it. `opens`: afterwards also opens the copy, like `open`. `keepsPasswords`: sets no password of a user's
+   * role.
    * @throws PostgresError; RangeError for a password that is not printable ASCII; errors of `desired`; the signal's
-   * reason
+   *   reason
    */
   ensureRoles(
     target: PostgresTarget,
@@ -54,25 +55,25 @@ export type PostgresAdministrator = {
   ): Promise<void>
 
   /**
-   * Runs `work` while no operator changes the roles. An operator that changes them later reads the desired roles after
-   * `work`.
+   * Runs `work` while no other operator changes the roles. An operator that changes them later reads the desired roles
+   * after `work`.
    * @throws PostgresError; errors of `work`; the signal's reason
    */
   withRolesLocked(target: PostgresTarget, work: () => Promise<void>, signal: AbortSignal): Promise<void>
 
   /**
-   * Drops the replication slots and subscriptions that a closed copy has from its source, without contacting their
-   * publishers. Idempotent; drops nothing once the copy is open. @throws PostgresError; the signal's reason
+   * Drops the replication slots and subscriptions that a closed copy inherited from its source, without a connection to
+   * their publishers. Idempotent. Drops nothing after the copy is open. @throws PostgresError; the signal's reason
    */
   dropInherited(target: PostgresTarget, signal: AbortSignal): Promise<void>
 
   /**
-   * Opens a closed copy to clients. Does nothing while the copy has slots or subscriptions of its source, or a role
-   * does not have the desired password. @throws PostgresError; errors of `desired`; the signal's reason
+   * Opens a closed copy to clients. Does nothing if the copy still has its source's slots or subscriptions, or if a
+   * role does not have the desired password. @throws PostgresError; errors of `desired`; the signal's reason
    */
   open(target: PostgresTarget, desired: ReadDesiredRoles, signal: AbortSignal): Promise<void>
 
-  /** Makes the server reload its certificate and configuration. @throws PostgresError; the signal's reason */
+  /** Reloads the server's certificate and configuration. @throws PostgresError; the signal's reason */
   reload(target: PostgresTarget, signal: AbortSignal): Promise<void>
 
   /**
@@ -82,9 +83,9 @@ export type PostgresAdministrator = {
   checkpoint(target: PostgresTarget, signal: AbortSignal): Promise<RestorePoint>
 }
 
-/** Enough for a hundred thousand files on a cold disk. */
+/** Long enough for a hundred thousand files on a cold disk. */
 const measureTimeoutMs = 120_000
-/** Enough for writing all of a large shared_buffers to a slow, busy disk. */
+/** Long enough to write a large shared_buffers to a slow, busy disk. */
 const checkpointTimeoutMs = 1800_000
 
 type AdministratorOptions = { authority: SigningAuthorities; now: () => number; logger: Logger }
@@ -147,7 +148,7 @@ async function checkpoint(connection: Connection): Promise<RestorePoint> {
   return point
 }
 
-/** With the lock on roles: drops the slots and subscriptions that a closed copy has from its source. */
+/** Drops the slots and subscriptions that a closed copy inherited from its source. Holds the lock on roles. */
 async function dropInherited(
   { connect }: Sessions,
   connection: Connection,

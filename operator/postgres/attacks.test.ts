@@ -1,4 +1,4 @@
-/** Attacks by users of a database, tried as each of the three roles on every version. */
+/** Attacks by users of a database. The test tries each attack as each of the three roles, on every version. */
 import type { Client } from 'pg'
 import pino from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -71,7 +71,7 @@ const attacks: Record<string, string[]> = {
     "SET archive_command = 'true'",
     'CREATE EXTENSION plpgsql_check',
     'CREATE EXTENSION pg_walinspect',
-    // It exists, and can neither be dropped nor moved to a schema where its functions precede others.
+    // The extension exists. A user can neither drop it nor move it to a schema where its functions precede others.
     'DROP EXTENSION pg_stat_statements CASCADE',
     'ALTER EXTENSION pg_stat_statements SET SCHEMA public',
     'DROP EXTENSION plpgsql',
@@ -241,7 +241,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     expect(rows).toEqual([{ setconfig: ['default_transaction_read_only=on'] }])
   })
 
-  test.each(databaseRoles)('%s neither becomes the role authenticator nor changes it', async role => {
+  test.each(databaseRoles)('%s can neither become the role authenticator nor change it', async role => {
     for (const sql of [
       'SET ROLE authenticator',
       "ALTER ROLE authenticator PASSWORD 'mine'",

@@ -1,9 +1,9 @@
 /**
- * The role `authenticator`, with which the service `rest` logs in, as SQL; pure. It inherits nothing, and switches to
- * the role of each request: the anonymous role, which the operator grants to it, or one that `admin` has granted to it.
- * Only the superuser may alter it, since it has no members.
+ * SQL for the role `authenticator`, with which the service `rest` logs in. Pure. The role inherits nothing. It switches
+ * to the role of each request: the anonymous role, which the operator grants to it, or a role that `admin` has granted
+ * to it. Only the superuser may alter it, because it has no members.
  *
- * If a user created a role of this name, its creator is a member of it: it stays the user's, and is not changed.
+ * If a user created a role with this name, its creator is a member of it. The operator then does not change the role.
  */
 import { escapeIdentifier, escapeLiteral, type QueryConfig } from 'pg'
 import { applicationDatabase, databaseRoles } from '../../sealing/credentials.ts'
@@ -13,13 +13,13 @@ import type { ServerState } from './state.ts'
 
 export type DesiredAuthenticator = {
   password: string
-  /** The password version: the uid of its Secret. */
+  /** The password version: the uid of the password's Secret. */
   passwordVersion: string
-  /** Roles of the served configuration, and of the next one. */
+  /** The anonymous roles of the current and the next configuration. */
   anonymousRoles: readonly string[]
 }
 
-/** `refused`: the role is never granted, and `reason` says why. */
+/** `refused`: the operator never grants this role. `reason`: why. */
 type AnonymousRole =
   | { kind: 'granted' }
   | { kind: 'grantable' }
@@ -27,7 +27,7 @@ type AnonymousRole =
   | { kind: 'refused'; reason: string }
 
 export type AuthenticatorObservation = {
-  /** `foreign`: a user made a role of this name. */
+  /** `foreign`: a user created a role with this name. */
   role: 'ours' | 'missing' | 'foreign'
   /** False if `ensureRoles` would change something. */
   inOrder: boolean
@@ -40,20 +40,23 @@ type Fault = { role: string; attribute: string | null }
 
 export type AuthenticatorFacts = {
   hasMembers: boolean
-  /** Whether it may connect to the application database. */
+  /** Whether the role may connect to the application database. */
   enters: boolean
-  /** Roles that it may become: all granted by the operator, and of the users' grants those of anonymous roles. */
+  /**
+   * Roles that it may become: all roles that the operator granted. Of the roles that users granted, only anonymous
+   * roles.
+   */
   grants: { role: string; grantor: string; isOwn: boolean; set: boolean }[]
-  /** Databases for which it has its own settings; null: for all. */
+  /** Databases for which the role has its own settings; null for all databases. */
   settings: (string | null)[]
   anonymous: { name: string; exists: boolean; fault: Fault | null }[]
 }
 
 const reserved = [...databaseRoles, replicationRole, monitorRole, readerRole, authenticatorRole]
-/** The oid of the bootstrap superuser, the recorded grantor of every superuser's grants. */
+/** The oid of the bootstrap superuser. Postgres records it as the grantor of every superuser's grants. */
 const bootstrapOid = 10
 
-/** One row with one column, `facts`: AuthenticatorFacts. `others`: further roles that requests must not become. */
+/** One row with one column, `facts`: AuthenticatorFacts. `others`: other roles that requests must not become. */
 export const authenticatorQuery = (anonymousRoles: readonly string[], others: readonly string[]): QueryConfig => ({
   text: `
 SELECT json_build_object(
@@ -83,7 +86,7 @@ const name = escapeIdentifier(authenticatorRole)
 const attributesText =
   "LOGIN NOSUPERUSER NOINHERIT NOCREATEROLE NOCREATEDB NOREPLICATION NOBYPASSRLS CONNECTION LIMIT -1 VALID UNTIL 'infinity'"
 
-/** A comment can be written by a role that may alter this one: a member of it. */
+/** A member of this role may alter it, and could therefore write its comment. */
 const isOwn = ({ roles: { authenticator } }: ServerState, { hasMembers }: AuthenticatorFacts): boolean =>
   hasRecord(authenticator?.comment) && !hasMembers
 
@@ -91,13 +94,13 @@ const isOwn = ({ roles: { authenticator } }: ServerState, { hasMembers }: Authen
 export const isForeign = (state: ServerState, facts: AuthenticatorFacts): boolean =>
   state.roles.authenticator !== undefined && !isOwn(state, facts)
 
-/** Whether it can log in although no service needs it. */
+/** Whether the role can log in although no service needs it. */
 export function remainsOpen(state: ServerState, facts: AuthenticatorFacts): boolean {
   const { login, verifier } = state.roles.authenticator ?? { login: false, verifier: null }
   return isOwn(state, facts) && (login || verifier !== null)
 }
 
-/** Whether no password of the source database permits logging in as it. */
+/** Whether no password of the source database permits a login as this role. */
 export const isClosedFor = (
   state: ServerState,
   facts: AuthenticatorFacts | undefined,
@@ -107,7 +110,7 @@ export const isClosedFor = (
   !remainsOpen(state, facts) ||
   (wanted !== undefined && parseRecord(state.roles.authenticator?.comment).credentials === wanted.passwordVersion)
 
-/** Statements for one transaction in any database. `verifier`: of the password, if that is to change. */
+/** Statements for one transaction in any database. `verifier`: of the password, if the password must change. */
 export function authenticatorStatements(
   state: ServerState,
   facts: AuthenticatorFacts,
@@ -133,11 +136,14 @@ export function authenticatorStatements(
   ]
 }
 
-/** A function called by a request can set role settings with which it serves no request, and no user can reset them. */
+/**
+ * A function that a request calls can change the role's settings so that the role serves no request. No user can reset
+ * them.
+ */
 const resetStatement = (database: string | null): string =>
   `ALTER ROLE ${name}${database === null ? '' : ` IN DATABASE ${escapeIdentifier(database)}`} RESET ALL`
 
-/** The comment remains: it shows that the operator created the role. */
+/** Keeps the comment, because it shows that the operator created the role. */
 const lockStatements = (facts: AuthenticatorFacts): string[] => [
   `ALTER ROLE ${name} NOLOGIN PASSWORD NULL`,
   comment(authenticatorRole, {}),

@@ -174,7 +174,7 @@ describe('settings in a real Postgres', () => {
       const server = servers[index]
       if (server === undefined) throw new Error('not started')
       expect(await rows(server, 'SELECT name FROM pg_file_settings WHERE error IS NOT NULL')).toEqual([
-        // The test's own command line overrides them.
+        // The test's own command line overrides these settings.
         { name: 'listen_addresses' },
         { name: 'port' },
       ])

@@ -1,10 +1,10 @@
 /**
- * Postgres's configuration, from a size and a version; pure. Settings have three layers: those derived from the size's
- * resources; over them the size's own settings; over both the fixed ones, on which durability, authentication or
- * another part of Espalier depends. A setting that a size may not set is ignored.
+ * Postgres's configuration for a size and a version. Pure. Settings have three layers. The lowest is derived from the
+ * size's resources. The size's own settings override it. Fixed settings override both: durability, authentication or
+ * another part of Espalier depends on them. A setting that a size may not set is ignored.
  *
- * Settings that only the running pod knows (its address; where the certificate is mounted) are not here: see
- * `postgresCommand` and instance/tls.ts.
+ * Settings that only the running pod knows (its address, the mount of its certificate) are in `postgresCommand` and
+ * instance/tls.ts.
  */
 import { createHash } from 'node:crypto'
 import { isSettingForSizes, type PgVersion, type SizeShape } from '../../crds/index.ts'
@@ -13,24 +13,21 @@ import { renderSettings } from '../../instance/settings.ts'
 import { dataDirectory } from '../../instance/volume.ts'
 import { quantityToBytes, quantityToNumber } from '../../values/quantity.ts'
 
-/** The common name of the operator's client certificate, the only login as superuser. */
+/** The common name of the operator's client certificate. Only this certificate permits a login as superuser. */
 export const operatorCommonName = 'espalier-operator'
 export const superuser = 'postgres'
-/**
- * The role that copies an instance (backups, later replicas), and the common name of the certificate that it logs in
- * with.
- */
+/** The role that copies an instance (backups, later replicas), and the common name of its certificate. */
 export const replicationRole = 'espalier_replication'
 export const replicationCommonName = 'espalier-replication'
 /**
- * The role with which the pod's agent reads monitoring views, and the common name of its certificate, which is for one
- * instance.
+ * The role with which the pod's agent reads monitoring views, and the common name of its certificate. The certificate
+ * is for one instance.
  */
 export const monitorRole = 'espalier_monitor'
 export const monitorCommonName = (id: string): string => `espalier-monitor-${id}`
 /**
- * The common name of the certificate with which the pod's agent copies the instance for the archive: for one instance,
- * from its own address only.
+ * The common name of the certificate with which the pod's agent copies the instance for the archive. The certificate is
+ * for one instance, and valid only from its own address.
  */
 export const archiverCommonName = (id: string): string => `espalier-archiver-${id}`
 /** The group that users' own roles join to read what `app_read_only` reads. It cannot log in. */
@@ -38,38 +35,38 @@ export const readerRole = 'espalier_read_only'
 /** The login role of the service `rest`, which switches to the role of each request. */
 export const authenticatorRole = 'authenticator'
 /**
- * The login role of the service `mcp` for its own database, and that database, with conversations and the state of its
- * OAuth server.
+ * The service `mcp` logs in to its own database with this role. The database has conversations and the state of the
+ * service's OAuth server.
  */
 export const mcpStateRole = 'mcp_state'
 export const mcpStateDatabase = 'espalier'
 /** The library that collects statistics of statements; loaded if the image has it. */
 export const statisticsLibrary = 'pg_stat_statements'
 export const preloadedLibraries = [statisticsLibrary]
-/** In postgresql.conf: the version of the three files, so that Postgres reports which one is applied. */
+/** A setting in postgresql.conf: the version of the three files. With it Postgres reports which version is applied. */
 const digestSetting = 'espalier.configuration'
 /**
- * The platform's own database, for work outside the application's. initdb creates it, and no user can drop, change or
- * connect to it.
+ * The platform's own database, for work outside the application database. initdb creates it. No user can drop it,
+ * change it or connect to it.
  */
 export const maintenanceDatabase = 'template1'
 /** The port on the pod's own address. */
 export const postgresPort = 5432
 
 /**
- * Connections reserved for the operator and backups: two probes at once, a change of roles, and one for a person. They
- * are superuser_reserved_connections, so that exactly the size's `connections` remain for all others.
+ * Connections reserved for the operator and backups: two concurrent probes, a change of roles, and one for a person.
+ * They are superuser_reserved_connections, so that exactly the size's `connections` remain for all other roles.
  */
 const platformReserve = 5
 
 /**
- * Slots for connections that have not logged in: before login even a reserved connection is available to any client, so
- * a client that opens silent connections would shut out the operator from a full database. Two gateways allow this many
- * at once (gateway/logins.ts).
+ * Slots for connections that have not logged in yet. Before login, any client can use a reserved connection. So a
+ * client that opens silent connections could lock out the operator from a full database. Two gateways together open at
+ * most this many (gateway/logins.ts).
  */
 const loginReserve = 24
 
-/** For the pod's agent, so that monitoring works if all connections are used. */
+/** For the pod's agent, so that monitoring works if all other connections are used. */
 const monitorReserve = 1
 
 /** max_connections of a size: connections for application roles, and the reserved ones. */
@@ -82,9 +79,9 @@ const clamp = (value: number, low: number, high: number): number => Math.min(Mat
 const kilobytes = (bytes: number): string => `${Math.floor(bytes / 1024)}kB`
 
 /**
- * Settings derived from the size's resources. Shared memory is derived from the memory request, which is guaranteed;
- * planner hints and memory that is released again from the limit. A query may use several times work_mem, hence the
- * divisor.
+ * Settings derived from the size's resources. Shared memory is derived from the memory request, which is guaranteed.
+ * Planner hints, and memory that Postgres releases again, are derived from the limit. One query may use several times
+ * work_mem, hence the divisor.
  */
 function derivedSettings(shape: SizeShape): Record<string, string> {
   const assured = quantityToBytes(shape.memoryRequest)
@@ -98,26 +95,26 @@ function derivedSettings(shape: SizeShape): Record<string, string> {
     effective_cache_size: kilobytes(Math.max(memory * 0.7, sharedBuffers)),
     work_mem: kilobytes(clamp((memory - sharedBuffers) / (shape.connections * 3), 1 * MiB, 64 * MiB)),
     maintenance_work_mem: kilobytes(clamp(memory / 16, 16 * MiB, 2 * GiB)),
-    // WAL is on the same volume as the data: it must not fill a small one.
+    // WAL is on the same volume as the data, and must not fill a small volume.
     max_wal_size: `${Math.floor(maxWalSize / MiB)}MB`,
     min_wal_size: `${Math.floor(clamp(maxWalSize / 4, 32 * MiB, 1 * GiB) / MiB)}MB`,
-    // Temporary files too; the limit is per process.
+    // Temporary files must not fill the volume either. The limit is per process.
     temp_file_limit: kilobytes(quantityToBytes(shape.temporaryDataSize)),
     max_worker_processes: String(Math.max(8, cores + 4)),
     max_parallel_workers: String(cores),
     max_parallel_workers_per_gather: String(Math.min(cores, 2)),
-    // A container with a limit on huge pages dies of SIGBUS if "try" seems to succeed.
+    // With "try", Postgres is killed by SIGBUS in a container with a limit on huge pages.
     huge_pages: 'off',
     random_page_cost: '1.1',
     log_lock_waits: 'on',
-    // Clients connect through a proxy: detect those that have disconnected.
+    // Clients connect through a proxy. Postgres must detect clients that have disconnected.
     tcp_keepalives_idle: '60',
     tcp_keepalives_interval: '10',
     tcp_keepalives_count: '6',
-    // Before recovery, Postgres flushes every file to the disk: syncing each of a thousand files flushes the disk each
-    // time. An error of either is logged, and Postgres continues.
+    // Before recovery, Postgres flushes every file to the disk. Flushing a thousand files one by one would flush the
+    // disk a thousand times. Postgres logs errors of either method, and continues.
     recovery_init_sync_method: 'syncfs',
-    // Settings that initdb writes into the file that the operator's replaces.
+    // Settings that initdb writes into the file that the operator replaces.
     datestyle: 'iso, mdy',
     timezone: 'UTC',
     lc_monetary: 'C',
@@ -154,7 +151,7 @@ function fixedSettings(shape: SizeShape, version: PgVersion): Record<string, str
     max_connections: String(maxConnections(shape)),
     superuser_reserved_connections: String(platformReserve + loginReserve),
     reserved_connections: String(monitorReserve),
-    // The gateway depends on it: an open connection of slightly more than this age has logged in.
+    // The gateway depends on this value: a connection that is older has logged in.
     authentication_timeout: '10s',
     password_encryption: 'scram-sha-256',
     ssl: 'on',
@@ -180,7 +177,7 @@ function fixedSettings(shape: SizeShape, version: PgVersion): Record<string, str
   }
 }
 
-/** A size may set another limit, but not none: temporary files would fill the volume. */
+/** A size may set another limit, but not an unlimited one: temporary files would fill the volume. */
 const isUnbounded = (limit: string): boolean => /^\s*(-|$)/.test(limit)
 
 /** Every setting of postgresql.conf for a size, in Postgres's syntax. */
@@ -197,10 +194,13 @@ export function postgresSettings(
 }
 
 /**
- * The rules of pg_hba.conf. The superuser logs in with the operator's certificate only, from any address; one role for
- * replication, with its own certificate, and to no database; one for monitoring, with this instance's certificate, and
- * to the platform's database only; every other role with a password over TLS; no connection without TLS is accepted.
- * The first matching line decides, so later ones cannot bypass it.
+ * The rules of pg_hba.conf. The first matching line decides, so later lines cannot bypass it.
+ *
+ * - The superuser logs in only with the operator's certificate, from any address.
+ * - The replication role logs in with its own certificate, and to no database.
+ * - The monitoring role logs in with this instance's certificate, and only to the platform's database.
+ * - Every other role logs in with a password over TLS.
+ * - A connection without TLS is refused.
  */
 const pgHba = (archives: boolean) => `# TYPE     DATABASE     USER                  ADDRESS  METHOD
 hostnossl  all          all                   all      reject
@@ -214,7 +214,7 @@ hostssl    all          ${monitorRole}      all      reject
 hostssl    all          all                   all      scram-sha-256
 `
 
-/** The archiver's certificate permits replication from the address of its own pod only. */
+/** The archiver's certificate permits replication only from its own pod's address. */
 const archiverHba = `hostssl    replication  ${replicationRole}  samehost  cert map=espalier_archiver\n`
 
 const pgIdent = (id: string, archives: boolean): string => `# MAP                 SYSTEM-USERNAME       PG-USERNAME
@@ -224,14 +224,14 @@ espalier_monitor      ${monitorCommonName(id)}  ${monitorRole}
 ${archives ? archiverIdent(id) : ''}`
 
 /**
- * On the embedded default every instance is at an address of its own machine: the platform's certificate must be
- * accepted, too.
+ * In the embedded cluster every instance has an address of the same machine. So this map also accepts the platform's
+ * certificate.
  */
 const archiverIdent = (id: string): string => `espalier_archiver     ${archiverCommonName(id)}  ${replicationRole}
 espalier_archiver     ${replicationCommonName}  ${replicationRole}
 `
 
-/** The digest of the files; by it the operator knows which version is applied. */
+/** The digest of the files, which shows the operator which version is applied. */
 const digestOfFiles = (files: Readonly<Record<ConfigurationFile, string>>): string =>
   createHash('sha256')
     .update(JSON.stringify(Object.entries(files).sort()))
@@ -241,8 +241,8 @@ const digestOfFiles = (files: Readonly<Record<ConfigurationFile, string>>): stri
 type RenderedConfiguration = { files: Record<ConfigurationFile, string>; digest: string }
 
 /**
- * The three files, and the digest in the first of them. `id`: of the instance's database or branch. `archiveCommand`:
- * of one that archives.
+ * The three files, with the digest in the first one. `id`: of the instance's database or branch. `archiveCommand`: set
+ * if the instance archives.
  */
 export function renderWithDigest(
   shape: SizeShape,
@@ -270,7 +270,7 @@ export const renderConfiguration = (
 
 /**
  * The command of the Postgres container, for a volume mounted at this path. `POD_IP` must be in its environment (the
- * downward API); settings on the command line override every file.
+ * downward API). Settings on the command line override every file.
  */
 export const postgresCommand = (volume: string): string[] => [
   'postgres',

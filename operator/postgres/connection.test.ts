@@ -1,4 +1,4 @@
-/** A connection whose other end becomes silent: no call waits for ever. */
+/** A connection whose other end becomes silent. No call waits forever. */
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { issueClientCertificate } from '../pki/index.ts'
@@ -8,7 +8,7 @@ import { type RunningPostgres, startPostgres } from './testing/postgres.ts'
 
 type Proxy = { port: number; stall(): void; close(): void }
 
-/** Forwards to a server until `stall` is called; then it keeps every connection open and forwards nothing. */
+/** Forwards to a server until `stall` is called. Then it keeps every connection open and forwards nothing. */
 async function stallingProxy(target: { host: string; port: number } | undefined): Promise<Proxy> {
   const sockets: Socket[] = []
   let stalled = target === undefined
@@ -42,7 +42,7 @@ describe.concurrent('a server that becomes silent', () => {
   })
   afterAll(() => server?.stop())
 
-  /** Connects through a proxy; returns the result, and its duration. */
+  /** Connects through a proxy. Returns the result and its duration. */
   async function through(
     proxy: Proxy,
     work: Parameters<typeof withConnection<unknown>>[4],
@@ -56,7 +56,7 @@ describe.concurrent('a server that becomes silent', () => {
     return { outcome, ms: performance.now() - started }
   }
 
-  test('before it answers at all', async () => {
+  test('before its first answer', async () => {
     const { outcome, ms } = await through(await stallingProxy(undefined), async () => 'connected')
     expect(outcome).toMatchObject({ name: 'PostgresError', reason: 'timeout' })
     expect(ms).toBeLessThan(5_000)
@@ -100,7 +100,7 @@ describe.concurrent('a server that becomes silent', () => {
     expect(ms).toBeLessThan(5_000)
   })
 
-  test('because a statement exceeds its timeout, which the server ends', async () => {
+  test('when a statement exceeds its timeout, and the server cancels it', async () => {
     const { outcome, ms } = await through(await stallingProxy(server.target), connection =>
       connection.rows('SELECT pg_sleep(60)'),
     )

@@ -1,6 +1,7 @@
 /**
- * One connection of the operator to a Postgres, as its superuser, with a client certificate. Everything that a user can
- * set for a database or a role is overridden from the first message on: a superuser session runs no code of users.
+ * One connection of the operator to a Postgres, as its superuser, with a client certificate. From the first message on,
+ * the session overrides everything that a user can set for a database or a role. So a superuser session runs no code of
+ * users.
  */
 import { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
@@ -9,7 +10,7 @@ import type { CertifiedKey } from '../pki/index.ts'
 import { operatorCommonName, superuser } from './configuration.ts'
 import { PostgresError, postgresErrorOf } from './errors.ts'
 
-/** The address of a Postgres, and how it authenticates. */
+/** The address of a Postgres, and the data to authenticate it. */
 export type PostgresTarget = {
   host: string
   port: number
@@ -25,24 +26,24 @@ export type Connection = {
   rows<Row extends QueryResultRow>(query: string | QueryConfig): Promise<Row[]>
   /** Runs all statements or none, in one round trip. */
   transaction(statements: readonly string[]): Promise<void>
-  /** Runs a statement that cannot run in a transaction, and may take this long. */
+  /** Runs a statement that cannot run in a transaction. `timeoutMs`: how long it may take. */
   alone(statement: string, timeoutMs: number): Promise<void>
-  /** Queries rows that may take this long; the server cancels it if the client has disconnected. */
+  /** Queries rows. `timeoutMs`: how long the query may take. The server cancels it if the client has disconnected. */
   patiently<Row extends QueryResultRow>(query: QueryConfig, timeoutMs: number): Promise<Row[]>
 }
 
-/** How long the machine may take to accept a connection: its kernel does that, however busy Postgres is. */
+/** How long the machine may take to accept a connection. The kernel accepts it even if Postgres is busy. */
 const acceptTimeoutMs = 3_000
-/** How long Postgres may take to complete the login: a busy one forks and authenticates slowly. */
+/** How long Postgres may take to complete the login. A busy Postgres forks and authenticates slowly. */
 const connectTimeoutMs = 4_000
 const statementTimeoutMs = 5_000
-/** The server cancels a statement by itself; this limit is for a server that no longer can. */
+/** The server cancels a statement at its own timeout. This one is for a server that no longer can. */
 const answerTimeoutMs = statementTimeoutMs + 1_000
 const closeTimeoutMs = 1_000
 
 /**
- * Sent at the start of the session, these override what ALTER DATABASE and ALTER ROLE set, `role` included. Statements
- * of the operator are neither logged nor shown in pg_stat_activity, since they may contain verifiers.
+ * Set at the session's start, these override settings by ALTER DATABASE and ALTER ROLE, including `role`. Postgres
+ * neither logs the operator's statements nor shows them in pg_stat_activity, because they may contain verifiers.
  */
 const sessionSettings: Record<string, string> = {
   search_path: 'pg_catalog,pg_temp',
@@ -50,7 +51,7 @@ const sessionSettings: Record<string, string> = {
   statement_timeout: String(statementTimeoutMs),
   lock_timeout: '2000',
   idle_in_transaction_session_timeout: '10000',
-  // The longest time that a frozen operator can keep the lock on roles.
+  // The longest time for which a frozen operator can hold the lock on roles.
   idle_session_timeout: '30000',
   local_preload_libraries: '',
   default_transaction_read_only: 'off',
@@ -68,7 +69,7 @@ const sessionSettings: Record<string, string> = {
 }
 
 /**
- * Settings that only some versions know, by server_version_num; other versions would refuse a session that sets them.
+ * Settings that only some versions have, by server_version_num. Other versions would refuse a session that sets them.
  */
 const newerSettings: [since: number, name: string, value: string][] = [[170_000, 'transaction_timeout', '0']]
 
@@ -78,8 +79,8 @@ function optionsFor(version: number): string {
 }
 
 /**
- * Connects, runs `work`, and closes in any case. Nothing continues after the signal aborts. `version`, as
- * server_version_num: for a user's database, whose settings must all be overridden.
+ * Connects, runs `work`, and closes the connection in any case. After the signal has aborted, nothing continues.
+ * `version`: as server_version_num; for a user's database, whose settings must all be overridden.
  * @throws PostgresError; the signal's reason if it aborted
  */
 export async function withConnection<T>(
@@ -105,7 +106,7 @@ export async function withConnection<T>(
     ssl: { ...certificate, ca: target.ca, servername: target.serverName, minVersion: 'TLSv1.2' },
   })
   client.on('error', () => {
-    // A query in progress rejects with the reason; between queries the next one does.
+    // A query in progress rejects with the reason. Without one, the next query rejects.
   })
   const abort = () => socket.destroy()
   signal.addEventListener('abort', abort, { once: true })
@@ -127,7 +128,7 @@ export async function withConnection<T>(
   }
 }
 
-/** Fails if no machine at the address accepts the connection in time: a slow Postgres is no cause of that. */
+/** Fails if no machine at the address accepts the connection in time. A slow Postgres does not cause this. */
 function acceptance(socket: Socket): { timedOut: Promise<never>; cancel(): void } {
   const { promise, reject } = Promise.withResolvers<never>()
   promise.catch(() => {}) // the caller may have stopped waiting
@@ -154,7 +155,7 @@ const connectionOf = (client: Client): Connection => ({
   rows: async <Row extends QueryResultRow>(query: string | QueryConfig) => (await client.query<Row>(query)).rows,
   transaction: async statements => {
     if (statements.length === 0) return
-    // Statements sent together are one transaction; the first that fails rolls back all.
+    // Postgres runs statements that are sent together as one transaction. If one fails, it rolls back all.
     await client.query(statements.join(';\n'))
   },
   alone: async (statement, timeoutMs) => {

@@ -1,4 +1,4 @@
-/** A copy of a subscriber, on real servers: it is closed, and never contacts the publisher. */
+/** A copy of a subscriber, on real servers. The copy is closed, and never contacts the publisher. */
 import { execFileSync } from 'node:child_process'
 import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -49,7 +49,7 @@ const slots = () =>
     'SELECT slot_name, active, confirmed_flush_lsn::text AS confirmed FROM pg_replication_slots ORDER BY 1',
   )
 
-/** A copy of the subscriber's volume during replication, as another instance's. */
+/** A copy of the subscriber's volume during replication, which another instance uses. */
 async function copied(): Promise<RunningPostgres> {
   const { mounts } = subscriber
   const other = await startPostgres({ major, tls: publisher.authority })
@@ -93,7 +93,7 @@ test('a copy starts closed, loses slots and subscriptions without contacting the
     'CREATE PUBLICATION news FOR TABLE public.sent, public.stuck; ALTER ROLE admin REPLICATION',
   )
   await superuser(publisher, 'GRANT SELECT ON public.sent, public.stuck TO admin')
-  // The existing row makes the first copy of this table fail again and again: its slot remains at the publisher.
+  // Because of the existing row, the first copy of this table fails repeatedly. Its slot stays at the publisher.
   await superuser(
     subscriber,
     'CREATE TABLE public.sent (id int PRIMARY KEY); CREATE TABLE public.stuck (id int CHECK (id > 1))',
@@ -101,7 +101,7 @@ test('a copy starts closed, loses slots and subscriptions without contacting the
   const { host, port } = publisher
   const source = `host=${host} port=${port} user=admin password=${passwords.admin} dbname=app sslmode=require`
   await superuser(publisher, "SELECT pg_create_logical_replication_slot('news', 'pgoutput')")
-  // A subscription commits asynchronously: its last changes would be lost if its server were killed at once.
+  // A subscription commits asynchronously. If its server were killed at once, its last changes would be lost.
   const options = "create_slot = false, slot_name = 'news', synchronous_commit = 'on'"
   await superuser(
     subscriber,
@@ -115,7 +115,7 @@ test('a copy starts closed, loses slots and subscriptions without contacting the
   await subscriber.kill()
   await superuser(publisher, 'SELECT pg_terminate_backend(pid) FROM pg_stat_replication')
   await superuser(publisher, 'INSERT INTO public.sent VALUES (2)')
-  // Processes end some time after they are signalled.
+  // The processes end some time after the signal.
   const inUse = 'SELECT slot_name FROM pg_replication_slots WHERE active'
   await expect.poll(() => superuser(publisher, inUse), { timeout: 30_000 }).toEqual([])
   const before = await slots()
@@ -130,16 +130,16 @@ test('a copy starts closed, loses slots and subscriptions without contacting the
   expect((await observe(copy)).closed).toEqual({ inherited: 0 })
   expect(await slots()).toEqual(before)
 
-  // It has no service that logs in as this role: its source's password must not permit it.
+  // No service of the copy logs in with this role. The source's password must not permit it either.
   await administrator().open(copy.target, async () => ({ passwords, passwordVersion: 'm' }), signal)
   expect((await observe(copy)).closed).toEqual({ inherited: 0 })
 
-  // With all passwords its own, its source's conversations still keep it closed.
+  // The copy has its own passwords. The source's conversations still keep it closed.
   const renamed = async () => ({ passwords, passwordVersion: 'o' })
   await administrator().ensureRoles(copy.target, renamed, signal, { opens: true })
   expect((await observe(copy)).closed).toEqual({ inherited: 0 })
 
-  // Killed before it was opened, it is closed again.
+  // It was killed before it was opened, so it is closed again.
   await copy.kill()
   copy = await restarted(copy)
   expect((await observe(copy)).closed).toEqual({ inherited: 0 })
@@ -165,7 +165,7 @@ test('a copy starts closed, loses slots and subscriptions without contacting the
   const client = await connectAs(copy, 'app', 'another-1')
   await client.end()
 
-  // From the next start on it is like any other, and has its data.
+  // From the next start on, the copy is like any other instance, and has its data.
   await copy.kill()
   copy = await restarted(copy)
   const workers = "SELECT setting FROM pg_settings WHERE name = 'max_logical_replication_workers'"

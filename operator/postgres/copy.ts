@@ -1,8 +1,7 @@
 /**
- * Removes from a copy of a database what must not remain before clients can connect: its source's replication slots,
- * which would retain WAL without use, and its source's subscriptions, which still belong to the source at their
- * publishers. Nothing here contacts a publisher, nor makes Postgres contact one. How a copy is opened:
- * instance/copy.ts.
+ * Removes from a database's copy what must not remain when clients can connect. The source's replication slots would
+ * retain WAL without use. The source's subscriptions still belong to the source at their publishers. Nothing here
+ * contacts a publisher, or makes Postgres contact one. To open a copy: instance/copy.ts.
  */
 import { escapeIdentifier, escapeLiteral } from 'pg'
 import { closedSetting, copyDirectory, openedFiles } from '../../instance/copy.ts'
@@ -10,14 +9,14 @@ import { closedSetting, copyDirectory, openedFiles } from '../../instance/copy.t
 const isClosed = `coalesce(current_setting('${closedSetting}', true), '') = 'yes'`
 
 /**
- * Fails if the copy has been opened: its slots and subscriptions are then its users'. Statements that a frozen operator
- * sends late therefore drop nothing of theirs.
+ * Fails if the copy is open: its slots and subscriptions then belong to its users. So statements that a frozen operator
+ * sends late drop nothing of theirs.
  */
 export const unlessOpen = `DO $$ BEGIN
   IF NOT (${isClosed}) THEN RAISE EXCEPTION 'the copy has been opened meanwhile' USING ERRCODE = '40001'; END IF;
 END $$`
 
-/** Drops every slot of a closed copy; none is in use, since no client can connect. */
+/** Drops every slot of a closed copy. No slot is in use, because no client can connect. */
 export const dropSlots = `SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE ${isClosed}`
 
 /** The subscriptions of each database, and the version of the server. */
@@ -26,8 +25,9 @@ SELECT d.datname AS database, json_agg(s.subname) AS names, current_setting('ser
 FROM pg_subscription s JOIN pg_database d ON d.oid = s.subdbid GROUP BY 1`
 
 /**
- * An address where no server listens. Even a subscription without a slot would make its publisher drop the slots of the
- * first table copies: those belong to the source. (With a password, since its owner may need one.)
+ * An address where no server listens. Otherwise even a subscription without a slot would make its publisher drop the
+ * slots of the first table copies, which belong to the source. It contains a password because the subscription's owner
+ * may need one.
  */
 const nowhere = escapeLiteral('host=/dev/null port=1 dbname=none user=none password=none connect_timeout=2')
 
@@ -42,17 +42,17 @@ export function dropSubscription(name: string): string[] {
   ]
 }
 
-/** A part of the state query, as a JSON value: what is still to be removed from a copy. */
+/** A part of the state query, as a JSON value: what must still be removed from a copy. */
 export const copyState = `json_build_object(
   'isClosed', ${isClosed},
   'inherited', (SELECT count(*) FROM pg_subscription) + (SELECT count(*) FROM pg_replication_slots))`
 
-/** On a copy that has not been opened; `inherited`: slots and subscriptions of its source. */
+/** `isClosed`: the copy is not open yet. `inherited`: how many slots and subscriptions of the source it has. */
 export type CopyState = { isClosed: boolean; inherited: number }
 
 /**
- * Writes the files that a closed copy's configuration includes, with the setting that it is open last, and reloads
- * them. The mounted pg_hba.conf is beside the mounted pg_ident.conf.
+ * Writes the files that a closed copy's configuration includes, and reloads. The setting that the copy is open is
+ * written last. The mounted pg_hba.conf is beside the mounted pg_ident.conf.
  */
 export function openStatements(dataDirectory: string): string[] {
   const file = (name: string) => escapeLiteral(`${dataDirectory}/../${copyDirectory}/${name}`)

@@ -1,5 +1,6 @@
 /**
- * What a probe reports of a real Postgres with a damaged disk, or a slow or broken network, and what a probe costs it.
+ * What a probe reports about a real Postgres with a damaged disk, or with a slow or broken network. Also the probe's
+ * cost for Postgres.
  */
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { createServer, type Socket } from 'node:net'
@@ -43,7 +44,7 @@ describe('a probe', () => {
     await superuser('CHECKPOINT')
     const before = await vi.waitFor(async () => {
       const { walPosition } = await observe(false)
-      // Postgres itself writes a record sometimes, every 15 s at most.
+      // Postgres itself sometimes writes a record, at most every 15 s.
       expect((await observe(false)).walPosition).toBe(walPosition)
       return walPosition
     }, 30_000)
@@ -60,7 +61,7 @@ describe('a probe', () => {
     expect(seen.certificate).toMatch(/^([0-9A-F]{2}:){31}[0-9A-F]{2}$/)
   })
 
-  test('treats a verifier with very many rounds as a changed password without computing it', async () => {
+  test('treats a verifier with very many rounds as a changed password, without computing them', async () => {
     const client = await connectAs(server, 'admin', passwords.admin)
     await client.query('SET scram_iterations = 2000000')
     await client.query("ALTER ROLE admin PASSWORD 'costly'")

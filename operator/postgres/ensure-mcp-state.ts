@@ -1,6 +1,5 @@
 /**
- * Creates the role and the database in which the service `mcp` stores its conversations, or drops those of another
- * owner.
+ * Creates the role and the database in which the service `mcp` stores its conversations. Drops those of another owner.
  */
 import { mcpStateDatabase } from './configuration.ts'
 import type { Connection, PostgresTarget } from './connection.ts'
@@ -25,7 +24,7 @@ import { type McpStateFacts, readState, type ServerState } from './state.ts'
 /** Both wait for the disk. */
 const databaseTimeoutMs = 30_000
 
-/** Call it with the lock on roles. Drops first: a copy can be opened after that alone. */
+/** The caller must hold the lock on roles. Drops first, because a copy can be opened after that. */
 export async function ensureMcpState(
   { connect }: Sessions,
   connection: Connection,
@@ -37,7 +36,7 @@ export async function ensureMcpState(
   if (wanted === undefined) return
   let { mcpState: facts } = state
   const read = async () => (await readState(connection)).mcpState
-  // Before the role gets the password version of this owner, the database of another must be dropped.
+  // Before the role gets this owner's password version, another owner's database must be dropped.
   if (isToDrop(facts, wanted)) {
     await connection.alone(dropDatabase, databaseTimeoutMs)
     facts = await read()
@@ -60,7 +59,7 @@ async function verifierToSet({ role }: McpStateFacts, { login }: DesiredMcpState
   return scramVerifier(login.password)
 }
 
-/** The probe's result about it. `remains`: something is still to be dropped. */
+/** The probe's result about role and database. `remains`: something must still be dropped. */
 export async function observeMcpState(
   { mcpState: facts }: ServerState,
   wanted: DesiredMcpState | undefined,

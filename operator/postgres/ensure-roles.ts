@@ -1,4 +1,7 @@
-/** Creates the roles, the application database and its grants, or corrects what differs; opens a copy once they are right. */
+/**
+ * Creates the roles, the application database and its grants, or corrects differences. Opens a copy when they are
+ * correct.
+ */
 import type { Logger } from 'pino'
 import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../sealing/credentials.ts'
 import {
@@ -38,31 +41,31 @@ export type DesiredRoles = {
   passwords: Readonly<Record<DatabaseRole, string>>
   /** The version of these passwords (password-versions.ts). */
   passwordVersion: string
-  /** If absent, a role of that name that the operator created is locked. */
+  /** If absent, a role with that name that the operator created is locked. */
   authenticator?: DesiredAuthenticator | undefined
-  /** If absent, the data of `mcp` are not changed, and a copy that has some of its source is not opened. */
+  /** If absent, the data of `mcp` are not changed, and a copy that has its source's data of `mcp` is not opened. */
   mcpState?: DesiredMcpState | undefined
 }
 
 /**
- * Reads the passwords from the cluster, not from a cache. It is called with the lock on roles, so an operator that lost
- * its lease while it was frozen never sets a password that has been replaced since.
+ * Reads the passwords from the cluster, not from a cache. It is called with the lock on roles. So an operator that was
+ * frozen and lost its lease never sets a password that was replaced meanwhile.
  */
 export type ReadDesiredRoles = () => Promise<DesiredRoles>
 
-/** It copies a template, and waits for the disk. */
+/** CREATE DATABASE copies a template, and waits for the disk. */
 const createDatabaseTimeoutMs = 30_000
 
 type Request = {
   target: PostgresTarget
   desired: ReadDesiredRoles
-  /** No password of a user's role is set. */
+  /** Sets no password of a user's role. */
   keepsPasswords: boolean
   signal: AbortSignal
   logger: Logger
 }
 
-/** With the lock on roles: implements `ensureRoles` of the administrator, except for opening a copy. */
+/** Implements the administrator's `ensureRoles`, except for opening a copy. Needs the lock on roles. */
 export async function ensureRoles(
   sessions: Sessions,
   connection: Connection,
@@ -78,9 +81,7 @@ export async function ensureRoles(
   logger.info({ host: target.host, server: target.serverName }, 'granted the privileges of the database roles')
 }
 
-/**
- * Opens a closed copy, unless it still has objects of its source, or a role has another password than the desired one.
- */
+/** Opens a closed copy. Not if it still has its source's objects, or if a role does not have the desired password. */
 export async function openCopy(connection: Connection, desired: ReadDesiredRoles): Promise<void> {
   const state = await readState(connection)
   const { dataDirectory, copy } = state
@@ -92,7 +93,7 @@ export async function openCopy(connection: Connection, desired: ReadDesiredRoles
   for (const statement of openStatements(dataDirectory)) await connection.rows(statement)
 }
 
-/** Reads the state again between the two: each overwrites the comment that the other wrote. */
+/** Reads the state again between the two steps: each overwrites the comment that the other wrote. */
 async function grantInside(connection: Connection, inside: Connection, state: ServerState): Promise<void> {
   if (!grantsMade(state)) await makeGrants(inside, state)
   const after = await readState(connection)
@@ -108,7 +109,7 @@ async function makeGrants(connection: Connection, state: ServerState): Promise<v
 }
 
 /**
- * Facts about the authenticator that the state does not contain; undefined if there is no such role, and none is
+ * Facts about the authenticator that the state does not contain. Undefined if the role does not exist and is not
  * desired.
  */
 export async function authenticatorFacts(
@@ -139,7 +140,7 @@ async function ensureAuthenticator(
   await connection.transaction(authenticatorStatements(state, facts, wanted, made))
 }
 
-/** Everything except the grants inside the application database. @returns the state after it */
+/** Everything except the grants inside the application database. @returns the new state */
 async function ensureRolesAndDatabase(
   connection: Connection,
   desired: DesiredRoles,

@@ -1,21 +1,21 @@
-/** Errors between the operator and a Postgres, distinguished by what to do about them. */
+/** Errors between the operator and a Postgres, distinguished by how to handle them. */
 
 export type PostgresErrorReason =
-  /** The server exists, and is starting, recovering or stopping. */
+  /** The server exists, and starts, recovers or stops. */
   | 'starting'
-  /** It refuses the operator's certificate. */
+  /** The server refuses the operator's certificate. */
   | 'auth'
-  /** Nothing answers at the address. */
+  /** No server listens at the address. */
   | 'network'
   /** No machine accepts a connection at the address, and none refuses it. */
   | 'silent'
-  /** What answers does not prove that it is this database, or speaks no TLS. */
+  /** The server does not prove that it is this database, or does not support TLS. */
   | 'tls'
-  /** It has no connection, lock or memory to spare now. */
+  /** The server has no free connection, lock or memory at present. */
   | 'busy'
-  /** It did not answer in time. */
+  /** The server did not answer in time. */
   | 'timeout'
-  /** It refused a statement: `code` says why. */
+  /** The server refused a statement. `code`: why. */
   | 'statement'
 
 /** Reasons that mean only that Postgres, or the network, is slow. */
@@ -57,13 +57,13 @@ function reasonFor(code: string | undefined, message: string): PostgresErrorReas
   return byState.find(([pattern]) => pattern.test(code))?.[1] ?? 'network'
 }
 
-/** Whether an error can pass by itself: Postgres is unreachable, starting, slow or out of space. */
+/** Whether the error can end without a change: Postgres is unreachable, starting, slow or out of space. */
 export const isPassing = (error: unknown): error is PostgresError =>
   error instanceof PostgresError && (error.reason !== 'statement' || error.code === diskFull)
 
 /**
- * Any error of a connection as a PostgresError. Its message is the server's primary one, without detail, hint or
- * statement, and with everything that looks like a verifier removed.
+ * Converts any error of a connection to a PostgresError. Its message is the server's primary message, without detail,
+ * hint or statement. Everything that could be a verifier is removed.
  */
 export function postgresErrorOf(error: unknown): PostgresError {
   if (error instanceof PostgresError) return error

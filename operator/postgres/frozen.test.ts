@@ -1,6 +1,6 @@
 /**
- * An operator that is frozen at any point of its work in a Postgres, and continues after another one has taken over:
- * the second one's changes remain. The first one's messages stop at a proxy.
+ * An operator freezes at any point of its work in a Postgres, and continues after another operator has taken over. The
+ * second operator's changes must remain. A proxy holds the first operator's messages.
  */
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
@@ -16,7 +16,7 @@ import { connectAs, type RunningPostgres, startPostgres } from './testing/postgr
 const signal = new AbortController().signal
 const logger = pino({ level: 'silent' })
 
-/** Forwards this many chunks to Postgres, over all connections, and buffers the others until `unfreeze`. */
+/** Forwards this many chunks to Postgres, over all connections. Holds the others until `unfreeze`. */
 async function freezingAfter(pieces: number, port: number) {
   let passed = 0
   const blocked: (() => void)[] = []
@@ -74,7 +74,7 @@ const passwordsOf = (which: string) => ({
 const isShown = "SELECT has_table_privilege('app_read_only', 'public.shown', 'SELECT') AS shown"
 
 describe('an operator that is frozen while it corrects the roles', () => {
-  /** Chunks that the first one sends: connections, the lock, roles, grants, tools. */
+  /** The number of chunks that the first operator sends: connections, the lock, roles, grants, tools. */
   const mostPieces = 20
   let reached = 0
 
@@ -86,7 +86,7 @@ describe('an operator that is frozen while it corrects the roles', () => {
     await app.end()
   })
 
-  /** All work is still to be done; the second one does it, after the password was replaced. */
+  /** Nothing is done yet. The second operator does all of it, after the password was replaced. */
   async function overtaken(pieces: number, endsSession: boolean): Promise<void> {
     await superuser('COMMENT ON ROLE app_read_only IS NULL; GRANT SELECT ON public.shown TO app_read_only')
     let secret: DesiredRoles = { passwords: passwordsOf(`old-${pieces}`), passwordVersion: `old-${pieces}` }
@@ -104,7 +104,7 @@ describe('an operator that is frozen while it corrects the roles', () => {
     if (!isOver) reached = Math.max(reached, pieces)
     secret = { passwords: passwordsOf(`new-${pieces}`), passwordVersion: `new-${pieces}` }
     const second = () => administratorOf().ensureRoles(server.target, desired, signal)
-    // As Postgres does with a session that is idle for long.
+    // Ends the session, as Postgres does with a session that is idle for long.
     const ended =
       "SELECT count(pg_terminate_backend(pid, 5000))::int AS count FROM pg_locks WHERE locktype = 'advisory'"
     if (endsSession) await superuser(ended, 'template1')
@@ -133,13 +133,13 @@ describe('an operator that is frozen while it corrects the roles', () => {
   test('does not set a replaced password, and does not repeat a revoked grant', async () => {
     for (const pieces of spread(moments, 2)) await overtaken(pieces, true)
     for (const pieces of spread(moments, 20, 9)) await overtaken(pieces, false)
-    // It was also frozen at its last steps.
+    // The first operator was also frozen at its last steps.
     expect(reached).toBeGreaterThan(13)
   }, 120_000)
 })
 
 describe('an operator that was frozen while it opened a copy', () => {
-  test('drops nothing that users created since, and opens no copy that is not corrected', async () => {
+  test('drops nothing that users created meanwhile, and does not open a copy whose roles are not corrected', async () => {
     await superuser("SELECT pg_create_physical_replication_slot('theirs')")
     await superuser("CREATE SUBSCRIPTION theirs CONNECTION 'dbname=none' PUBLICATION p WITH (connect = false)")
     await expect(administratorOf().dropInherited(server.target, signal)).rejects.toThrow('opened meanwhile')

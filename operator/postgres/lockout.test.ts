@@ -1,6 +1,6 @@
 /**
- * What an owner can do to their own database and to the operator's access: it is repaired, and costs other databases
- * nothing.
+ * An owner damages their own database, or the operator's access to it. The operator repairs that, at no cost for other
+ * databases.
  */
 import pino from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -64,7 +64,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     ['ends every statement at once', 'statement_timeout = 1'],
     ['has another search path', "search_path = 'elsewhere'"],
     ...(major === '16' ? [] : [['ends every transaction at once', 'transaction_timeout = 1'] as [string, string]]),
-  ])('a replaced application database that %s gets its grants nevertheless', async (_, setting) => {
+  ])('a replaced application database that %s still gets its grants', async (_, setting) => {
     const other = `replaced${performance.now()}`.replace('.', '')
     await as('admin', 'elsewhere', `ALTER DATABASE app RENAME TO ${other}`, 'CREATE DATABASE app')
     await as('admin', 'elsewhere', `ALTER DATABASE app SET ${setting}`)
@@ -74,7 +74,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     await as('admin', 'elsewhere', 'ALTER DATABASE app RESET ALL')
   })
 
-  test('a probe reads no more if users create many roles', async () => {
+  test('a probe does not read more if users create many roles', async () => {
     const before = await readState()
     const made = Array.from({ length: 50 }, (_, n) => `r${n}`)
     await as('admin', 'app', ...made.map(name => `CREATE ROLE ${name}`))

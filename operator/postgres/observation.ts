@@ -1,4 +1,4 @@
-/** Observes a Postgres: over one connection, and by comparing passwords with their verifiers. */
+/** Observes a Postgres over one connection, and compares passwords with their verifiers. */
 import { type DatabaseRole, databaseRoles } from '../../sealing/credentials.ts'
 import {
   type AuthenticatorFacts,
@@ -29,8 +29,8 @@ import {
 export type RoleObservation = {
   exists: boolean
   /**
-   * `ours`: the role has the given password. `changed`: the role has another. `absent`: the role has none, or does not
-   * exist. `unknown`: no password was given to compare with, or it could not be compared yet.
+   * `ours`: the role has the given password. `changed`: the role has another password. `absent`: the role has no
+   * password, or does not exist. `unknown`: no password was given, or the comparison was not possible yet.
    */
   password: 'ours' | 'changed' | 'absent' | 'unknown'
   /** The version of the password that the operator set last (see ensureRoles). */
@@ -52,17 +52,17 @@ export type PostgresObservation =
       authenticator?: AuthenticatorObservation | undefined
       /** The objects that services' configurations name, if requested. */
       references?: ReferencesAnswer | undefined
-      /** Where `mcp` stores its conversations, if requested. */
+      /** The storage of `mcp` for its conversations, if requested. */
       mcpState?: McpStateObservation | undefined
       applicationDatabase: boolean
       /** SHA-256 of the certificate that it presented to the operator. */
       certificate: string | undefined
-      /** Unchanged while nothing is written. */
+      /** Does not change while nothing is written. */
       walPosition: string | null
       checksumFailures: ChecksumFailures | null
       /**
-       * Whether WAL reaches the disk. `hangs`: a commit got no answer for `commitTimeoutMs`. `unasked`: the pod itself
-       * checks that.
+       * Whether WAL reaches the disk. `hangs`: a commit got no answer within `commitTimeoutMs`. `unasked`: the pod
+       * itself checks this.
        */
       wal: 'written' | 'hangs' | 'unasked'
       /** Whether its volume has free space. */
@@ -75,7 +75,7 @@ export type PostgresObservation =
       closed?: { inherited: number } | undefined
       /** False if ensureRoles would change users' roles, apart from passwords. */
       privilegesInOrder: boolean
-      /** False if ensureRoles would change the platform's own objects; no user waits for that. */
+      /** False if ensureRoles would change the platform's own objects. Users do not depend on them. */
       platformInOrder: boolean
     }
 
@@ -84,19 +84,22 @@ type Reachable = Extract<PostgresObservation, { reachable: true }>
 type Passwords = Readonly<Partial<Record<DatabaseRole, string>>>
 
 export type ObserveOptions = {
-  /** Compared with the roles' passwords. */
+  /** The passwords to compare with the roles' verifiers. */
   passwords: Passwords | undefined
-  /** Commits to WAL. For a pod that does not check its WAL itself. */
+  /** Whether to commit to WAL, for a pod that does not check its WAL itself. */
   commits: boolean
-  /** The desired login of `rest`. If absent, an operator-created one that can log in makes `platformInOrder` false. */
+  /**
+   * The desired login of `rest`. If it is absent, and a role that the operator created can still log in,
+   * `platformInOrder` is false.
+   */
   authenticator?: DesiredAuthenticator | undefined
   /** The objects in the application database that services' configurations name. */
   references?: References | undefined
-  /** Where `mcp` stores its conversations. Something that is to be dropped makes `platformInOrder` false. */
+  /** The desired storage of `mcp` for its conversations. If something must be dropped, `platformInOrder` is false. */
   mcpState?: DesiredMcpState | undefined
 }
 
-/** A commit that takes longer hangs: even on a busy disk it takes far less. */
+/** A commit that takes longer counts as hanging. Even on a busy disk, a commit takes far less. */
 const commitTimeoutMs = 20_000
 
 /** Observes a Postgres. @throws PostgresError if it cannot be reached; the signal's reason */
@@ -110,14 +113,14 @@ export async function observeServer(
   const seen = await sessions.connect(target, maintenanceDatabase, signal, async connection => {
     const state = await readState(connection)
     const wal = commits && !state.inRecovery ? await commit(connection) : ('unasked' as const)
-    // A write that hangs is not repeated.
+    // The probe does not repeat a write that hangs.
     const hasFreeSpace = wal === 'hangs' || (await checkFreeSpace(connection, state))
     const facts = await authenticatorFacts(connection, state, authenticator)
     return { state, facts, more: { certificate: connection.certificate, wal, hasFreeSpace } }
   })
   const observed = await observationOf(seen.state, passwords ?? {}, passwordChecks, signal)
   const { version, database, inRecovery } = seen.state
-  // After the first connection is closed, so that one probe never uses two at once.
+  // Only after the first connection is closed, so that a probe never uses two at the same time.
   const found =
     references === undefined || database === null || inRecovery
       ? {}
@@ -146,7 +149,7 @@ async function observeAuthenticator(
   return { authenticator: authenticatorObservation(state, facts, wanted, comparison !== 'differs') }
 }
 
-/** The server cannot cancel a wait for its disk, so this only stops waiting for the server. */
+/** The server cannot cancel a wait for its disk. So this only stops waiting for the server. */
 async function commit(connection: Connection): Promise<'written' | 'hangs'> {
   try {
     await connection.patiently({ text: committedWrite }, commitTimeoutMs)

@@ -1,15 +1,15 @@
 /**
- * Whether a stored verifier matches a password, at a cost that no tenant controls. Results are cached, so that each
- * pair is computed once. A verifier with more rounds than the maximum cannot be the operator's and is not computed; one
- * with more rounds than the operator's shares a budget of rounds per second.
+ * Whether a stored verifier matches a password, at a cost that no tenant controls. Each pair is computed once, and the
+ * result is cached. A verifier with more rounds than the maximum cannot be the operator's, and is not computed.
+ * Verifiers with more rounds than the operator's share a budget of rounds per second.
  *
- * The cache contains neither password nor verifier: its key is a digest of both with a key of this process.
+ * The cache contains neither password nor verifier. Its key is a digest of both with a key of this process.
  */
 import { createHmac, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { fitsVerifier, mintedIterations, verifierIterations } from './scram.ts'
 
-/** `deferred`: the pair was not computed yet, because of its queue position. */
+/** `deferred`: the pair was not computed yet, because too many others were before it. */
 type Comparison = 'fits' | 'differs' | 'deferred'
 
 export type PasswordChecks = {
@@ -39,13 +39,16 @@ export function createPasswordChecks({
   const cached = new LRUCache<string, boolean>({ max: mostCached })
   /** Pairs that are being computed, which two probes may request at once. */
   const underWay = new Map<string, Promise<boolean>>()
-  /** When the budget for rounds of untrusted verifiers is available again. */
+  /** The time from which the budget for untrusted verifiers is available again. */
   let paidAt = Number.NEGATIVE_INFINITY
 
   const nameOf = (password: string, verifier: string): string =>
     createHmac('sha256', key).update(`${password}\0${verifier}`).digest('base64')
 
-  /** How long these rounds have to wait; undefined if too long. Those of the operator's own verifiers never wait. */
+  /**
+   * How long a computation with these rounds must wait. Undefined if that is too long. The operator's own verifiers
+   * never wait.
+   */
   const queueDelayOf = (rounds: number): number | undefined => {
     if (rounds <= mintedIterations) return 0
     const waitMs = Math.max(0, paidAt - now())
@@ -74,7 +77,8 @@ export function createPasswordChecks({
       const running = underWay.get(name)
       if (running !== undefined) return (await running) ? 'fits' : 'differs'
       const rounds = verifierIterations(verifier)
-      // Of another method, or with more rounds than are ever computed: not the operator's, whatever the password.
+      // The verifier has another method, or more rounds than the maximum. So it is not the operator's, whatever the
+      // password.
       if (rounds === undefined) return 'differs'
       const waitMs = queueDelayOf(rounds)
       if (waitMs === undefined) return 'deferred'

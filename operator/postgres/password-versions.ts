@@ -1,6 +1,6 @@
 /**
- * Versions of the passwords that roles have: the uid of their Secret, and for a role whose password was replaced since,
- * its rotation. So another Secret changes the version for every role, and a rotation for one role only.
+ * Versions of the roles' passwords: the Secret's uid and, for a role whose password was replaced, its rotation. So a
+ * new Secret changes the version for every role, and a rotation changes it for only one role.
  */
 import { type DatabaseRole, databaseRoles } from '../../sealing/credentials.ts'
 
@@ -10,7 +10,7 @@ export const passwordsVersion = (uid: string, rotations: Partial<Record<Database
     ' ',
   )
 
-/** The part of it that a role's comment records (ADR 0007). */
+/** The part of the version that a role's comment records (ADR 0007). */
 export function versionOfRole(version: string, role: DatabaseRole): string {
   const [uid = '', ...rotated] = version.split(' ')
   const own = rotated.find(part => part.startsWith(`${role}=`))

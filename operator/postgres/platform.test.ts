@@ -190,7 +190,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     await Promise.all([owner.end(), admin.end()])
   })
 
-  test('takes over a role of that name that a user created first', async () => {
+  test('takes over a role with that name that a user created first', async () => {
     const admin = await connectAs(server, 'admin', passwords.admin)
     await expect(admin.query(`ALTER ROLE ${replicationRole} PASSWORD 'mine'`)).rejects.toThrow('permission denied')
     await expect(admin.query(`GRANT ${replicationRole} TO admin`)).rejects.toThrow('permission denied')
@@ -232,7 +232,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     await Promise.all([app.end(), admin.end(), reader.end()])
   })
 
-  test('allows admin to run amcheck, also on a database of an older release', async () => {
+  test('allows admin to run amcheck, even on a database of an older release', async () => {
     const owner = certified('postgres', 'espalier-operator')
     await owner.connect()
     await owner.query('DROP EXTENSION IF EXISTS amcheck')
@@ -255,7 +255,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     await Promise.all([owner.end(), admin.end(), reader.end()])
   })
 
-  test("gives a user's read-only role the reads of app_read_only, also of later objects, and no way to become it", async () => {
+  test("gives a user's read-only role what app_read_only can read, even later objects, but does not permit to become it", async () => {
     const admin = await connectAs(server, 'admin', passwords.admin)
     await admin.query("CREATE ROLE reporting LOGIN PASSWORD 'reporting-secret-1'")
     await admin.query('GRANT espalier_read_only TO reporting')
@@ -284,7 +284,7 @@ describe.each(pgVersions)('Postgres %s', major => {
       'GRANT app_read_only TO reporting',
     ])
       await expect(admin.query(taken)).rejects.toThrow('permission denied')
-    // Changes by admin to the group are reverted.
+    // The operator reverts admin's changes to the group.
     await admin.query("ALTER ROLE espalier_read_only LOGIN PASSWORD 'mine'")
     expect(await observe()).toMatchObject({ platformInOrder: false, privilegesInOrder: true })
     await administrator.ensureRoles(server.target, async () => ({ passwords, passwordVersion: 'first' }), signal)
@@ -316,7 +316,7 @@ describe.each(pgVersions)('Postgres %s', major => {
 })
 
 describe('an image without contrib', () => {
-  test('has no statement statistics, and everything else', async () => {
+  test('has everything except statement statistics', async () => {
     const server = await startPostgres({ major: '18', settings: { shared_preload_libraries: '' } })
     const administrator = createAdministrator({ authority: server.authority, now: Date.now, logger })
     await administrator.ensureRoles(server.target, async () => ({ passwords, passwordVersion: 'first' }), signal)
@@ -333,7 +333,7 @@ describe('an image without contrib', () => {
     await server.stop()
   })
 
-  test('leaves a schema of that name to the user who created it', async () => {
+  test('does not change a schema with that name that a user created', async () => {
     const server = await startPostgres({ major: '18', settings: { shared_preload_libraries: '' } })
     const administrator = createAdministrator({ authority: server.authority, now: Date.now, logger })
     await administrator.ensureRoles(server.target, async () => ({ passwords, passwordVersion: 'first' }), signal)

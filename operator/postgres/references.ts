@@ -1,6 +1,6 @@
 /**
- * Checks whether the schemas, tables and columns exist that services' configurations name: one query in the application
- * database. It reads catalogs only, so no code of users runs.
+ * Checks whether the schemas, tables and columns exist that the services' configurations name, with one query in the
+ * application database. It reads only catalogs, so it runs no code of users.
  */
 import type { QueryConfig } from 'pg'
 import { applicationDatabase } from '../../sealing/credentials.ts'
@@ -8,11 +8,11 @@ import type { PostgresTarget } from './connection.ts'
 import { PostgresError, slowReasons } from './errors.ts'
 import type { Sessions } from './sessions.ts'
 
-/** `schema` undefined: the table may be in any schema, since the search path decides. */
+/** If `schema` is undefined, the table may be in any schema, because the search path decides. */
 export type TableReference = { schema: string | undefined; name: string; columns: string[]; vectorColumn: string }
 
 export type References = {
-  /** A digest of the other fields, so that an answer can be compared with the present configuration. */
+  /** A digest of the other fields, to compare an answer with the current configuration. */
   digest: string
   schemas: string[]
   /** In the order of the configuration. */
@@ -21,17 +21,17 @@ export type References = {
   needsVector: boolean
 }
 
-/** `exists` false: no relation has this name. `missing`: columns that no relation of this name has. */
+/** `exists`: whether a relation has this name. `missing`: columns that no relation with this name has. */
 type FoundTable = {
   exists: boolean
   missing: string[]
-  /** The vector column, in each relation that has it. `dimensions`: -1 if the column accepts any. */
+  /** The vector column in each relation that has it. `dimensions`: -1 if the column accepts any number. */
   vectors: { type: string; dimensions: number }[]
 }
 
 export type FoundReferences = {
   missingSchemas: string[]
-  /** `available`: the server has it, and the database does not. `unneeded`: it was not requested. */
+  /** `available`: the server has the extension, but the database does not. `unneeded`: it was not requested. */
   vector: 'unneeded' | 'installed' | 'available' | 'absent'
   /** In the order of the requested tables. */
   tables: FoundTable[]
@@ -72,7 +72,7 @@ SELECT json_build_object(
   values: [schemas, JSON.stringify(tables.map((table, place) => ({ ...table, place }))), needsVector],
 })
 
-/** @throws PostgresError if nothing is known because the server is slow or unreachable; the signal's reason */
+/** @throws PostgresError if the result is unknown because the server is slow or unreachable; the signal's reason */
 export async function findReferences(
   { connect }: Sessions,
   target: PostgresTarget,
@@ -92,7 +92,7 @@ export async function findReferences(
     const [row] = await work
     return { digest, found: row?.found }
   } catch (error) {
-    // A user can block all connections to the database: that is reported elsewhere.
+    // A user can block all connections to the database. Another condition reports that.
     if (error instanceof PostgresError && !slowReasons.has(error.reason)) return { digest, found: undefined }
     throw error
   }

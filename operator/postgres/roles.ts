@@ -1,6 +1,6 @@
 /**
- * The roles of a database and their privileges, as SQL: the statements that bring a server from its present to its
- * desired state. Pure; the same functions report whether any work remains.
+ * The roles of a database and their privileges, as SQL: the statements that bring a server from its current to its
+ * desired state. Pure. The same functions report whether work remains.
  *
  * - `admin` creates databases and roles, monitors, ends other sessions, and acts as `app`: it inherits what `app` owns
  *   and can SET ROLE to it, so it may install trusted extensions and repair whatever the application created. It has no
@@ -38,7 +38,7 @@ const identifiers = (names: readonly string[]): string => names.map(escapeIdenti
 const database = escapeIdentifier(applicationDatabase)
 
 /** Attributes of each role; every one is listed, so that no default applies. */
-/** A role that logs in, inherits nothing, and has no rights of its own. */
+/** A role that logs in, inherits nothing, and has no other rights. */
 export const loginAttributes = {
   superuser: false,
   inherit: false,
@@ -63,7 +63,7 @@ function attributesText(role: DatabaseRole): string {
   return `LOGIN NOSUPERUSER INHERIT ${makes} NOREPLICATION NOBYPASSRLS CONNECTION LIMIT -1 VALID UNTIL 'infinity'`
 }
 
-/** Common attributes of the platform's own roles: no password, so that they log in only with a certificate. */
+/** Common attributes of the platform's own roles. They have no password, so they log in only with a certificate. */
 const platformText = "NOSUPERUSER NOCREATEROLE NOCREATEDB NOBYPASSRLS VALID UNTIL 'infinity' PASSWORD NULL"
 
 const platformRoles = [
@@ -85,7 +85,8 @@ const platformRoles = [
 ] as const
 
 /**
- * Memberships of the platform's roles, and who may grant them. Without SET, since a role may change its own password.
+ * Memberships of the platform's roles, and which roles may grant them. The read-only roles are granted without SET: a
+ * member that can SET ROLE to a role could change its password.
  */
 const platformMemberships = [
   { role: 'pg_monitor', member: monitorRole, inherit: true, set: true, admin: false },
@@ -123,7 +124,7 @@ export function platformStatements(state: ServerState): string[] {
     ...(state.monitorEnters
       ? []
       : [`GRANT CONNECT ON DATABASE ${maintenanceDatabase} TO ${escapeIdentifier(monitorRole)}`]),
-    // A user who created a role of such a name before the operator took it over is a member of it.
+    // A user who created a role with such a name, before the operator took it over, is a member of it.
     ...state.platformMembers.map(
       ({ role, member }) => `REVOKE ${escapeIdentifier(role)} FROM ${escapeIdentifier(member)} CASCADE`,
     ),
@@ -147,7 +148,9 @@ function inOrder(role: DatabaseRole, state: RoleState): boolean {
   return watched.every(name => state[name] === wanted[name])
 }
 
-/** Memberships of `admin`. It usually needs to grant `pg_monitor` to a user's own monitoring role. */
+/**
+ * Memberships of `admin`. With ADMIN OPTION for `pg_monitor`, so that it can grant it to a user's own monitoring role.
+ */
 const adminMemberships = [
   { role: 'app', admin: false },
   { role: 'pg_monitor', admin: true },
@@ -155,8 +158,8 @@ const adminMemberships = [
 ] as const
 
 /**
- * Roles that no role of the operator is ever a member of: they give access to the server's files and programs, other
- * hosts, or all data.
+ * Roles that the operator's roles must never be members of. They give access to the server's files and programs, to
+ * other hosts, or to all data.
  */
 const forbidden = new Set([
   'postgres',
@@ -173,7 +176,7 @@ const forbidden = new Set([
 type RoleRecord = {
   /** The version of the password that the operator set last (password-versions.ts). */
   credentials?: string
-  /** On `app_read_only`: the objects for which the grants were made (see grantsKey). */
+  /** On `app_read_only`: the objects for which the operator made the grants (see grantsKey). */
   grants?: string
   /** On `app_read_only`: the oid of the application database in which statement statistics can be read. */
   statistics?: string
@@ -210,13 +213,14 @@ export const comment = (role: string, record: RoleRecord): string =>
   `COMMENT ON ROLE ${escapeIdentifier(role)} IS ${escapeLiteral(recordText(record))}`
 
 /**
- * What is to be set on each role: its password's verifier, if that is to change, and its part of the password version.
+ * What to set on each role: the verifier of its password, if the password must change, and its part of the password
+ * version.
  */
 export type RolePasswords = { passwordVersion: string; verifiers: Partial<Record<DatabaseRole, string>> }
 
 /**
- * Statements on roles, memberships and maintenance databases, for one transaction in any database. None: in order.
- * Without passwords, they and their versions are not changed.
+ * Statements on roles, memberships and maintenance databases, for one transaction in any database. Empty if nothing
+ * must change. Without `passwords`, passwords and their versions are not changed.
  */
 export function roleStatements(state: ServerState, passwords?: RolePasswords): string[] {
   return [
@@ -227,8 +231,9 @@ export function roleStatements(state: ServerState, passwords?: RolePasswords): s
 }
 
 /**
- * The application database is the one that initdb created, renamed: creating another takes longer than everything else
- * together. It cannot have sessions, since users cannot connect to it under its first name.
+ * The operator renames the database that initdb created to the application database: creating another would take longer
+ * than everything else together. That database has no sessions, because users cannot connect to it under its first
+ * name.
  */
 function databaseStatements({ database: made, hasInitialDatabase, openDatabases }: ServerState): string[] {
   const adopt = made === null && hasInitialDatabase
@@ -242,7 +247,7 @@ function databaseStatements({ database: made, hasInitialDatabase, openDatabases 
   ]
 }
 
-/** A user who blocks all logins to the application database could not undo it: the operator does. */
+/** A user who blocks all logins to the application database could not undo that. So the operator undoes it. */
 const unlocking: Record<DatabaseLock, string> = {
   'no connections allowed': `ALTER DATABASE ${database} ALLOW_CONNECTIONS true`,
   'connection limit of 0': `ALTER DATABASE ${database} CONNECTION LIMIT -1`,
@@ -283,29 +288,29 @@ function membershipStatements({ memberships }: ServerState): string[] {
 }
 
 /**
- * Creates the application database if its user has dropped it, from a template that no user can change. Not for a
- * transaction.
+ * Creates the application database again if its user has dropped it. Uses a template that no user can change. Cannot
+ * run in a transaction.
  */
 export const createDatabase = `CREATE DATABASE ${database} OWNER app TEMPLATE template0`
 
 /**
- * Identifies the roles and the database for which the grants were made: a role or database that was created again has
- * another oid, and gets them again.
+ * Identifies the roles and the database for which the grants were made. A role or database that was created again has
+ * another oid, so the grants are made again.
  */
 function grantsKey({ database: made, roles }: ServerState): string | undefined {
   const numbers = [made?.oid, ...databaseRoles.map(role => roles[role]?.oid)]
   return numbers.includes(undefined) ? undefined : numbers.join('/')
 }
 
-/** Whether the grants inside the application database were made for the present roles and database. */
+/** Whether the grants inside the application database were made for the current roles and database. */
 export function grantsMade(state: ServerState): boolean {
   const wanted = grantsKey(state)
   return wanted !== undefined && parseRecord(state.roles.app_read_only?.comment).grants === wanted
 }
 
 /**
- * Whether `admin` has its tools in the application database: statement statistics, and amcheck. An image without the
- * library of the first has none of the contrib modules.
+ * Whether `admin` has its tools in the application database: statement statistics, and amcheck. If an image lacks the
+ * library of the statistics, it has no contrib module.
  */
 export function toolsMade({ gathersStatistics, database: made, roles }: ServerState): boolean {
   if (!gathersStatistics || made === null) return true
@@ -317,7 +322,7 @@ export function toolsMade({ gathersStatistics, database: made, roles }: ServerSt
 const platformSchema = 'espalier'
 const checksExtension = 'amcheck'
 
-/** `owner`: of the platform's schema in the application database, null for none. */
+/** `owner`: of the platform's schema in the application database; null if there is no such schema. */
 export type ToolsFacts = { owner: string | null; hasChecks: boolean }
 
 export const toolsQuery = {
@@ -326,7 +331,7 @@ export const toolsQuery = {
   values: [platformSchema, checksExtension],
 }
 
-/** Its functions are for superusers, and differ between versions. */
+/** The extension's functions are for superusers, and differ between versions. */
 const grantChecks = `DO $$ DECLARE checks regprocedure; BEGIN
   FOR checks IN SELECT d.objid::regprocedure FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid
     WHERE d.classid = 'pg_proc'::regclass AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
@@ -335,9 +340,9 @@ const grantChecks = `DO $$ DECLARE checks regprocedure; BEGIN
 END $$`
 
 /**
- * Statements for one transaction inside the application database; the last one records that they ran. A schema of this
- * name that a user created stays the user's, and nothing is created in it: objects of a superuser must be in a schema
- * where no user can create others that precede them.
+ * Statements for one transaction inside the application database. The last one records that they ran. If a user created
+ * a schema with this name, the operator does not change it, and creates nothing in it. A superuser's objects must be in
+ * a schema where no user can create other objects that precede them.
  */
 export function toolStatements(state: ServerState, { owner, hasChecks }: ToolsFacts): string[] {
   const made = state.database?.oid ?? ''
@@ -357,8 +362,8 @@ const readOnly = "(SELECT oid FROM pg_authid WHERE rolname = 'app_read_only')"
 const digestOf = (text: string): string => createHash('sha256').update(text).digest('hex')
 
 /**
- * Begins a transaction inside the application database, while another session, which may have ended, has the lock on
- * roles: it locks the role with the records, and fails unless those equal the ones in `state`.
+ * Begins a transaction inside the application database. Another session, which may have ended, holds the lock on roles.
+ * So this locks the role with the records, and fails unless the records equal those in `state`.
  */
 export const ifUnchanged = ({ roles }: ServerState): string[] => [
   "SELECT FROM pg_authid WHERE rolname = 'app_read_only' FOR UPDATE",
@@ -369,7 +374,7 @@ export const ifUnchanged = ({ roles }: ServerState): string[] => [
   END $$`,
 ]
 
-/** At most this many existing schemas get grants afterwards; their names are in the operator's memory. */
+/** At most this many existing schemas get grants later. Their names are in the operator's memory. */
 const highestSchemas = 10_000
 
 /** Schemas of the application database that `app` or `admin` owns; `public` belongs to the database's owner. */
@@ -379,10 +384,10 @@ WHERE nspowner IN (SELECT oid FROM pg_roles WHERE rolname IN ('app', 'admin', 'p
 LIMIT ${highestSchemas}`
 
 /**
- * Statements for one transaction inside the application database; the last one records that they ran.
+ * Statements for one transaction inside the application database. The last one records that they ran.
  *
- * Default privileges without a schema apply to every schema, later ones too; objects that `admin` creates in the
- * application's database are for the application. A sequence may be read, but not advanced.
+ * Default privileges without a schema apply to every schema, even to later ones. Objects that `admin` creates in the
+ * application database are for the application. Read-only roles may read a sequence, but not advance it.
  */
 export function grantStatements(state: ServerState, schemas: readonly string[]): string[] {
   const record = { ...parseRecord(state.roles.app_read_only?.comment), grants: grantsKey(state) ?? '' }

@@ -30,7 +30,7 @@ describe('verifiers', () => {
     )
   })
 
-  test('match their password, and no other', async () => {
+  test('match only their password', async () => {
     await fc.assert(
       fc.asyncProperty(plain, plain, async (password, other) => {
         const verifier = await scramVerifier(password)

@@ -1,16 +1,16 @@
 /**
- * Password verifiers of SCRAM-SHA-256 (RFC 5802 section 3, RFC 7677) in the form that Postgres stores:
- * `SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>`. The operator sets the verifier of a role, so that the
- * password itself is never sent and is in no SQL statement.
+ * Password verifiers of SCRAM-SHA-256 (RFC 5802 section 3, RFC 7677) in Postgres's format:
+ * `SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>`. The operator sets a role's verifier. So it never sends
+ * the password, and no SQL statement contains the password.
  */
 import { createHash, createHmac, pbkdf2, randomBytes, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
 
 const derive = promisify(pbkdf2)
 
-/** Postgres's own default. The operator's passwords are random, so more rounds would not protect them better. */
+/** Postgres's default. The operator's passwords are random, so more rounds would not protect them better. */
 export const mintedIterations = 4096
-/** A stored verifier is untrusted: one with more rounds is not computed, and matches nothing. */
+/** A stored verifier is untrusted. A verifier with more rounds is not computed, and matches nothing. */
 const mostIterations = 100_000
 
 const hmac = (key: Uint8Array, text: string): Buffer => createHmac('sha256', key).update(text).digest()
@@ -40,7 +40,7 @@ export async function scramVerifier(password: string, salt: Uint8Array = randomB
 const form = /^SCRAM-SHA-256\$([0-9]{1,7}):([A-Za-z0-9+/=]+)\$([A-Za-z0-9+/=]+):([A-Za-z0-9+/=]+)$/
 
 /**
- * The number of rounds of a comparison with a stored verifier; undefined for one that is not compared with any
+ * The number of rounds to compare a password with a stored verifier. Undefined if the verifier is not compared with any
  * password.
  */
 export function verifierIterations(verifier: string): number | undefined {
@@ -48,7 +48,10 @@ export function verifierIterations(verifier: string): number | undefined {
   return count >= 1 && count <= mostIterations ? count : undefined
 }
 
-/** Whether a stored verifier matches this password; false for another method, or none. In constant time. */
+/**
+ * Whether a stored verifier matches this password. False without a verifier, or if it has another method. In constant
+ * time.
+ */
 export async function fitsVerifier(password: string, verifier: string | null): Promise<boolean> {
   assertPlain(password)
   const count = verifierIterations(verifier ?? '')

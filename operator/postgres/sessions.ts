@@ -4,7 +4,7 @@ import { maintenanceDatabase, operatorCommonName } from './configuration.ts'
 import { type Connection, type PostgresTarget, withConnection } from './connection.ts'
 import { PostgresError } from './errors.ts'
 
-/** `known`: further authorities that servers may trust instead. */
+/** `known`: other authorities that servers may trust instead. */
 export type SigningAuthorities = Authority & { known?: readonly Authority[] }
 
 type Work<T> = (connection: Connection) => Promise<T>
@@ -17,7 +17,7 @@ export type Sessions = {
 }
 
 /**
- * Locked until the connection ends. Postgres ends the session of a frozen operator (`idle_session_timeout` in
+ * The lock ends with the connection. Postgres ends a frozen operator's session (`idle_session_timeout` in
  * connection.ts). No user can take the lock: advisory locks belong to a database, and only the operator can connect to
  * this one.
  */
@@ -26,7 +26,10 @@ const roleLock = 'SELECT pg_advisory_lock(7231904)'
 export function createSessions(authority: SigningAuthorities, now: () => number): Sessions {
   const certificates = (authority.known ?? [authority]).map(issuer => clientCertificate(issuer, now))
 
-  /** Tries a certificate of each authority: the server may not trust the newest one yet, or no longer an older one. */
+  /**
+   * Tries a certificate of each authority. The server may not trust the newest authority yet, or may no longer trust an
+   * older one.
+   */
   const connect: Sessions['connect'] = async (target, database, signal, work, version) => {
     let refused: unknown
     for (const certificate of certificates)
@@ -49,7 +52,7 @@ export function createSessions(authority: SigningAuthorities, now: () => number)
   }
 }
 
-/** The operator's client certificate of one authority; it is renewed before it expires. */
+/** The operator's client certificate from one authority. It is renewed before it expires. */
 function clientCertificate(issuer: Authority, now: () => number): () => CertifiedKey {
   let current: CertifiedKey | undefined
   return () => {
@@ -59,7 +62,10 @@ function clientCertificate(issuer: Authority, now: () => number): () => Certifie
   }
 }
 
-/** A server that does not trust a client's certificate may close the connection after the client's side of the handshake. */
+/**
+ * A server that does not trust a client's certificate may close the connection after the client has finished its side
+ * of the handshake.
+ */
 const isRefusal = (error: unknown): boolean =>
   error instanceof PostgresError &&
   (error.reason === 'tls' || error.reason === 'auth' || error.code === 'ECONNRESET' || error.code === 'EPIPE')

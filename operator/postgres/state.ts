@@ -1,5 +1,5 @@
 /**
- * The state that the operator reads from a Postgres, in one query. It reads shared catalogs only, so the result is the
+ * The state that the operator reads from a Postgres, in one query. It reads only shared catalogs, so the result is the
  * same in every database of the server.
  */
 import { escapeLiteral } from 'pg'
@@ -30,7 +30,7 @@ export type RoleState = {
   bypassRls: boolean
   connectionLimit: number
   expires: boolean
-  /** The stored password, in any format; null for none. */
+  /** The stored password, in any format. Null if there is none. */
   verifier: string | null
   comment: string | null
 }
@@ -39,9 +39,9 @@ export type RoleState = {
 export type McpStateFacts = {
   role: (RoleState & { hasMembers: boolean }) | null
   database: {
-    /** Whether the bootstrap superuser owns it: users cannot make it the owner of a database. */
+    /** Whether the bootstrap superuser owns the database. Users cannot make it the owner of a database. */
     isPlatforms: boolean
-    /** As at its creation, so that an incomplete one is not open. */
+    /** Whether the connection limit is still as at creation. It keeps an incomplete database closed. */
     isLimited: boolean
     comment: string | null
     /** Whether every role may connect. */
@@ -56,11 +56,11 @@ type Membership = { role: string; member: string; admin: boolean; inherit: boole
 
 /**
  * Reasons why `app` cannot connect to the application database, whatever its password. The database's owner can cause
- * each, and no user can undo it.
+ * each of them, and then no user can undo it.
  */
 export type DatabaseLock = 'no connections allowed' | 'connection limit of 0' | 'privilege revoked'
 
-/** `databases`: some of the affected ones, by name; shared catalogs are listed as one of them, `shared catalogs`. */
+/** `databases`: the names of some affected databases. The shared catalogs count as one, `shared catalogs`. */
 export type ChecksumFailures = { count: number; databases: string[]; lastAt: string | null }
 
 export type ServerState = {
@@ -77,13 +77,13 @@ export type ServerState = {
       RoleState
     >
   >
-  /** Memberships of the operator's roles in each other and in predefined roles; not in users' roles. */
+  /** Memberships of the operator's roles in each other and in predefined roles. Not in users' roles. */
   memberships: Membership[]
   /** The application database. */
   database: { oid: string; owner: string; lockedBy: DatabaseLock[] } | null
-  /** The WAL write position: unchanged while nothing is written. Null in recovery. */
+  /** The WAL write position. Does not change while nothing is written. Null in recovery. */
   walPosition: string | null
-  /** Pages with a wrong checksum that Postgres has found since its statistics began; null for none. */
+  /** Pages with a wrong checksum that Postgres has found since its statistics began. Null if there are none. */
   checksumFailures: ChecksumFailures | null
   /** Whether the database that initdb creates still exists under its own name. */
   hasInitialDatabase: boolean
@@ -96,23 +96,23 @@ export type ServerState = {
   importing: string | null
   /** Whether the server collects statement statistics, so that they can be read. */
   gathersStatistics: boolean
-  /** Members of the platform's roles, some of them: there must be none. */
+  /** Some members of the platform's roles. There must be none. */
   platformMembers: { role: string; member: string }[]
   /** Whether the monitoring role may connect to the platform's database. */
   monitorEnters: boolean
 }
 
-/** Which of the operator's files are applied, as the server reports it. */
+/** Which of the operator's files are applied, according to the server. */
 export type ConfigurationState = {
-  /** The digest in the files that were read last; null for files from before there was one. */
+  /** The digest in the files that the server read last. Null for files from before digests existed. */
   inForce: string | null
-  /** The digest in the files as they are now. */
+  /** The digest in the current files. */
   onDisk: string | null
-  /** True if the files are read from the mount; otherwise copies are, made when the pod started. */
+  /** True if the server reads the files from the mount. Otherwise it reads copies, made when the pod started. */
   isMounted: boolean
   /** Why `espalier instance prepare` started it with older files. */
   refused: string | null
-  /** Errors in the files as they are now, some of them. */
+  /** Some errors in the current files. */
   errors: string[]
   /** Changed settings that require a restart. */
   pendingRestart: string[]
@@ -122,30 +122,31 @@ export type ConfigurationState = {
 const firstUserObject = 16_384
 export const initialDatabase = 'postgres'
 
-/** How many bytes a server must be able to write for its volume not to count as full. */
+/** How many bytes a server must be able to write. Otherwise its volume counts as full. */
 const leastFreeBytes = 64 * 1024
 
 /**
- * Writes a small file beside the data directory, and truncates it again, so that the file itself never fills the space
- * that it checks: a Postgres with a full disk goes on answering reads, and reports nothing. It writes no row, no WAL,
- * and no part of a base backup.
+ * Writes a small file beside the data directory, and truncates it again, so that the file itself never uses the space.
+ * A Postgres with a full disk still answers reads, and reports nothing. This writes no row, no WAL, and no part of a
+ * base backup.
  */
 export function freeSpaceStatements(dataDirectory: string): string[] {
   const file = escapeLiteral(`${dataDirectory}/../espalier-room`)
   return [`COPY (SELECT repeat('x', ${leastFreeBytes})) TO ${file}`, `COPY (SELECT WHERE false) TO ${file}`]
 }
 
-/** How many databases with checksum failures are reported by name. */
+/** The maximum number of database names in a report of checksum failures. */
 const namedDatabases = 5
 
 /**
- * A commit that returns only once its WAL record is on the disk. Skipped if the pod checks that itself: an idle
- * database then writes no WAL, and needs neither checkpoint nor archiving.
+ * A commit that returns only when its WAL record is on the disk. Skipped if the pod checks this itself: an idle
+ * database then writes no WAL, and needs neither checkpoints nor archiving.
  */
 export const committedWrite = "SELECT pg_logical_emit_message(true, 'espalier', '')"
 
 /**
- * Where a server would start recovery from now on, and the WAL position on the disk: queried right after a checkpoint.
+ * The position where a server would now start recovery, and the WAL position on the disk. Queried right after a
+ * checkpoint.
  */
 export type RestorePoint = { systemIdentifier: string; timeline: number; startLsn: string; endLsn: string }
 
@@ -153,13 +154,13 @@ export const restorePointQuery = `
 SELECT (SELECT system_identifier::text FROM pg_control_system()) AS "systemIdentifier", timeline_id AS timeline,
   redo_lsn::text AS "startLsn", pg_current_wal_flush_lsn()::text AS "endLsn" FROM pg_control_checkpoint()`
 
-/** Its duration grows with the number of files, so it is a query of its own, run rarely, with a long timeout. */
+/** Its duration depends on the number of files. So it is a separate query, run rarely, with a long timeout. */
 export const sizeQuery = {
   text: 'SELECT pg_database_size(oid)::float8 AS bytes FROM pg_database WHERE datname = $1',
   values: [applicationDatabase],
 }
 
-/** As much of the volume's use as Postgres can report; the file system itself uses some more. */
+/** The part of the volume's use that Postgres can report. The file system itself uses more. */
 export const volumeUseQuery = {
   text: `SELECT ((SELECT coalesce(sum(pg_database_size(oid)), 0) FROM pg_database)
     + (SELECT coalesce(sum(size), 0) FROM pg_ls_waldir())
@@ -167,13 +168,13 @@ export const volumeUseQuery = {
     + pg_tablespace_size('pg_global'))::float8 AS bytes`,
 }
 
-/** How many errors of a configuration, and members that a role must not have, are reported. */
+/** The maximum number of reported configuration errors, and of reported members that a role must not have. */
 const fewErrors = 5
 const fewMembers = 100
 
 /**
- * A setting that requires a restart cannot be applied, and one on the command line overrides the files: neither is an
- * error in them. Each of the three views reads its file again.
+ * Two kinds of entries are not errors: a setting that requires a restart, and a setting that the command line
+ * overrides. Each of the three views reads its file again.
  */
 const configurationState = `json_build_object(
   'inForce', current_setting('espalier.configuration', true),
@@ -197,7 +198,7 @@ const roleColumns = `'oid', r.oid::text, 'superuser', r.rolsuper, 'inherit', r.r
       'expires', r.rolvaliduntil IS NOT NULL AND r.rolvaliduntil <> 'infinity', 'verifier', r.rolpassword,
       'comment', shobj_description(r.oid, 'pg_authid')`
 
-/** A part of the state query, as a JSON value. Superuser 10 is that of initdb. */
+/** A part of the state query, as a JSON value. The superuser with oid 10 is initdb's. */
 const mcpStateFacts = `json_build_object(
   'role', (SELECT json_build_object(${roleColumns},
       'hasMembers', EXISTS (SELECT FROM pg_auth_members m WHERE m.roleid = r.oid))
@@ -210,8 +211,8 @@ const mcpStateFacts = `json_build_object(
     FROM pg_database d WHERE d.datname = '${mcpStateDatabase}'))`
 
 /**
- * One row with one column, `state`: a ServerState. Its length does not depend on users' objects: `admin` can create
- * millions of roles, be a member of each, and make each of them grant roles.
+ * One row with one column, `state`: a ServerState. Its length must not depend on users' objects. `admin` can create
+ * millions of roles, become a member of each, and make each of them grant roles.
  */
 export const stateQuery = {
   text: `

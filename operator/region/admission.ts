@@ -1,23 +1,23 @@
 /**
- * Which databases and branches may restart next in a region's maintenance window: never more at once than the Region
- * allows, each once a window, and none while a restarted one does not serve. Pure, and decided from objects only, so
- * that the next leader decides the same.
+ * Decides which databases and branches may restart next in a region's maintenance window. Never more at the same time
+ * than the Region allows, each once per window, and none while a restarted one does not serve. Pure. It depends only on
+ * objects, so the next leader decides the same.
  */
 import { branchPhase, type Turn } from '../../crds/index.ts'
 import { type Candidate, isDue, isExpired, isFailed, isNotServed, isRestarting } from '../objects/maintenance-turn.ts'
 
 export type Admission = {
-  /** Get a slot now, in order. */
+  /** The objects that get a slot now, in order. */
   next: Candidate[]
-  /** Wait for a slot. */
+  /** How many objects wait for a slot. */
   waiting: number
-  /** Are being restarted, or have a slot. */
+  /** How many objects are being restarted or have a slot. */
   running: number
-  /** Were restarted in a window and do not serve: no other one is restarted until they do. */
+  /** Objects that were restarted in a window and do not serve. No other object is restarted until they do. */
   failed: Candidate[]
 }
 
-/** The one that has waited longest is first. */
+/** Sorts by waiting time, the longest first. */
 const order = ({ status, metadata, kind }: Candidate): string => {
   const since = status?.pendingRestart?.map(entry => entry.since).sort()[0] ?? ''
   return `${since} ${metadata.namespace}/${metadata.name} ${kind}`
@@ -27,15 +27,15 @@ const order = ({ status, metadata, kind }: Candidate): string => {
 const isLeaving = (candidate: Candidate): boolean =>
   candidate.kind === 'Branch' && ['deleting', 'deleted'].includes(branchPhase(candidate))
 
-/** Whether it affects the decision of `admit`. */
+/** Whether the object affects the decision of `admit`. */
 export const isOfInterest = (candidate: Candidate): boolean =>
   !isLeaving(candidate) &&
   !isNotServed(candidate) &&
   ((candidate.status?.pendingRestart ?? []).length > 0 || isRestarting(candidate) || isFailed(candidate))
 
 /**
- * The slots that still count. `find`: the object of this kind and name. The slot of an object that is no longer due
- * counts until it expires: an earlier pass of its owner may still use it.
+ * The slots that still count. `find`: returns the object with this kind and name. If an object is no longer due, its
+ * slot still counts until it expires: an earlier pass of its owner may still use the slot.
  */
 export const countedTurns = (
   turns: readonly Turn[],
@@ -51,10 +51,10 @@ export const countedTurns = (
   })
 
 /**
- * `candidates`: the region's objects of interest; `turns`: the slots that still count; `windowId`: the window's; `over`:
- * slots that have just stopped counting. An owner that did not use such a slot is last, so that one whose passes fail
- * does not block the others. A database whose deletion is blocked counts like any other: it goes on serving. At its
- * teardown its restart has ended.
+ * `candidates`: the region's objects of interest. `turns`: the slots that still count. `windowId`: the window's id.
+ * `over`: slots that have just stopped counting. An owner that did not use such a slot is last. So an owner whose
+ * passes fail does not block the others. A database whose deletion is blocked counts like any other, because it still
+ * serves. When the deletion of its objects starts, its restart has ended.
  */
 export function admit(
   candidates: readonly Candidate[],

@@ -36,7 +36,7 @@ const secretOf = ({ cert, key }: { cert: string; key: string }, component = regi
 })
 
 describe('of the authority of the installation', () => {
-  test('is a wildcard for the domain, and has the names that clients use that cannot resolve it', () => {
+  test('is a wildcard for the domain, and has the names for clients that cannot resolve the domain', () => {
     expect(httpsNames(region())).toEqual({ dnsNames: ['*.db.test', 'localhost'], ipAddresses: ['127.0.0.1'] })
     const gateway = { host: 'tcp.test', ports: { first: 1, last: 2 }, https: { port: 443, host: 'https.test' } }
     expect(httpsNames(region({ gateway }))).toEqual({ dnsNames: ['*.db.test', 'https.test'], ipAddresses: [] })
@@ -57,7 +57,7 @@ describe('of the authority of the installation', () => {
     expect(again(region(), trust, days(61))).toBeDefined()
   })
 
-  test('is none for a region without HTTPS, and reported if there is no authority or the domain is no name', () => {
+  test('does not exist without HTTPS; a missing authority or an invalid domain is reported', () => {
     const gateway = { ports: { first: 1, last: 2 } }
     expect(regionCertificate(region({ gateway }), { authority: trust, stored: undefined }, now)).toBeUndefined()
     const reasonOf = (of: typeof trust | undefined, domain: string) =>
@@ -85,14 +85,14 @@ describe('named by a region', () => {
   test.each<[string, string, RegExp, ReturnType<typeof secretOf> | undefined, (() => number)?]>([
     ['is missing', 'CertificateMissing', /does not exist, or lacks the label/, undefined],
     ['lacks the label', 'CertificateMissing', /lacks the label/, secretOf(pair, 'route')],
-    ['is no PEM', 'CertificateInvalid', /PEM/, secretOf({ cert: 'x', key: 'y' })],
+    ['is not PEM', 'CertificateInvalid', /PEM/, secretOf({ cert: 'x', key: 'y' })],
     ['has another key', 'CertificateInvalid', /key that does not match/, secretOf({ ...pair, key: authority.key })],
     ['has expired', 'CertificateInvalid', /contains an expired certificate/, secretOf(pair), days(31)],
     [
       ...(['is for another domain', 'CertificateInvalid', /not for \*\.db\.test/] as const),
       secretOf(issueServerCertificate(authority, { dnsNames: ['*.other.test'] }, now)),
     ],
-  ])('%s: the previous one stays, and the condition reports why', (_, reason, message, secret, at) => {
+  ])('%s: the previous certificate stays, and the condition reports why', (_, reason, message, secret, at) => {
     const found = find(secret, at, pair)
     expect(found?.next).toBeUndefined()
     expect(found?.finding).toMatchObject({ status: 'False', reason, message: expect.stringMatching(message) })
@@ -118,7 +118,7 @@ describe('in an installation', () => {
     (await installation.cluster.get('Region', { name: 'here' }))?.status?.conditions?.find(
       ({ type }) => type === 'CertificateReady',
     )
-  /** Until the operator does not write the status at the same time. */
+  /** Retries, because the operator may write the status at the same time. */
   const put = (spec: Partial<Region['spec']>) =>
     eventually(
       async () => {

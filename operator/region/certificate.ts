@@ -1,6 +1,6 @@
 /**
- * The certificate for HTTPS of a region's services: a copy of the one that the Region names, or one of the
- * installation's authority. Pure, except that it creates keys.
+ * The certificate for HTTPS of a region's services: a copy of the certificate that the Region names, or a certificate
+ * from the installation's authority. Pure, except that it creates keys.
  */
 import { createPublicKey, X509Certificate } from 'node:crypto'
 import { isIP } from 'node:net'
@@ -13,7 +13,7 @@ import type { Trust } from '../pki/trust.ts'
 
 type RegionCertificate = {
   finding: Finding
-  /** The gateway's desired certificate; undefined if it has it. */
+  /** The gateway's desired certificate. Undefined if the gateway already has it. */
   next?: () => CertifiedKey
 }
 
@@ -26,7 +26,7 @@ export function storedCertificate(secret: Secret | undefined, region: string): C
   return cert === '' || key === '' ? undefined : { cert, key }
 }
 
-/** The names of a region's services: those below its domain, and those that clients use that cannot resolve these. */
+/** The names of a region's services: names below its domain, and names for clients that cannot resolve the domain. */
 export function httpsNames({ spec: { domain, gateway } }: Region): { dnsNames: string[]; ipAddresses: string[] } {
   const own = [gateway.https?.host ?? gateway.host].filter(name => name !== undefined)
   const isLoopback = own.some(name => isIP(name) === 4 && name.startsWith('127.'))

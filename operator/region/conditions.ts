@@ -1,4 +1,4 @@
-/** The conditions of a Region: their messages and their changes. Pure. */
+/** The conditions of a Region: their messages, and how they change. Pure. */
 import { type Condition, notAvailable, type Region, snapshotRefusal } from '../../crds/index.ts'
 import { shortened } from '../../values/text.ts'
 import { timestamp } from '../../values/time.ts'
@@ -7,12 +7,13 @@ import { snapshotsNotServed } from '../objects/snapshots-not-served.ts'
 import type { Served } from '../optional-informer.ts'
 
 /**
- * In the order in which they are listed; each exists only while there is something to report.
- * - Maintenance: the region has a maintenance window. True: it works; False: restarts do not take place, and why.
- * - SnapshotsReady: a snapshot class is named. False: no hot backup can be taken, and why.
+ * In the order in which they are listed. Each exists only while there is something to report.
+ * - Maintenance: the region has a maintenance window. False: no restart takes place, and why.
+ * - SnapshotsReady: the region names a snapshot class. False: no hot backup can be taken, and why.
  * - CertificateReady: the region serves HTTPS. False: its certificate cannot be issued or copied, and why.
- * - ClockTrusted: only while it is not trusted: nothing is deleted by age meanwhile.
- * - BackupsReady: only if an object store is named, and never True: the installation's archive has durable backups.
+ * - ClockTrusted: exists only while the clock is not trusted. Meanwhile the operator deletes nothing by age.
+ * - BackupsReady: exists only if the region names an object store; never True. Durable backups are in the
+ *   installation's archive.
  */
 const conditionTypes = ['Maintenance', 'SnapshotsReady', 'CertificateReady', 'ClockTrusted', 'BackupsReady'] as const
 type ConditionType = (typeof conditionTypes)[number]
@@ -30,13 +31,18 @@ export const notAvailableFindings = ({ objectStore }: Region['spec']): RegionFin
         ),
       }
 
-/** `distrust`: why nothing is deleted by age. */
+/** `distrust`: why the operator deletes nothing by age. */
 export const clockFindings = (distrust: string | undefined): RegionFindings =>
   distrust === undefined
     ? {}
-    : { ClockTrusted: no('ClockDoubtful', `no backup, branch, task or old volume is deleted by age: ${distrust}`) }
+    : {
+        ClockTrusted: no(
+          'ClockDoubtful',
+          `the operator deletes no backup, branch, task or old volume by age: ${distrust}`,
+        ),
+      }
 
-/** Whether hot backups can be taken of volumes in the region's storage. */
+/** Whether hot backups of volumes in the region's storage are possible. */
 export function snapshotFindings(region: Region, served: Served): RegionFindings {
   if (region.spec.snapshotClass === undefined || served === 'unknown') return {}
   if (served === 'absent') return { SnapshotsReady: no('SnapshotsNotServed', snapshotsNotServed) }
@@ -47,7 +53,10 @@ export function snapshotFindings(region: Region, served: Served): RegionFindings
   }
 }
 
-/** The conditions after a pass. Those that others wrote remain; those of the operator without a finding are removed. */
+/**
+ * The conditions after a pass. Other managers' conditions are kept. The operator's conditions without a finding are
+ * removed.
+ */
 export function regionConditions(
   before: readonly Condition[],
   findings: RegionFindings,

@@ -1,8 +1,8 @@
 /**
- * The controller of Regions: grants restart slots to the databases and branches that wait for a restart, in their
- * region's maintenance window. The Region's status lists the slots. It is written at the resourceVersion on which the
- * decision is based, before anything restarts, so `maxConcurrent` is never exceeded. The controller of owners starts
- * the restart.
+ * The controller of Regions. In a region's maintenance window it grants restart slots to the databases and branches
+ * that wait for a restart. The Region's status lists the slots. The controller writes it with the resourceVersion on
+ * which the decision is based, before anything restarts. So `maxConcurrent` is never exceeded. The controller of owners
+ * starts the restart.
  */
 import type { Cluster } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
@@ -31,7 +31,7 @@ type RegionControllerOptions = ControllerOptions & {
   keys: () => InstallationKeys
 }
 
-/** Longest time between two passes of a region with a window: machines sleep, and clocks are set. */
+/** The longest time between two passes of a region with a window, because machines sleep and clocks are set. */
 const longestMs = 3600_000
 
 export function startRegionController(options: RegionControllerOptions): { stop(): Promise<void> } {
@@ -135,7 +135,7 @@ class RegionController {
     await this.#cluster.replaceStatus('Region', { ...region, status })
     for (const { type, status, reason, message } of conditions) {
       const isNews = before.find(condition => condition.type === type)?.reason !== reason
-      // No event for fields that this version does not implement: the installation's defaults set them too.
+      // No event reports these fields, because the installation's defaults also set them.
       if (status === 'False' && isNews && reason !== notAvailable) events.record(region, 'Warning', reason, message)
     }
   }
@@ -146,11 +146,11 @@ const turnOf = ({ kind, metadata }: Candidate, window: string, now: number): Tur
   return { kind, namespace, name, uid, window, grantedAt: timestamp(now) }
 }
 
-/** When the window opens or closes. */
+/** The time when the window opens or closes. */
 const changeOf = (window: Window): number | undefined =>
   window.state === 'open' ? window.endsAt : window.state === 'closed' ? window.opensAt : undefined
 
-/** A slot in use counts beyond that, until the restart ends. */
+/** A used slot counts longer, until the restart ends. */
 const nextExpiry = (turns: readonly Turn[], now: number): number | undefined => {
   const times = turns.map(expiresAt).filter(at => at > now)
   return times.length > 0 ? Math.min(...times) : undefined
@@ -186,16 +186,16 @@ const named = (candidates: readonly Candidate[]): string => {
   return `${names.join(', ')}${candidates.length > names.length ? ` and ${candidates.length - names.length} more` : ''}`
 }
 
-/** True while the window works, open or closed. False: why no restart takes place. */
+/** True while the window works, open or closed. False with the reason if no restart takes place. */
 function findingOf(window: Window, { failed }: Admission, clockDistrust: string | undefined): Finding {
   if (window.state === 'invalid') return no('ScheduleInvalid', `spec.maintenance: ${window.message}`)
   if (failed.length > 0)
     return no(
       'RolloutStopped',
-      `not serving since their restart in a window: ${named(failed)}. No other database is restarted until they serve`,
+      `not serving since their restart in a window: ${named(failed)}. The operator restarts no other database until they serve`,
     )
   if (window.state === 'open' && clockDistrust !== undefined)
-    return no('ClockDoubtful', `no restart begins while the clock is not trusted: ${clockDistrust}`)
+    return no('ClockDoubtful', `the operator begins no restart while the clock is not trusted:  ${clockDistrust}`)
   return window.state === 'open'
     ? yes('WindowOpen', `open until ${timestamp(window.endsAt)}`)
     : yes('WindowClosed', window.opensAt === undefined ? 'never opens again' : `opens at ${timestamp(window.opensAt)}`)

@@ -1,7 +1,7 @@
 /**
  * Maintains the Secret with the gateway's HTTPS certificates: a certificate and key for each region, issued or copied.
- * They are keys of one Secret, so that the gateway mounts it whatever regions there are. A Secret of this name that
- * Espalier did not create is not changed.
+ * They are keys of one Secret, so that the gateway can mount it whatever regions exist. If another owner created a
+ * Secret with this name, it is not changed.
  */
 import type { Draft, Secret } from '../../cluster/index.ts'
 import { startController } from '../../controller/index.ts'
@@ -53,7 +53,10 @@ export function startHttpsCertificates(options: ControllerOptions & { keys: () =
   const reconcile = async () => {
     const found = secretNamed(gatewayHttpsSecret)
     if (found !== undefined && !isManaged(found)) {
-      logger.warn({ secret: gatewayHttpsSecret }, 'this Secret is managed by another owner and is not changed')
+      logger.warn(
+        { secret: gatewayHttpsSecret },
+        'another owner manages this Secret, so the operator does not change it',
+      )
       return { requeueAfterMs: recheckMs }
     }
     const pairs = new Map<string, CertifiedKey>()

@@ -1,6 +1,6 @@
 /**
- * The maintenance window: when it is open, what is restarted in it, and that never more restart at once than the Region
- * allows.
+ * The maintenance window: when it is open, and what the operator restarts in it. Never more restarts at the same time
+ * than the Region allows.
  */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
@@ -42,12 +42,12 @@ describe('the window', () => {
   const saturday = { schedule: '0 3 * * 6', duration: '4h', maxConcurrent: 1 }
   test.each<[string, object, string, object]>([
     ['before it', {}, '2026-11-21T02:59:59Z', { state: 'closed', opensAt: at('2026-11-21T03:00:00Z') }],
-    ['as it opens', {}, '2026-11-21T03:00:00Z', { state: 'open', id: '2026-11-21T03:00:00.000Z' }],
+    ['when it opens', {}, '2026-11-21T03:00:00Z', { state: 'open', id: '2026-11-21T03:00:00.000Z' }],
     ['within it', {}, '2026-11-21T06:59:59Z', { state: 'open', endsAt: at('2026-11-21T07:00:00Z') }],
-    ['as it closes', {}, '2026-11-21T07:00:00Z', { state: 'closed', opensAt: at('2026-11-28T03:00:00Z') }],
-    ['in a zone of its own', { timeZone: 'Europe/Berlin' }, '2026-11-21T02:00:00Z', { state: 'open' }],
-    ['in summer, there', { timeZone: 'Europe/Berlin' }, '2026-07-11T01:00:00Z', { state: 'open' }],
-    ['by its lists', { schedule: '0 3 * * sat,sun' }, '2026-11-22T03:30:00Z', { state: 'open' }],
+    ['when it closes', {}, '2026-11-21T07:00:00Z', { state: 'closed', opensAt: at('2026-11-28T03:00:00Z') }],
+    ['in its own time zone', { timeZone: 'Europe/Berlin' }, '2026-11-21T02:00:00Z', { state: 'open' }],
+    ['in its own time zone in summer', { timeZone: 'Europe/Berlin' }, '2026-07-11T01:00:00Z', { state: 'open' }],
+    ['on the listed days and hours', { schedule: '0 3 * * sat,sun' }, '2026-11-22T03:30:00Z', { state: 'open' }],
     ['a nonexistent hour', { schedule: '0 25 * * *' }, '2026-11-22T03:30:00Z', { state: 'invalid' }],
     ['an unknown zone', { timeZone: 'Nowhere/Land' }, '2026-11-22T03:30:00Z', { state: 'invalid' }],
     ['a nonexistent day', { schedule: '0 0 31 2 *' }, '2026-11-22T03:30:00Z', { state: 'closed', opensAt: undefined }],
@@ -55,7 +55,7 @@ describe('the window', () => {
     expect(windowAt({ ...saturday, ...more }, at(now))).toMatchObject(expected)
   })
 
-  test('has the same mark while it is open', () => {
+  test('has the same id while it is open', () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 4 * 3600_000 - 1 }), offset => {
         const window = windowAt(saturday, at('2026-11-21T03:00:00Z') + offset)
@@ -83,12 +83,12 @@ describe('which database is restarted next', () => {
     }
   }
   const base = database('x')
-  // The request is applied: the hash is that of the plain draft.
+  // The request counts as applied: the hash is that of the plain draft.
   const reconciled = (name: string, status: ManagedDatabaseStatus = {}) =>
     database(name, { appliedHash: desiredHash(desiredStateOf(base)), ...status })
   const names = (list: readonly Candidate[]) => list.map(({ metadata }) => metadata.name)
 
-  test('those that have waited longest, at most maxConcurrent', () => {
+  test('the databases that have waited longest, at most maxConcurrent', () => {
     const all = [reconciled('b'), reconciled('a'), reconciled('c', { pendingRestart: pending('2025-01-01T00:00:00Z') })]
     expect(names(admit(all, [], id, 2).next)).toEqual(['c', 'a'])
     const running = reconciled('d', { maintenance: { restart: id, startedAt: '2026-01-01T00:00:00Z' } })
@@ -115,7 +115,7 @@ describe('which database is restarted next', () => {
     status: { phase: 'available', pendingRestart: pending(), ...status },
   })
 
-  test('branches too, except those that do not serve or are being deleted', () => {
+  test('branches, too, except branches that do not serve or are being deleted', () => {
     const running = branch('r', { maintenance: { restart: id, startedAt: '2026-01-01T00:00:00Z' } })
     expect(names(admit([reconciled('b'), branch('a')], [], id, 2).next)).toEqual(['a', 'b'])
     expect(names(admit([reconciled('b'), branch('a'), running], [], id, 2).next)).toEqual(['a'])
@@ -190,7 +190,7 @@ const branchName = 'copy'
 const ofEach = <T>(value: T): T[] => Array.from({ length: count + 1 }, () => value)
 const other = { configuration: { ...testConfiguration, images: { postgres: { 18: 'postgres:18.9' } } } }
 
-/** A region with databases, and a branch of one of them, that were created by an operator of another release. */
+/** A region with databases and a branch of one of them. An operator of another release created them. */
 async function prepared(): Promise<Installation> {
   const installation = await openInstallation()
   const { cluster } = installation
@@ -219,7 +219,7 @@ async function setWindow({ cluster }: Installation, maxConcurrent: number): Prom
   await cluster.replace('Region', { ...region, spec: { ...region.spec, maintenance: { ...openNow(), maxConcurrent } } })
 }
 
-/** Records how many databases and branches are unavailable at once, and how often each pod is created. */
+/** Records how many databases and branches are unavailable at the same time, and how often each pod is created. */
 async function startWatch({ store }: Installation) {
   const cluster = store.connect('watch')
   const databases = createInformer(cluster, 'ManagedDatabase', { logger: silent })
@@ -264,30 +264,33 @@ const isDone = (candidates: readonly Candidate[]) =>
   )
 
 describe('a release with another template', () => {
-  test.each([1, 2])('restarts nothing; the window restarts each database once, %i at a time', async maxConcurrent => {
-    const installation = await prepared()
-    const watch = await startWatch(installation)
-    const operator = await startTestOperator(installation, other)
-    await eventually(
-      () => all(installation),
-      databases => databases.every(({ status }) => (status?.pendingRestart ?? []).length > 0),
-    )
-    expect(watch.restarts()).toEqual(ofEach(0))
-    expect((await all(installation)).map(({ status }) => status?.phase)).toEqual(ofEach('available'))
-    expect((await installation.cluster.list('Task', { namespace: testNamespace })).items).toHaveLength(count + 1)
+  test.each([1, 2])(
+    'restarts nothing; the window restarts each database once, %i at the same time',
+    async maxConcurrent => {
+      const installation = await prepared()
+      const watch = await startWatch(installation)
+      const operator = await startTestOperator(installation, other)
+      await eventually(
+        () => all(installation),
+        databases => databases.every(({ status }) => (status?.pendingRestart ?? []).length > 0),
+      )
+      expect(watch.restarts()).toEqual(ofEach(0))
+      expect((await all(installation)).map(({ status }) => status?.phase)).toEqual(ofEach('available'))
+      expect((await installation.cluster.list('Task', { namespace: testNamespace })).items).toHaveLength(count + 1)
 
-    await setWindow(installation, maxConcurrent)
-    await eventually(() => all(installation), isDone, { withinMs: 30_000 })
-    expect(watch.restarts()).toEqual(ofEach(1))
-    expect(watch.most()).toBe(maxConcurrent)
-    const tasks = (await installation.cluster.list('Task', { namespace: testNamespace })).items
-    expect(tasks.filter(({ spec }) => spec.name === 'restart-managed').map(({ status }) => status?.phase)).toEqual(
-      namesOf.map(() => 'succeeded'),
-    )
-    await operator.stop()
-    await watch.stop()
-    await installation.close()
-  })
+      await setWindow(installation, maxConcurrent)
+      await eventually(() => all(installation), isDone, { withinMs: 30_000 })
+      expect(watch.restarts()).toEqual(ofEach(1))
+      expect(watch.most()).toBe(maxConcurrent)
+      const tasks = (await installation.cluster.list('Task', { namespace: testNamespace })).items
+      expect(tasks.filter(({ spec }) => spec.name === 'restart-managed').map(({ status }) => status?.phase)).toEqual(
+        namesOf.map(() => 'succeeded'),
+      )
+      await operator.stop()
+      await watch.stop()
+      await installation.close()
+    },
+  )
 
   test('restarts each database once if the operator is killed after any effect', async () => {
     for (const after of [1, 4, 10, 14, 20, 27, 35]) {
@@ -322,7 +325,7 @@ describe('a release with another template', () => {
     const installation = await prepared()
     const { cluster, workload } = installation
     await setWindow(installation, 1)
-    // Long enough for a busy machine to stop the pod: a restart that did not start expires, and the next one can begin.
+    // Long enough for a busy machine to stop the pod. A restart that did not start expires, and the next one can begin.
     const deadlines = { ...testConfiguration.deadlines, modifyingMs: 4_000 }
     workload?.refuse(true)
     const operator: Operator = await startTestOperator(installation, {
@@ -355,7 +358,7 @@ function openLater() {
   return { schedule: `0 0 ${at.getUTCDate()} ${at.getUTCMonth() + 1} *`, duration: '1h' }
 }
 
-test('a database restarts with a valid slot of its own, and continues a restart that an earlier operator started', async () => {
+test('a database restarts with its own valid slot, and continues a restart that an earlier operator started', async () => {
   const installation = await openInstallation()
   const { cluster } = installation
   const of = { namespace: testNamespace }
@@ -452,7 +455,7 @@ test('a region reports whether snapshots work, and which requested fields this v
   await installation.close()
 })
 
-test('a window grants no slot while the clock is not trusted', async () => {
+test('a region grants no slot while the clock is not trusted', async () => {
   const installation = await openInstallation()
   let setMs = 0
   const machine = () => ({ wall: setMs, elapsed: 0, boot: 'test' })

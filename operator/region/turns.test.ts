@@ -74,22 +74,22 @@ describe('an owner uses its slot', () => {
     ['it does not serve', database('a', { phase: 'degraded' }), turn('a')],
     ['its namespace is not served', database('a', notServed), turn('a')],
     ['its spec is not applied', database('a', { appliedHash: 'other' }), turn('a')],
-  ])('and not if %s', (_, candidate, given) => {
+  ])('not if %s', (_, candidate, given) => {
     expect(take(candidate, [given])).toBe(false)
   })
 
-  test('and not if another one is restarting without a turn, or has failed', () => {
+  test('not if another object is restarting without a slot, or has failed', () => {
     expect(take(own, [turn('a')], [database('b', running())])).toBe(false)
     expect(take(own, [turn('a')], [database('b', ended('failed'))])).toBe(false)
     expect(take(own, [turn('a')], [database('b')])).toBe(true)
   })
 
-  test('if those that restart or failed are in namespaces that are not served', () => {
+  test('if the objects that restart or have failed are in namespaces that the operator does not manage', () => {
     for (const other of [running(), ended('failed')])
       expect(take(own, [turn('a')], [database('b', { ...other, ...notServed })])).toBe(true)
   })
 
-  test('and not while the clock is not trusted', () => {
+  test('not while the clock is not trusted', () => {
     const facts = { maxConcurrent: 1, now: start, isClockTrusted: false }
     expect(takenTurn(own, [turn('a')], [], facts)).toBeUndefined()
   })
@@ -106,19 +106,19 @@ describe('a slot counts', () => {
     expect(isCounted(database('a', { phase: 'degraded' }), start + minute)).toBe(true)
   })
 
-  test('until the restart has ended, once it is used', () => {
+  test('until the restart has ended, if it was used', () => {
     expect(isCounted(database('a', running()), start + 9 * minute)).toBe(true)
     expect(isCounted(database('a', ended('completed')), start)).toBe(false)
     expect(isCounted(database('a', { ...running(), ...notServed }), start)).toBe(false)
   })
 
-  test('not for another object of that name', () => {
+  test('not for another object with the same name', () => {
     expect(isCounted(undefined, start)).toBe(false)
     const other = database('a')
     expect(isCounted({ ...other, metadata: { ...other.metadata, uid: 'another' } }, start)).toBe(false)
   })
 
-  test('against maxConcurrent, once', () => {
+  test('against maxConcurrent, only once', () => {
     const [a, b] = [database('a'), database('b')]
     expect(admit([a, b], [turn('a')], windowId, 1).next).toEqual([])
     expect(admit([a, b], [turn('a')], windowId, 2)).toMatchObject({ next: [b], running: 1 })
@@ -136,8 +136,8 @@ test('an owner that did not use its slot is last', () => {
 type Seen = { turns: Turn[]; version: number; databases: ManagedDatabase[] }
 
 /**
- * A region whose controllers have delayed caches: each decides by its own copy, and writes at the version of that copy.
- * Writes are done and observed within `lateMs`.
+ * A region whose controllers have delayed caches. Each controller decides by its own cache, and writes with the
+ * resourceVersion in that cache. Writes are done and observed within `lateMs`.
  */
 class LateRegion {
   static readonly names = ['a', 'b', 'c', 'd']
@@ -224,7 +224,8 @@ class LateRegion {
   }
 
   /**
-   * An operator of an earlier version leads for a moment. It starts restarts without slots, by the state at its start.
+   * An operator of an earlier version leads for a moment. It starts restarts without slots, according to the state at
+   * its start.
    */
   earlierVersion(index: number): void {
     while (this.#writes.length > 0) this.write()
@@ -237,7 +238,7 @@ class LateRegion {
   }
 }
 
-test('there are never more restarts at once than the region allows, whatever delays its controllers have', () => {
+test('whatever the delays, there are never more concurrent restarts than the region allows', () => {
   const index = fc.integer({ min: 0, max: LateRegion.names.length - 1 })
   const step = fc.oneof(
     { weight: 4, arbitrary: fc.record({ do: fc.constant('see' as const), at: fc.integer({ min: 0, max: 4 }) }) },

@@ -1,19 +1,19 @@
-/** When a region's maintenance window is open. Pure; the calendar is croner's. */
+/** When a region's maintenance window is open. Pure. Croner computes the calendar. */
 import { Cron } from 'croner'
 import type { Region } from '../../crds/index.ts'
 
 type Maintenance = NonNullable<Region['spec']['maintenance']>
 
 export type Window =
-  /** `id` identifies this window; databases that were restarted in it record it. */
+  /** `id`: identifies this window. Databases that were restarted in it record it. */
   | { state: 'open'; id: string; endsAt: number }
   | { state: 'closed'; opensAt: number | undefined }
-  /** Its schedule or time zone cannot be read. */
+  /** The schedule or time zone is invalid. */
   | { state: 'invalid'; message: string }
 
 const secondsOf = { m: 60, h: 3600 } as const
 
-/** Milliseconds of a length such as `90m` or `4h`, whose form the schema has checked. */
+/** Converts a length such as `90m` or `4h` to milliseconds. The schema has checked its format. */
 export function lengthOf(length: string): number {
   const [, count = '0', unit = 'm'] = /^([0-9]+)([mh])$/.exec(length) ?? []
   return Number(count) * secondsOf[unit === 'h' ? 'h' : 'm'] * 1000
@@ -25,7 +25,7 @@ export function windowAt({ schedule, timeZone = 'UTC', duration }: Maintenance, 
   try {
     const cron = new Cron(schedule, { timezone: timeZone, mode: '5-part', paused: true })
     next = cron.nextRun(new Date(now))
-    // A window that opens right now is open.
+    // A window that opens exactly now counts as open.
     last = cron.previousRuns(1, new Date(now + 1))[0]
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)

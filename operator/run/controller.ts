@@ -1,7 +1,6 @@
 /**
  * The controller of a kind whose objects run once and end. Each pass observes one run, plans, performs the planned
- * actions and writes the status once, if it changed. An error that makes a pass fail is reported in a condition of the
- * run.
+ * actions, and writes the status once, if it changed. If an error makes a pass fail, a condition of the run reports it.
  */
 import { keyOf } from '../../cluster/informer/index.ts'
 import { type Controller, type ReconcileResult, startController } from '../../controller/index.ts'
@@ -13,7 +12,7 @@ import { withFindings } from '../objects/run-status.ts'
 import type { Run, RunKind, RunPlan, RunTools, StatusOf } from './kind.ts'
 import { newProblem, troubled, untroubled } from './problem.ts'
 
-/** `create`: creates the kind, with the tools that it gets from its controller. */
+/** `create`: creates the kind, with the tools from its controller. */
 export function startRunController<R extends Run, Action, Seen>(
   options: PostgresControllerOptions,
   create: (tools: RunTools) => RunKind<R, Action, Seen>,
@@ -64,7 +63,7 @@ class RunController<R extends Run, Action, Seen> {
       return undefined
     }
     if (kind.isOpen(run) && lacksDatabaseId(run)) return this.#awaitDatabase(run)
-    // The cache may not have all fields of an ended run that a write needs.
+    // The cache may not have all fields of an ended run. A write needs them all.
     let complete = kind.isOpen(run) ? run : undefined
     try {
       const seen = await kind.observe(run, key, signal)
@@ -103,13 +102,13 @@ class RunController<R extends Run, Action, Seen> {
     return this.#requeue(seen, decided)
   }
 
-  /** Reports that there is no database of that name yet, or sets the database's id. */
+  /** Sets the database's id, or reports that there is no database with that name yet. */
   async #awaitDatabase(run: R): Promise<undefined> {
     const found = await fillInDatabaseId(this.#cluster, run)
     if (found === 'filled') return
     const status: { phase: 'pending'; startedAt?: string | undefined } = { ...run.status, phase: 'pending' }
     const findings = { Ready: found, Progressing: found }
-    // The same fields as before.
+    // The fields did not change.
     await this.#report(run, withFindings(run, status, findings, this.#options.now()) as StatusOf<R>)
   }
 
@@ -125,7 +124,7 @@ class RunController<R extends Run, Action, Seen> {
     this.#kind.reported(run, status)
   }
 
-  /** The error that counts is the one that made the pass fail. */
+  /** The error that made the pass fail is more important than an error here. */
   async #reportProblem(run: R, error: unknown) {
     const { events, logger, now } = this.#options
     const before = (run.status ?? {}) as StatusOf<R> // every field is optional

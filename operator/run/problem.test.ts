@@ -1,4 +1,4 @@
-/** What a run reports of a failed pass, and when it reports nothing. */
+/** What a run reports about a failed pass, and when it reports nothing. */
 import { expect, test } from 'vitest'
 import { ClusterError } from '../../cluster/index.ts'
 import type { ManagedDatabase, Restore } from '../../crds/index.ts'
@@ -20,19 +20,24 @@ const previous = [
 
 test.each<[string, unknown, string, RegExp]>([
   [
-    'a quota that allows no other volume, and how to free space',
+    'a quota that permits no other volume, and how to free space',
     new ClusterError('Forbidden', 'exceeded quota: tenant, requested: persistentvolumeclaims=1'),
     'QuotaExceeded',
     /^the quota has no space for the restored volume in addition to the current one: exceeded quota: tenant.*; 2 previous volumes from earlier restores can be deleted/,
   ],
   [
-    'a quota of something else',
+    'a quota for another resource',
     new ClusterError('Forbidden', 'exceeded quota: tenant, requested: pods=1'),
     'QuotaExceeded',
     /^the quota has no space for the objects of the restore: exceeded quota: tenant, requested: pods=1$/,
   ],
   ['another refusal', new ClusterError('Invalid', 'spec: no'), 'Refused', /^spec: no$/],
-  ['a name that is taken', new NameTakenError('ConfigMap', { name: 'x' }), 'NameTaken', /belongs to another owner/],
+  [
+    'a name that another object has',
+    new NameTakenError('ConfigMap', { name: 'x' }),
+    'NameTaken',
+    /belongs to another owner/,
+  ],
   [
     'a cluster that does not answer',
     new ClusterError('Unavailable', 'gone'),
@@ -69,7 +74,7 @@ test('the error of a failed pass is the reason reported at the deadline', () => 
 
 const forbidden = new ClusterError('Forbidden', 'no right to it')
 
-test('a failed pass sets no phase if there is none: that is how a run that was put back is recognised', () => {
+test('a failed pass sets no phase if there is none, since a recreated run is recognised by that', () => {
   const status = troubled(restore(undefined), undefined, new ClusterError('Unavailable', 'gone'))
   expect(status?.phase).toBeUndefined()
   expect(conditionOf(status, 'Progressing')?.reason).toBe('Retrying')
@@ -88,7 +93,7 @@ test('a refusal in the cleanup of an ended run is reported beside its outcome, u
   expect(untroubled(status ?? {})).toEqual(ended)
 })
 
-test('a refusal in the deletion of a run is what the deletion waits for', () => {
+test('a refusal during the deletion of a run is reported as what the deletion waits for', () => {
   const ended = restore({ ...running, phase: 'completed', finishedAt: ago(0) }, { deletionTimestamp: ago(0) })
   const status = troubled(ended, undefined, forbidden)
   expect(conditionOf(status, 'Progressing')).toMatchObject({ status: 'True', reason: 'Refused' })

@@ -1,7 +1,7 @@
 /**
- * What a backup or restore reports while its passes fail: the reason, at once. Pure. One that is running or being
- * deleted reports it in Progressing. One that has ended keeps its outcome there, and reports a refused cleanup in
- * CleanedUp, a condition that exists only while the cleanup fails.
+ * The report of a backup or restore while its passes fail. It reports the reason at once. Pure. A run that is in
+ * progress or being deleted reports the reason in Progressing. A run that has ended keeps its outcome there. It reports
+ * a refused cleanup in CleanedUp, a condition that exists only while the cleanup fails.
  */
 import { isClusterError, isRefused } from '../../cluster/index.ts'
 import type { Condition, ObjectMeta } from '../../crds/index.ts'
@@ -17,13 +17,13 @@ const reasons: ReadonlySet<string> = new Set<RunProblem['reason']>([
   ...(['QuotaExceeded', 'Refused', 'NameTaken', 'ArchiveUnreachable', 'Retrying'] as const),
 ])
 
-/** Whether a condition reports that passes fail. */
+/** Whether a condition reports failing passes. */
 export const isProblem = (condition: Condition | undefined): condition is Condition =>
   condition !== undefined && reasons.has(condition.reason)
 
-/** The texts of a kind. */
+/** The texts for a kind. */
 export type ProblemTexts = {
-  /** Ready, while the run is in progress. */
+  /** The finding for Ready while the run is in progress. */
   notYet: Finding
   /** Explains an exhausted quota. */
   quota: (message: string) => string
@@ -47,20 +47,20 @@ type Status = { conditions?: Condition[] | undefined; phase?: string | undefined
 const hasEnded = (status: Status | undefined): boolean =>
   status?.finishedAt !== undefined || status?.phase === 'completed' || status?.phase === 'failed'
 
-/** The status of a run whose pass failed; undefined if there is nothing to report. Does not set a missing phase. */
+/** The status of a run whose pass failed. Undefined if there is nothing to report. Does not set a missing phase. */
 export function troubled<S extends Status>(
   { metadata, status }: { metadata: ObjectMeta; status: S },
   error: unknown,
   texts: ProblemTexts,
   now: number,
 ): S | undefined {
-  // The decision used an old state: the next pass follows at once.
+  // The decision used an old state. The next pass follows at once.
   if (isClusterError(error, 'Conflict')) return undefined
   const { reason, message } = problemOf(error, texts)
   const { generation, deletionTimestamp } = metadata
   const isDeleting = deletionTimestamp !== undefined
   const isOpen = !isDeleting && !hasEnded(status)
-  // No user waits for the cleanup of an ended run: only an error that does not pass by itself is reported.
+  // No user waits for the cleanup of an ended run. So only an error that needs a user's action is reported.
   if (!isOpen && reason === 'Retrying') return undefined
   const progressing = { Progressing: yes(reason, message) }
   const ofEnded = isDeleting ? progressing : { [cleanedUp]: no(reason, message) }
@@ -77,6 +77,6 @@ export function untroubled<S extends Status>(status: S): S {
   return conditions?.length === status.conditions?.length ? status : { ...status, conditions }
 }
 
-/** The condition that reports a problem with a new reason. */
+/** The condition that reports a problem with a new reason, if any. */
 export const newProblem = (before: Status, after: Status): Condition | undefined =>
   after.conditions?.find(found => isProblem(found) && found.reason !== conditionOf(before, found.type)?.reason)

@@ -23,13 +23,16 @@ const add = async (taskId: string, status?: object, subject = taskId) => {
 const get = (taskId: string) => it.cluster().get('Task', { namespace: testNamespace, name: `task-${taskId}` })
 
 describe('Tasks', () => {
-  test('of a deleted subject end', async () => {
+  test('end if their subject is deleted', async () => {
     await add('aaaaaaaa-0000-4000-8000-000000000001')
     const ended = await eventually(
       () => get('aaaaaaaa-0000-4000-8000-000000000001'),
       task => task?.status?.finishedAt !== undefined,
     )
-    expect(ended?.status).toMatchObject({ phase: 'failed', error: 'the database was deleted before this was done' })
+    expect(ended?.status).toMatchObject({
+      phase: 'failed',
+      error: 'the database was deleted before the operation was complete',
+    })
   })
 
   test('are deleted 30 days after their end, and not before', async () => {
@@ -49,7 +52,7 @@ describe('Tasks', () => {
     expect(retained && isOutdated(retained, Date.now())).toBe(false)
   })
 
-  test('of one subject: the newest 100 that have ended are kept', async () => {
+  test('that have ended are deleted, except the newest 100 of each subject', async () => {
     const subject = 'aaaaaaaa-0000-4000-8000-00000000000f'
     const ended = (second: number) => ({
       phase: 'succeeded',
@@ -71,7 +74,7 @@ describe('Tasks', () => {
     expect(retained).toContain(`task-${taskId(5)}`)
     expect(retained).not.toContain(`task-${taskId(4)}`)
 
-    // One more ends while the operator watches: the oldest is deleted.
+    // One more Task ends while the operator watches. The oldest is deleted.
     await add(taskId(200), undefined, subject)
     await eventually(present, names => names.length === 100 && names.includes(`task-${taskId(200)}`))
     expect(await present()).not.toContain(`task-${taskId(5)}`)

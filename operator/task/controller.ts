@@ -1,7 +1,7 @@
 /**
- * The controller of Tasks: creates the Task of each operation that has none, and updates its status from its subject
- * until it ends. It writes nothing else; the controller of databases waits for the end of a Task before it forgets an
- * operation.
+ * The controller of Tasks. It creates a Task for each operation without one. It updates the Task's status from the
+ * subject until the Task ends. It writes nothing else. The controller of databases removes an operation from the status
+ * only after its Task has ended.
  */
 import type { Draft } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
@@ -25,7 +25,7 @@ import { type Subject, type SubjectSource, subjectWithTask } from './subject.ts'
 
 type TaskControllerOptions = ControllerOptions & {
   workers: number
-  /** Kinds whose operations this version runs. */
+  /** The kinds whose operations this version can run. */
   sources: readonly SubjectSource[]
 }
 
@@ -66,7 +66,7 @@ export function startTaskController(options: TaskControllerOptions): { stop(): P
     const { kind } = task.spec.subject
     const source = sources.find(each => each.kind === kind)
     if (source === undefined) {
-      await write(task, finished(task.status, now(), `this version runs no operations on a ${kind}`))
+      await write(task, finished(task.status, now(), `this version of the operator cannot run operations on a ${kind}`))
       return undefined
     }
     if (subject !== undefined) {
@@ -79,7 +79,7 @@ export function startTaskController(options: TaskControllerOptions): { stop(): P
   const create = async (subject: Subject) => {
     const draft = taskDraft(subject, now())
     if (draft === undefined) return
-    // If one exists, the API was faster and the cache lags behind, or it has ended.
+    // If a Task exists, the API created it and the cache does not have it yet, or it has ended.
     await createIfAbsent(cluster, 'Task', draft)
   }
 
@@ -89,7 +89,7 @@ export function startTaskController(options: TaskControllerOptions): { stop(): P
     if (isEnded(written)) retention.ended(written)
   }
 
-  /** A Task that matches no operation in the caches: only the state in the cluster itself counts. */
+  /** No operation in the caches matches this Task. Only the state in the cluster itself counts. */
   const decide = async (task: Task, source: SubjectSource) => {
     const { namespace } = task.metadata
     const live = await source.live(cluster, { namespace, name: task.spec.subject.name })
@@ -108,14 +108,14 @@ export function startTaskController(options: TaskControllerOptions): { stop(): P
     logger,
     metrics,
   })
-  /** Enqueues the Task of the subject's operation and all its other open Tasks when the subject changes. */
+  /** When the subject changes, enqueues the Task of its operation, and all its other open Tasks. */
   const ofSubject = ({ kind, namespace, name, operation }: Subject) => {
     if (operation !== undefined) controller.enqueue(`${namespace}/${childNames.task(operation.taskId)}`)
     for (const task of caches.tasks.byIndex('subject', `${namespace}/${kind}/${name}`)) controller.enqueue(keyOf(task))
   }
   const unsubscribe = [
     caches.tasks.onChange(({ object, previous }) => {
-      // A Task that has ended leaves the cache; one that was still open was deleted by another client.
+      // A Task that has ended leaves the cache. A Task that was still open was deleted by another client.
       if (!isEnded(previous ?? object)) controller.enqueue(keyOf(object))
     }),
     ...sources.map(source =>

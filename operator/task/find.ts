@@ -2,7 +2,7 @@ import type { Cluster } from '../../cluster/index.ts'
 import { childNames, type Task } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
 
-/** The Task with this id. Ended ones are in no cache, so a missing one is read from the cluster. */
+/** The Task with this id. No cache has ended Tasks, so a missing Task is read from the cluster. */
 export async function findTask(
   { caches, cluster }: { caches: Pick<Caches, 'tasks'>; cluster: Pick<Cluster, 'get'> },
   namespace: string | undefined,

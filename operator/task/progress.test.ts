@@ -80,7 +80,7 @@ describe('progress', () => {
     expect(finished(done, now + 1000, 'too late')).toBe(done)
   })
 
-  test('keeps at most a hundred messages, including the first', () => {
+  test('keeps at most a hundred messages, always with the first one', () => {
     let status = progressOf(undefined, database(progressing('True', 'first')), now)
     for (let step = 0; step < 150; step++)
       status = progressOf(status, database(progressing('True', `step${step}`)), now)
@@ -90,7 +90,7 @@ describe('progress', () => {
   })
 })
 
-describe('a Task that its subject does not name', () => {
+describe("a Task that its subject's status does not name", () => {
   const waiting = { state: 'waiting' }
   const failed = { state: 'over', error: expect.any(String) }
   const succeeded = { state: 'over' }
@@ -99,7 +99,7 @@ describe('a Task that its subject does not name', () => {
     ['deletion, subject deleted', task('delete-managed'), undefined, succeeded],
     ['creation, subject deleted', task('create-managed'), undefined, failed],
     [
-      'deletion, another subject has its name',
+      "deletion, another object has the subject's name",
       task('delete-managed'),
       database({}, { labels: { [labels.id]: 'x' } }),
       succeeded,
@@ -110,7 +110,7 @@ describe('a Task that its subject does not name', () => {
     ['change superseded by a deletion', task('update-managed'), database({}, deleting), failed],
     ['change not begun', task('update-managed'), database({}, annotated(taskId)), waiting],
     ['change never begun', task('update-managed', takenUpWithinMs), database({}, annotated(taskId)), failed],
-    ['change superseded by another', task('update-managed'), database({}, annotated(otherId)), failed],
+    ['change superseded by another change', task('update-managed'), database({}, annotated(otherId)), failed],
     ['change superseded without the API', task('update-managed'), database({}, annotated(taskId, 'old')), failed],
     [
       'change without effect',

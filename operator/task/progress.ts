@@ -1,6 +1,6 @@
 /**
- * The status of an operation's Task, from the status of its subject: pure. A Task ends when, and only when, its subject
- * is reconciled. If the subject no longer names the operation, the Task ends with the reason.
+ * The status of an operation's Task, from the status of its subject. Pure. A Task ends exactly when its subject is
+ * reconciled. If the subject no longer names the operation, the Task ends with the reason.
  */
 import { labels, type Task, type TaskMessage } from '../../crds/index.ts'
 import { shortened } from '../../values/text.ts'
@@ -10,7 +10,10 @@ import type { Subject } from './subject.ts'
 
 type TaskStatusValue = NonNullable<Task['status']>
 
-/** Messages kept of one Task; when there are more, the first is kept and the oldest of the others are removed. */
+/**
+ * The maximum number of messages of a Task. If there are more, the first message is kept, and the oldest of the others
+ * are removed.
+ */
 const maximumMessages = 100
 
 /** The progress of an operation at each of its steps, in per cent. */
@@ -39,7 +42,7 @@ const progressAt: Record<string, number> = {
 
 /** Steps whose messages contain the progress of each service, or of the import. */
 const stepsInParts = ['StartingServices', 'Importing']
-/** Its message replaces the previous one, which has the older progress. */
+/** Its new message replaces the previous message, which has older progress. */
 const counted = 'Importing'
 
 const isFinal = (status: Task['status']): boolean => status?.phase === 'succeeded' || status?.phase === 'failed'
@@ -49,7 +52,7 @@ function withMessage(messages: readonly TaskMessage[], message: TaskMessage): Ta
   return all.length <= maximumMessages ? all : [...all.slice(0, 1), ...all.slice(all.length - maximumMessages + 1)]
 }
 
-/** The end of a Task; one that has ended never changes. */
+/** The end of a Task. A Task that has ended never changes. */
 export function finished(status: Task['status'], now: number, error?: string): TaskStatusValue {
   if (status !== undefined && isFinal(status)) return status
   const time = preciseTime(now)
@@ -81,7 +84,7 @@ export function progressOf(status: Task['status'], { progressing, phase }: Subje
   if (status?.phase === 'running' && isReported) return status
   const before = Math.max(0, ...messages.map(message => message.progress ?? 0))
   const at = progressAt[step]
-  // A step that is repeated, such as connecting after the roles, does not decrease the progress.
+  // If a step is repeated, such as connecting after the roles, the progress does not decrease.
   const progress = at === undefined ? undefined : Math.max(at, before)
   const time = preciseTime(now)
   return {
@@ -99,23 +102,23 @@ export function progressOf(status: Task['status'], { progressing, phase }: Subje
   }
 }
 
-/** A Task without an operation: still waiting, or ended. `error` absent: done. */
+/** The state of a Task without an operation: still waiting, or ended. `error` is absent after success. */
 type Outcome = { state: 'waiting' } | { state: 'over'; error?: string }
 
 const over = (error?: string): Outcome => (error === undefined ? { state: 'over' } : { state: 'over', error })
 
-/** How long an operation may wait to be started, in ms. */
+/** How long an operation may wait before it is started, in ms. */
 export const takenUpWithinMs = 10 * 60_000
 
 /**
- * The state of a Task that its subject's status does not name. `subject` is the current object of that name in the
- * cluster itself.
+ * The state of a Task that its subject's status does not name. `subject`: the current object with that name, read from
+ * the cluster.
  */
 export function outcomeOf(task: Task, subject: Subject | undefined, now: number): Outcome {
   const { kind, id } = task.spec.subject
   const isDeletion = task.spec.name === 'delete-managed' || task.spec.name === 'delete-branch'
   if (subject === undefined || subject.id !== id)
-    return isDeletion ? over() : over(`the ${kind} was deleted before this was done`)
+    return isDeletion ? over() : over(`the ${kind} was deleted before the operation was complete`)
   const taskId = task.metadata.labels?.[labels.id]
   const { operation, isDeleting, requestedTaskId, progressing, phase } = subject
   if (operation?.taskId === taskId) return { state: 'waiting' }
@@ -124,7 +127,7 @@ export function outcomeOf(task: Task, subject: Subject | undefined, now: number)
   if (isDeleting) return over(`the ${kind} is being deleted`)
   if (requestedTaskId() !== taskId) return over(`a later change to the ${kind} replaced it`)
   if (operation !== undefined || !subject.isInForce()) return waitingSince(task, now)
-  // Everything that it requested was already so.
+  // The operation requested nothing that was not already applied.
   const isWell = progressing === undefined || progressing.reason === completed
   return isWell ? over() : over(progressing.message)
 }

@@ -1,7 +1,7 @@
 /**
- * Deletes ended Tasks by retention (`retention.ts`). They are in no cache, only counted. All of them are read, page by
- * page, when the operator starts and every hour, and those of a subject when more have ended than are kept. They are
- * deleted one after the other, so that even a month's worth causes no burst.
+ * Deletes ended Tasks by retention (`retention.ts`). No cache has them; they are only counted. The controller reads all
+ * of them, page by page, when the operator starts and every hour. It reads a subject's Tasks when more have ended than
+ * are kept. It deletes them one after the other, so that even many Tasks cause no burst.
  */
 import { keyText, parseKey, sleep, systemClock } from '../../cluster/informer/index.ts'
 import { lowPriority, startController } from '../../controller/index.ts'
@@ -17,12 +17,12 @@ const sweepDeadlineMs = 1800_000
 const pageSize = 500
 /** The pause between two pages, so that a sweep does not keep the cluster busy. */
 const pauseMs = 100
-/** The most Tasks that one pass deletes. */
+/** The maximum number of Tasks that one pass deletes. */
 const goingAtOnce = 2_000
 /** The key for a sweep of all Tasks; any other key is a subject's. */
 const everything = '*'
 
-/** The key of a Task's subject; undefined if the Task lacks the label by which its subject's Tasks are listed. */
+/** The key of a Task's subject. Undefined if the Task has no subject label. */
 const subjectKeyOf = ({ metadata }: Task): string | undefined => {
   const name = metadata.labels?.[labels.subject]
   return name === undefined ? undefined : keyText({ namespace: metadata.namespace, name })
@@ -31,10 +31,15 @@ const subjectKeyOf = ({ metadata }: Task): string | undefined => {
 export function startRetention(options: RetentionOptions): { ended(task: Task): void; stop(): Promise<void> } {
   const { cluster, sources, now, clock, logger, metrics, signal } = options
 
-  /** For each subject, as far as known: a Task that ends during a sweep may be missed until the next one. */
+  /**
+   * The number of ended Tasks by subject, as far as known. A sweep may miss a Task that ends meanwhile; the next sweep
+   * counts it.
+   */
   let ended = new Map<string, number>()
 
-  /** Returns how many were deleted. A Task that its subject still names is skipped, since it would be created again. */
+  /**
+   * Returns how many Tasks were deleted. Skips a Task that its subject still names, because it would be created again.
+   */
   const letGo = async (tasks: readonly Task[], ending: AbortSignal): Promise<number> => {
     let deleted = 0
     for (const { metadata } of tasks) {

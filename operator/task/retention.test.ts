@@ -16,7 +16,7 @@ const ended = (name: string, afterMs: number, phase: 'succeeded' | 'failed' = 's
   task(name, { phase, finishedAt: new Date(start + afterMs).toISOString() })
 
 describe('how long Tasks are kept', () => {
-  test('30 days from their end, or from their creation if no end is recorded; open ones always', () => {
+  test('30 days from their end, or from their creation if no end is recorded; open Tasks always', () => {
     expect(isOutdated(ended('one', day), start + 31 * day - 1)).toBe(false)
     expect(isOutdated(ended('one', day), start + 31 * day)).toBe(true)
     expect(isOutdated(ended('one', day, 'failed'), start + 31 * day)).toBe(true)
@@ -25,7 +25,7 @@ describe('how long Tasks are kept', () => {
     expect(isOutdated(task('one'), start + 300 * day)).toBe(false)
   })
 
-  test('the newest 100 of a subject, by end and then by name; open ones do not count', () => {
+  test('the newest 100 of a subject, by end and then by name; open Tasks do not count', () => {
     const many = Array.from({ length: 103 }, (_, index) => ended(`t${String(index).padStart(3, '0')}`, index * 1000))
     const open = Array.from({ length: 50 }, (_, index) => task(`o${index}`))
     const names = (tasks: Task[]) => surplusOf(tasks).map(({ metadata }) => metadata.name)

@@ -2,10 +2,10 @@
 import { isEnded, type Task } from '../../crds/index.ts'
 
 const retentionMs = 30 * 24 * 3600_000
-/** Ended Tasks kept of one subject. */
+/** How many ended Tasks are kept per subject. */
 const retainedOfSubject = 100
 
-/** When it ended. A Task without an end time, which is not ours, counts from its creation. */
+/** When a Task ended. A Task without an end time, which another client created, counts from its creation. */
 const endOf = ({ metadata, status }: Task): string => status?.finishedAt ?? metadata.creationTimestamp ?? ''
 
 /** Whether a Task has reached its retention age. */
@@ -16,7 +16,7 @@ export const isOutdated = (task: Task, now: number): boolean =>
 const compareByEnd = (left: Task, right: Task): number =>
   Date.parse(endOf(left)) - Date.parse(endOf(right)) || (left.metadata.name < right.metadata.name ? -1 : 1)
 
-/** The surplus Tasks of one subject, oldest first. */
+/** The Tasks of one subject that are too many, oldest first. */
 export function surplusOf(tasks: readonly Task[]): Task[] {
   const ended = tasks.filter(isEnded)
   if (!isTooMany(ended.length)) return []

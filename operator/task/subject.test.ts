@@ -1,4 +1,4 @@
-/** Tasks of another kind than a database: they are created, updated, checked and ended in the same way. */
+/** Tasks of another kind than a database. The controller creates, updates, checks and ends them in the same way. */
 import { expect, test } from 'vitest'
 import { createMetrics } from '../../controller/index.ts'
 import { childNames, type Task } from '../../crds/index.ts'

@@ -1,6 +1,6 @@
 /**
- * The subject of a Task, as the controller of Tasks sees it: a resource whose status names the running operation, and
- * whose condition Progressing reports its progress. A kind with operations gets Tasks by providing a source.
+ * The subject of a Task, for the controller of Tasks: a resource whose status names the running operation, and whose
+ * condition Progressing reports its progress. If a kind provides a source, its operations get Tasks.
  */
 import type { Cluster, Kinds, ObjectKey } from '../../cluster/index.ts'
 import type { Informer } from '../../cluster/informer/index.ts'
@@ -27,33 +27,33 @@ export type Subject = {
   kind: SubjectKind
   namespace: string
   name: string
-  /** The API's id; undefined until it is assigned. */
+  /** The id in the API. Undefined until it is assigned. */
   id: string | undefined
   tenant: string | undefined
   phase: string | undefined
   isDeleting: boolean
-  /** The operation that its status names. */
+  /** The operation that the subject's status names. */
   operation: { taskId: string; name: OperationName } | undefined
   progressing: Condition | undefined
   /** The Task of the last API request. */
   requestedTaskId: () => string | undefined
-  /** Whether everything requested is applied. */
+  /** Whether the complete request is applied. */
   isInForce: () => boolean
 }
 
-/** Where the subjects of one kind are found. */
+/** Finds the subjects of one kind. */
 export type SubjectSource = {
   kind: SubjectKind
-  /** The subject whose status names this Task, according to the caches. */
+  /** The subject whose status names this Task. Reads the caches. */
   withTask(namespace: string, taskId: string): Subject | undefined
-  /** The object with this name in the cluster itself. */
+  /** The object with this name. Reads the cluster. */
   live(cluster: Cluster, key: ObjectKey): Promise<Subject | undefined>
   onChange(handler: (subject: Subject, previous: Subject | undefined) => void): () => void
 }
 
 const taskPrefix = childNames.task('')
 
-/** The subject of any kind whose status names the Task of this name, according to the caches. */
+/** The subject of any kind whose status names the Task with this name. Reads the caches. */
 export function subjectWithTask(
   sources: readonly SubjectSource[],
   { namespace, name }: ObjectKey,

@@ -57,10 +57,10 @@ describe('a tenant', () => {
     }
   }
 
-  test('has a quota that follows its limit and applies to kubectl', async () => {
+  test('has a quota that follows its limit, and also limits kubectl', async () => {
     const { spec, ...draft } = tenantDraft('limited')
     await it.cluster().create('Tenant', { ...draft, spec: { ...spec, tenantId: 'limited', limits: { databases: 1 } } })
-    // It exists before the tenant is reported as ready.
+    // The quota exists before the tenant is reported as ready.
     await eventually(() => get('limited'), ready)
     expect((await quotaOf('limited'))?.spec?.hard).toEqual({ [hard]: '1' })
     await it.cluster().create('ManagedDatabase', inNamespaceOf('limited', 'one'))
@@ -74,7 +74,7 @@ describe('a tenant', () => {
     )
     await it.cluster().create('ManagedDatabase', inNamespaceOf('limited', 'two'))
 
-    // Another client deletes it: it is created again.
+    // Another client deletes the quota. The operator creates it again.
     const quota = await quotaOf('limited')
     await it.cluster().delete('ResourceQuota', { namespace: tenantNamespace('limited'), name: 'espalier-limits' })
     await eventually(
@@ -148,7 +148,7 @@ describe('a tenant', () => {
     await eventually(read, found => (found?.status?.updatedAt ?? '') > updatedAt)
   })
 
-  test('is deleted with its namespace once its last database is deleted', async () => {
+  test('is deleted with its namespace after its last database', async () => {
     await it.cluster().create('Tenant', tenantDraft('leaving'))
     await eventually(() => get('leaving'), ready)
     const namespace = tenantNamespace('leaving')

@@ -1,6 +1,6 @@
 /**
- * The controller of Tenants: creates a namespace for each tenant, which contains all of the tenant's objects. The
- * operator deletes it after the tenant, once no database remains in it. A quota in it applies the tenant's limits to
+ * The controller of Tenants. It creates a namespace for each tenant, for all of the tenant's objects. It deletes the
+ * namespace after the tenant, when no database remains in it. A quota in the namespace applies the tenant's limits to
  * every client that can write there.
  */
 import type { Cluster, Namespace } from '../../cluster/index.ts'
@@ -28,13 +28,13 @@ import { deleteStrayKeys } from './stray-keys.ts'
 
 type TenantControllerOptions = ControllerOptions & {
   workers: number
-  /** Names of the pull Secrets of the databases' images. */
+  /** The names of the pull Secrets for the databases' images. */
   pullSecrets: readonly string[]
 }
 
 /**
- * A tenant's deletion continues when its last database or its namespace is deleted; this interval is for a missed
- * event.
+ * A tenant's deletion continues after an event: its last database or its namespace was deleted. This interval is for a
+ * missed event.
  */
 const deletionRetryMs = 30_000
 
@@ -104,7 +104,9 @@ class TenantController {
     const draft = namespaceDraft(tenant, this.#options.pullSecrets)
     const namespace = this.#caches.namespaces.get({ name: draft.metadata.name })
     if (namespace?.metadata.deletionTimestamp !== undefined) {
-      await this.#report(tenant, { Ready: no('NamespaceTerminating', 'another client is deleting its namespace') })
+      await this.#report(tenant, {
+        Ready: no('NamespaceTerminating', "another client is deleting the tenant's namespace"),
+      })
       return undefined
     }
     if (!this.#caches.isServed(draft.metadata.name)) {
@@ -112,7 +114,7 @@ class TenantController {
       return { requeueAfterMs: bindingMs }
     }
     await this.#keepNamespace(draft, namespace)
-    // The quota is created before Ready, so that nothing is created there without one.
+    // The operator creates the quota before it sets Ready, so that clients create nothing without a quota.
     const limits = await this.#keepQuota(tenant)
     const Ready = yes('NamespaceReady', 'its namespace exists')
     await this.#report(tenant, { Ready, ...(limits && { LimitsEnforced: limits }) })
@@ -121,7 +123,10 @@ class TenantController {
     return undefined
   }
 
-  /** The namespace's annotation names the copies of Secrets in it: written before the first copy, removed after the last one. */
+  /**
+   * The namespace's annotation names the copies of Secrets in it. It is written before the first copy, and removed
+   * after the last one.
+   */
   async #keepNamespace(draft: ReturnType<typeof namespaceDraft>, namespace: Namespace | undefined) {
     const { pullSecrets, logger } = this.#options
     const copies = { cluster: this.#cluster, sources: this.#caches.systemSecrets, names: pullSecrets, logger }
@@ -130,13 +135,13 @@ class TenantController {
     if (pullSecrets.length > 0) await keepCopies(copies, draft.metadata.name, namespace)
   }
 
-  /** Applies the tenant's quota. @returns why it cannot */
+  /** Applies the tenant's quota. @returns why that is not possible */
   async #keepQuota(tenant: Tenant): Promise<Finding | undefined> {
     const draft = quotaDraft(tenant)
     const { name, namespace } = draft.metadata
     const known = this.#caches.quotas.get({ namespace, name })
     if (isUpToDate(known, draft)) return undefined
-    // The cache holds only Espalier's quotas, not another owner's of this name.
+    // The cache has only Espalier's quotas. Another owner's quota with this name is not in it.
     const present = known ?? (await this.#cluster.get('ResourceQuota', { namespace, name }))
     if (present !== undefined && !isManaged(present))
       return no(
@@ -148,7 +153,7 @@ class TenantController {
   }
 
   /**
-   * Deletes the namespace once nothing in it contains data, and removes the tenant's finalizer once the namespace is
+   * Deletes the namespace when nothing in it contains data. Removes the tenant's finalizer after the namespace is
    * deleted.
    */
   async #release(tenant: Tenant) {
@@ -181,7 +186,7 @@ const withFinalizer = (tenant: Tenant, hasFinalizer: boolean): Tenant => {
   }
 }
 
-/** Enqueues the tenants that a change concerns. @returns the function that stops it */
+/** Enqueues the tenants that a change concerns. @returns the function that unsubscribes */
 function follow({ caches, pullSecrets }: TenantControllerOptions, enqueue: (key: string) => void): (() => void)[] {
   const ofNamespace = (namespace = '') => {
     for (const tenant of caches.tenants.byIndex('namespace', namespace)) enqueue(keyOf(tenant))

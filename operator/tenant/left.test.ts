@@ -1,4 +1,4 @@
-/** The objects for which a tenant's namespace is kept. */
+/** The objects that keep a tenant's namespace from being deleted. */
 import { expect, test } from 'vitest'
 import { definitionOf } from '../../crds/definition.ts'
 import { declarations, labels } from '../../crds/index.ts'
@@ -6,7 +6,7 @@ import { openStore } from '../../embedded/store/index.ts'
 import { backupDraft, databaseDraft, testNamespace as namespace, silent } from '../testing/installation.ts'
 import { remainingIn } from './remaining.ts'
 
-test('databases, kept backups and orphaned volumes keep a namespace, and failed backups do not', async () => {
+test('databases, kept backups and orphaned volumes keep a namespace; failed backups do not', async () => {
   const store = await openStore({ definitions: Object.values(declarations).map(definitionOf), logger: silent })
   try {
     const cluster = store.connect('test')

@@ -1,4 +1,4 @@
-/** The namespace of a tenant; only pods that meet the "restricted" standard may run there. */
+/** The namespace of a tenant. Only pods that meet the "restricted" standard may run there. */
 import type { Draft } from '../../cluster/index.ts'
 import { labels, managedByEspalier, type Tenant, tenantHash, tenantNamespace } from '../../crds/index.ts'
 import { stamped } from '../objects/up-to-date.ts'

@@ -51,13 +51,13 @@ describe('a pull Secret', () => {
     await containsText('pulls', 'registry', 'rotated')
   })
 
-  test('created later is copied when it appears', async () => {
+  test('that is created later is copied', async () => {
     expect(await inTenant('pulls', 'second')).toBeUndefined()
     await give(systemNamespace, 'second', 'late')
     await containsText('pulls', 'second', 'late')
   })
 
-  test('of the tenant with the same name is not replaced', async () => {
+  test('with the same name that the tenant created is not replaced', async () => {
     const namespace = tenantNamespace('owns')
     await it.cluster().create('Namespace', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } })
     await give(namespace, 'registry', 'theirs')
@@ -66,7 +66,7 @@ describe('a pull Secret', () => {
     await containsText('owns', 'registry', 'theirs')
   })
 
-  test('no longer configured is deleted, and nothing else is', async () => {
+  test('that is no longer configured is deleted, and no other Secret', async () => {
     await it.stopOperator()
     await it.startOperator(pulling('second'))
     await eventually(

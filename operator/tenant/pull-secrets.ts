@@ -1,19 +1,20 @@
 /**
- * Copies the pull Secrets of the databases' images: a pod can use only Secrets of its own namespace, so each tenant's
- * namespace gets them. A tenant's own Secret of the same name is not changed, and is used as it is.
+ * Copies the pull Secrets for the databases' images. A pod can use only Secrets in its own namespace, so each tenant's
+ * namespace gets copies. If the tenant has its own Secret with the same name, the operator does not change it, and pods
+ * use it.
  */
 import type { Logger } from 'pino'
 import type { Cluster, Draft, Namespace, Secret } from '../../cluster/index.ts'
 import { canonicalJson, labels, managedByEspalier, type ObjectMeta, systemNamespace } from '../../crds/index.ts'
 
-/** On a tenant's namespace: the names of the copies that may be in it. */
+/** Annotation of a tenant's namespace: the names of the copies that may be in it. */
 const copiesAnnotation = 'espalier.dev/pull-secrets'
 
 const secretLabels = { [labels.managedBy]: managedByEspalier, [labels.component]: 'pull-secret' }
 
 type Sources = { get(key: { namespace: string; name: string }): Secret | undefined }
 
-/** The annotations of a namespace that is to have copies. */
+/** The annotations for a namespace that should have copies. */
 export const copiesNote = (names: readonly string[]): Pick<ObjectMeta, 'annotations'> =>
   names.length === 0 ? {} : { annotations: { [copiesAnnotation]: names.join(',') } }
 
@@ -26,8 +27,8 @@ const copyOf = (source: Secret, namespace: string): Draft<'Secret'> => ({
 })
 
 /**
- * Reconciles the copies in a tenant's namespace: the configured ones equal their sources, others are deleted.
- * `namespace`: its previous state; one that never had copies and needs none costs nothing.
+ * Reconciles the copies in a tenant's namespace. Configured copies equal their sources; others are deleted.
+ * `namespace`: its previous state. If it never had copies and needs none, this reads nothing.
  */
 export async function keepCopies(
   { cluster, sources, names, logger }: { cluster: Cluster; sources: Sources; names: readonly string[]; logger: Logger },

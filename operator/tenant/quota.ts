@@ -1,7 +1,7 @@
 /**
- * A tenant's limits as a ResourceQuota in its namespace, so that they also apply to kubectl. Its name and labels are
- * reserved; other quotas belong to other owners. Deleted databases count until they no longer exist, as in the API.
- * Branches are not in the quota, since their tombstones would count for 30 days.
+ * A tenant's limits as a ResourceQuota in its namespace, so that they also limit kubectl. Its name and labels are
+ * reserved. Other quotas belong to other owners. Deleted databases count until they no longer exist, as in the API. The
+ * quota does not contain branches, because records of deleted branches would count for 30 days.
  */
 import type { Draft, ResourceQuota } from '../../cluster/index.ts'
 import {
@@ -28,6 +28,6 @@ export function quotaDraft({ spec: { tenantId, limits } }: Pick<Tenant, 'spec'>)
   })
 }
 
-/** Whether a quota with our name was created by us. */
+/** Whether the operator created a quota with this name. */
 export const isManaged = ({ metadata }: ResourceQuota): boolean =>
   metadata.labels?.[labels.managedBy] === managedByEspalier && metadata.labels[labels.tenant] !== undefined

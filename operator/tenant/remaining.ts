@@ -1,9 +1,9 @@
-/** The objects with data in a tenant's namespace, for which the namespace is not deleted. */
+/** The objects with data in a tenant's namespace. They keep the namespace from being deleted. */
 import type { Cluster } from '../../cluster/index.ts'
 import { labels } from '../../crds/index.ts'
 import { type Finding, no } from '../objects/conditions.ts'
 
-/** Undefined if none remains. Reads the cluster itself. A failed backup contains no data. */
+/** Undefined if no data remain. Reads the cluster. A failed backup contains no data. */
 export async function remainingIn(cluster: Pick<Cluster, 'list'>, namespace: string): Promise<Finding | undefined> {
   const databases = await cluster.list('ManagedDatabase', { namespace, limit: 1 })
   if (databases.items.length > 0) return no('HasDatabases', 'databases remain: delete them first')

@@ -4,7 +4,7 @@ import { timestamp } from '../../values/time.ts'
 import type { Finding } from '../objects/conditions.ts'
 import { withSince } from '../objects/since.ts'
 
-/** `LimitsEnforced` is present only if the limits are not enforced. */
+/** `LimitsEnforced` exists only if the limits are not enforced. */
 export type Findings = { Ready: Finding; LimitsEnforced?: Finding }
 
 export function tenantStatus(tenant: Tenant, findings: Findings, now: number): NonNullable<Tenant['status']> {

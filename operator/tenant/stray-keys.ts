@@ -1,6 +1,6 @@
 /**
- * Keys of services whose database or branch was never created. The API writes them first, and may crash or be refused
- * in between. Those of an existing owner are deleted with its leftovers.
+ * Keys of services whose database or branch was never created. The API writes the keys first. It may then crash, or the
+ * database may be refused. Keys of an existing owner are deleted with the owner's leftovers.
  */
 import type { Cluster } from '../../cluster/index.ts'
 import { deletedDatabaseKey, labels } from '../../crds/index.ts'
@@ -9,7 +9,7 @@ import type { Caches } from '../caches.ts'
 /** Much longer than any request of the API takes. */
 const strayMs = 15 * 60_000
 
-/** The caller has checked whether the clock is trusted. */
+/** The caller must have checked that the clock is trusted. */
 export async function deleteStrayKeys(
   { secrets }: Pick<Caches, 'secrets'>,
   cluster: Cluster,
@@ -28,12 +28,12 @@ export async function deleteStrayKeys(
   }
 }
 
-/** Reads the cluster itself, since a cache may lag behind the owner's creation. */
+/** Reads the cluster, because a cache may not have the owner yet. */
 async function hasOwner(cluster: Cluster, namespace: string, id: string): Promise<boolean> {
   for (const kind of ['ManagedDatabase', 'Branch'] as const) {
     const { items } = await cluster.list(kind, { namespace, labels: { [labels.id]: id } })
     if (items.length > 0) return true
   }
-  // A deleted database may be restored with them.
+  // A user may restore a deleted database with these keys.
   return (await cluster.get('ConfigMap', deletedDatabaseKey(id))) !== undefined
 }

@@ -307,15 +307,23 @@ describe('a branch', () => {
     [
       'SourceMismatch',
       { spec: { depth: 2 } },
-      /^spec\.depth: it is 2; it must be 1, one more than the source's depth$/,
+      /^spec\.depth: it is 2; it must be 1, one more than the source's depth: delete the branch and create it again$/,
     ],
     ['SourceMismatch', { spec: deeper({ depth: 3 }), rest: { source: parent } }, /must be 2, one more/],
-    ['SourceMismatch', { spec: { region: 'there' } }, /^spec\.region: there differs from the source; it must be here$/],
-    ['SourceMismatch', { spec: { pgVersion: '17' } }, /^spec\.pgVersion: 17 differs from the source; it must be 18$/],
+    [
+      'SourceMismatch',
+      { spec: { region: 'there' } },
+      /^spec\.region: there differs from the source; it must be here: delete the branch and create it again$/,
+    ],
+    [
+      'SourceMismatch',
+      { spec: { pgVersion: '17' } },
+      /^spec\.pgVersion: 17 differs from the source; it must be 18: delete the branch and create it again$/,
+    ],
     [
       'SourceMismatch',
       { spec: deeper(), rest: { source: branchOf('first', 1, { databaseId: 'other' }) } },
-      /^spec\.databaseId: i differs from the source; it must be other$/,
+      /^spec\.databaseId: i differs from the source; it must be other: delete the branch and create it again$/,
     ],
     ['NotAtomic', { rest: { region: uneven } }, /slow/],
     ['RegionMissing', { rest: { region: undefined } }, /there is no region here/],

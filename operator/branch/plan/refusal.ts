@@ -28,13 +28,16 @@ function missing({ spec }: Branch): Refusal {
 function mismatch({ spec }: Branch, source: Source): Refusal | undefined {
   const { databaseId, depth, region, pgVersion } = spec
   const wrong = (field: string, is: string | number, of: string | number) =>
-    refused('SourceMismatch', `spec.${field}: ${is} differs from the source; it must be ${of}`)
+    refused(
+      'SourceMismatch',
+      `spec.${field}: ${is} differs from the source; it must be ${of}: delete the branch and create it again`,
+    )
   if (source.kind === 'Branch' && source.spec.databaseId !== databaseId)
     return wrong('databaseId', databaseId, source.spec.databaseId)
   if (depth !== depthOf(source) + 1)
     return refused(
       'SourceMismatch',
-      `spec.depth: it is ${depth}; it must be ${depthOf(source) + 1}, one more than the source's depth`,
+      `spec.depth: it is ${depth}; it must be ${depthOf(source) + 1}, one more than the source's depth: delete the branch and create it again`,
     )
   if (region !== source.spec.region) return wrong('region', region, source.spec.region)
   if (pgVersion !== source.spec.pgVersion) return wrong('pgVersion', pgVersion, source.spec.pgVersion)

@@ -1,17 +1,17 @@
 /**
- * Where tests put the directories of real Postgres servers: in memory if the machine has enough. Postgres waits for its
- * disk whenever it is created, stopped and copied, and no test simulates a power cut, so no test depends on it. A
- * benchmark does: it runs on the disk.
+ * Where tests create the directories of real Postgres servers: in memory, if the machine has enough. Postgres waits for
+ * its disk when it is created, stopped or copied. No test simulates a power cut, so no test needs the disk. A benchmark
+ * does, and runs on the disk.
  */
 import { accessSync, constants, readFileSync, statfsSync } from 'node:fs'
 import { freemem, tmpdir } from 'node:os'
 
 const memory = '/dev/shm'
-/** A generous limit for the files of tests that run at once; and the memory that their processes need besides. */
+/** A generous limit for the files of concurrent tests, and the memory that their processes also need. */
 const neededBytes = 4 * 1024 ** 3
 const neededFreeBytes = 2 * neededBytes
 
-/** Whether programs on it can be executed: in a container often not. */
+/** Whether programs on it can be executed. In a container often not. */
 const runsPrograms = (mounts: string): boolean =>
   mounts.split('\n').some(line => {
     const [, at, type, options = ''] = line.split(' ')

@@ -1,7 +1,7 @@
 /**
- * The programs with which tests run Postgres: the binaries of a major version, a node, and the instance's programs,
- * each copied once to a directory that the user of Postgres can read. A copy appears by one rename, so concurrent tests
- * never see a partial one.
+ * The programs with which tests run Postgres: a major version's binaries, a node binary, and the instance's programs.
+ * Each is copied once to a directory that Postgres's user can read. A copy appears by one rename, so concurrent tests
+ * never see a partial copy.
  */
 import { createHash } from 'node:crypto'
 import {
@@ -33,11 +33,11 @@ export const postgresUser: { uid: number; gid: number } | undefined =
 
 const repository = fileURLToPath(new URL('../../../', import.meta.url))
 
-/** Creates a directory under a name, once: the first caller wins, and it appears complete. */
+/** Creates a directory with a name, once. The first caller creates it, and it appears complete. */
 function madeOnce(name: string, make: (directory: string) => void): string {
   const cache = join(tmpdir(), `espalier-test-postgres-${user}`)
   mkdirSync(cache, { recursive: true, mode: 0o755 })
-  if (lstatSync(cache).uid !== user) throw new Error(`${cache} belongs to someone else`)
+  if (lstatSync(cache).uid !== user) throw new Error(`${cache} belongs to another user`)
   const target = join(cache, name)
   if (existsSync(target)) return target
   const making = mkdtempSync(join(cache, 'making-'))
@@ -97,14 +97,14 @@ export function instanceFolder(): string {
   })
 }
 
-/** For `createPostgresImages`: the directory with the binaries of all installations for this user, each copied once. */
+/** For `createPostgresImages`: a directory with the binaries of all installations for this user, each copied once. */
 export const installationHome = (owner: { uid: number } | undefined): string =>
   madeOnce(`installations-${owner?.uid ?? user}`, () => {})
 
 /** For `NODE_COMPILE_CACHE` of the command: compiling it takes longer than most of its work in tests. */
 export const compiledCommands = (): string => madeOnce('compiled-commands', () => {})
 
-/** The directory with node's compiled code, for the user of Postgres: compiling is most of a short program's time. */
+/** The directory with node's compiled code, for Postgres's user. Compiling takes most of a short program's time. */
 function compiled(): string {
   const directory = madeOnce('compiled', () => {})
   giveToPostgres(directory)
@@ -119,8 +119,8 @@ export const postgresEnvironment = (major: PgVersion) => ({
 })
 
 /**
- * Copies the result of an earlier initdb with the same arguments, and runs initdb if there is none. A copy appears by
- * one rename.
+ * Copies the result of an earlier initdb with the same arguments. Runs initdb if there is none. A copy appears by one
+ * rename.
  */
 const copyingInitdb = (initdb: string, copies: string): string => `#!/bin/sh
 set -e
@@ -149,8 +149,8 @@ function initdbCopies(major: PgVersion): string {
 }
 
 /**
- * The same for tests that need a Postgres, but not initdb itself, which takes most of a second of CPU time. Data
- * directories created with it have one system identifier.
+ * The same for tests that need a Postgres, but not initdb itself, which takes almost a second of CPU time. Data
+ * directories created with it have the same system identifier.
  */
 export function copyingEnvironment(major: PgVersion) {
   const { env, ...rest } = postgresEnvironment(major)

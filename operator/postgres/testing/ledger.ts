@@ -1,6 +1,6 @@
 /**
- * A load that can be verified, modelled on pgbench: writers move money between accounts, and each counts its steps in
- * two tables. A copy is consistent if the total is unchanged and every step is recorded in both.
+ * A load that can be verified, modelled on pgbench. Writers move money between accounts, and each writer counts its
+ * steps in two tables. A copy is consistent if the total is unchanged and both tables have every step.
  */
 import type pg from 'pg'
 
@@ -15,7 +15,7 @@ export const ledgerSchema = `
   CREATE TABLE trace (writer int, n int, padding text, PRIMARY KEY (writer, n));
   INSERT INTO step SELECT n, 0 FROM generate_series(0, ${writerCount - 1}) n;`
 
-/** The n-th step of a writer, committed. Its record takes this many times 32 bytes. */
+/** Commits the n-th step of a writer. `padding`: its record has this many times 32 bytes. */
 export async function transfer(client: pg.Client, writer: number, n: number, padding: number): Promise<void> {
   const [from, to] = [1 + Math.floor(Math.random() * accounts), 1 + Math.floor(Math.random() * accounts)]
   const [low, high] = from < to ? [from, to] : [to, from]

@@ -1,7 +1,7 @@
 /**
- * A real Postgres for tests: prepared by `espalier instance prepare`, with the operator's own configuration, on a free
- * port of 127.0.0.1 and in a temporary directory. As root, it and the preparation run as `nobody`, since Postgres
- * refuses root.
+ * A real Postgres for tests. `espalier instance prepare` prepares it, with the operator's own configuration, on a free
+ * port of 127.0.0.1 and in a temporary directory. If the tests run as root, it and its preparation run as `nobody`,
+ * because Postgres refuses root.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -26,7 +26,7 @@ export function temporaryDirectory(name: string): string {
   return directory
 }
 
-/** The three directories that an instance's pod mounts, created in a temporary one. */
+/** The three directories that an instance's pod mounts, created in a temporary directory. */
 export type Mounts = { root: string; volume: string; configuration: string; tls: string }
 
 export function makeMounts(
@@ -54,7 +54,7 @@ const writeMounted = (path: string, text: string): void => {
   giveToPostgres(path)
 }
 
-/** Writes another instance.json, and Postgres's files beside it, as in the mount. */
+/** Writes another instance.json, and Postgres's files beside it, like in the mount. */
 export function configure(mounts: Mounts, configuration: InstanceConfiguration): void {
   for (const [name, text] of Object.entries({
     'instance.json': JSON.stringify(configuration),
@@ -73,7 +73,7 @@ export function prepareCommand(mounts: Mounts): [string, ...string[]] {
   return [nodeBinary(), entry, 'instance', 'prepare', '--data', volume, '--configuration', configuration, '--tls', tls]
 }
 
-/** Prepares the volume, as before every start. */
+/** Prepares the volume, like before every start. */
 export function prepare(mounts: Mounts, major: PgVersion): void {
   const [command, ...args] = prepareCommand(mounts)
   const { status, stderr } = spawnSync(command, args, { ...copyingEnvironment(major), encoding: 'utf8' })
@@ -101,9 +101,9 @@ export type RunningPostgres = {
   pid: number
   /** Its complete log. */
   log(): string
-  /** Ends it by a signal, and keeps its directory. */
+  /** Ends Postgres by a signal, and keeps its directory. */
   kill(signal?: NodeJS.Signals): Promise<void>
-  /** Ends it and removes its directory. */
+  /** Stops Postgres and removes its directory. */
   stop(): Promise<void>
 }
 
@@ -113,9 +113,9 @@ type PostgresOptions = {
   shape?: Partial<SizeShape>
   /** Settings for the command line: they override everything. */
   settings?: Record<string, string>
-  /** The authority that signs its certificate; absent: a new one. */
+  /** The authority that signs the server's certificate. Absent for a new authority. */
   tls?: Authority
-  /** The name in its certificate. */
+  /** The name in the server's certificate. */
   serverName?: string
 }
 
@@ -153,7 +153,7 @@ export async function startPostgres(options: PostgresOptions): Promise<RunningPo
 
 type Server = Pick<RunningPostgres, 'host' | 'port' | 'pid' | 'log' | 'kill'>
 
-/** Starts Postgres on a prepared volume; if the free port has been taken meanwhile, it tries another one. */
+/** Starts Postgres on a prepared volume. If another process has taken the free port meanwhile, tries another port. */
 export async function runPostgres(mounts: Mounts, { major, settings = {} }: PostgresOptions): Promise<Server> {
   const host = '127.0.0.1'
   for (let attempt = 1; ; attempt++) {
@@ -185,7 +185,7 @@ export async function runPostgres(mounts: Mounts, { major, settings = {} }: Post
   }
 }
 
-/** Whether it started, by its own log. */
+/** Whether Postgres has started, according to its own log. */
 async function isReady(child: ChildProcess, ended: Promise<void>, log: () => string): Promise<boolean> {
   const ready = new Promise<boolean>(resolve => {
     child.stderr?.on('data', () => {
@@ -196,7 +196,7 @@ async function isReady(child: ChildProcess, ended: Promise<void>, log: () => str
   return Promise.race([ready, ended.then(() => false)])
 }
 
-/** A connection as a role of the database, by password, as a client makes it. The caller ends it. */
+/** Connects as a role of the database, with its password, like a client. The caller ends the connection. */
 export async function connectAs(
   server: Pick<RunningPostgres, 'target'>,
   user: string,
