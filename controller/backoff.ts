@@ -1,13 +1,13 @@
 /**
- * Computes how long a failed key waits: the delay doubles with each failed retry, and a token bucket limits the retries
- * of all keys together. The defaults are controller-runtime's. One difference: if an event starts a pass before the
- * retry is due and that pass fails too, the retry time does not change. Otherwise a burst of events that fail for the
- * same reason would postpone the retry by minutes.
+ * Computes how long a failed key waits. The delay doubles with each failed retry, and a token bucket limits the retries
+ * of all keys together. The defaults are those of controller-runtime. One difference: an event can start a pass before
+ * the retry is due. If that pass fails too, the retry time does not change. Otherwise a burst of events that fail for
+ * the same reason would postpone the retry by minutes.
  */
 import { TokenBucket } from '../server/token-bucket.ts'
 
 export type BackoffOptions = {
-  /** Delay after the first failure; it doubles with each further failure. */
+  /** The delay after the first failure. It doubles with each further failure. */
   baseMs?: number
   maximumMs?: number
   /** Retries per second over all keys, and the burst size. */

@@ -65,7 +65,7 @@ describe('a controller', () => {
     expect(most).toBe(3)
   })
 
-  test('a failing key is retried with growing delays, which a success resets', async () => {
+  test('a failing key is retried with increasing delays; a success resets the delay', async () => {
     const at: number[] = []
     const { clock, controller, results } = open({
       reconcile: async () => {
@@ -165,7 +165,7 @@ describe('a controller', () => {
     expect(await results()).toEqual({ timeout: 2 })
   })
 
-  test('every key is reconciled again from time to time, at low priority, spread out', async () => {
+  test('every key is reconciled again at an interval, at low priority, spread over time', async () => {
     const seen: string[] = []
     const { clock } = open({
       resyncMs: 600_000,

@@ -1,6 +1,6 @@
 /**
- * Runs one reconciler. Workers take keys from its queue. A key that fails is retried with exponential delays, and every key
- * is reconciled again at an interval. A pass that throws affects its own key only. A pass that exceeds its deadline is
+ * Runs one reconciler. Workers get keys from its queue. A key that fails is retried with exponential delays, and every
+ * key is reconciled again at an interval. A pass that throws affects only its own key. At its deadline, a pass is
  * aborted by its signal, logged, and reported by `overdue`.
  */
 import type { Logger } from 'pino'
@@ -13,16 +13,16 @@ import { type AddOptions, lowPriority, WorkQueue } from './queue.ts'
 /** The result of a successful pass. */
 export type ReconcileResult = { requeueAfterMs?: number | undefined } | undefined
 
-/** Runs one pass for a key; the signal aborts at the pass's deadline and when the controller stops without waiting. */
+/** Runs one pass for a key. The signal aborts at the pass's deadline, and when the controller stops without waiting. */
 export type Reconcile = (key: string, signal: AbortSignal) => Promise<ReconcileResult>
 
 export type ControllerOptions = {
   name: string
   workers: number
   reconcile: Reconcile
-  /** Returns all keys, for the resync. Absent: no resync. */
+  /** Returns all keys, for the resync. If absent, there is no resync. */
   keys?: (() => Iterable<string>) | undefined
-  /** Leadership: when it aborts, running passes are aborted and no pass begins. */
+  /** The signal of leadership. When it aborts, running passes are aborted, and no pass begins. */
   signal?: AbortSignal | undefined
   /** How long a pass may take before its signal aborts. */
   deadlineMs?: number | undefined
@@ -41,15 +41,15 @@ export type Controller = {
   /** Returns the passes that still run after their deadline. */
   overdue(): { key: string; ageMs: number }[]
   /**
-   * Starts no further pass and waits for the running ones. Aborts their signals after `graceMs` (20 s). After another 5 s,
-   * logs those that still run and returns.
+   * Starts no more passes, and waits for the running ones. Aborts their signals after `graceMs` (20 s). After another 5
+   * s, logs those that still run, and returns.
    */
   stop(graceMs?: number): Promise<void>
 }
 
 const defaults = { deadlineMs: 120_000, resyncMs: 600_000, graceMs: 20_000, abortMs: 5_000 }
 
-/** Whether only a bug raises this exception. Counted separately, since a retry does not help. */
+/** Whether only a bug raises this exception. It is counted separately, because a retry does not help. */
 const isMistake = (error: unknown): boolean =>
   !(error instanceof Error) ||
   error instanceof TypeError ||
@@ -142,7 +142,10 @@ class RunningController {
     metrics?.reconciled(name, outcome, this.#clock.now() - startedAt)
   }
 
-  /** Aborts the pass at its deadline, then logs it at growing intervals while it runs. Returns what ends this. */
+  /**
+   * Aborts the pass at its deadline. Then logs it at increasing intervals while it runs. Returns a function that ends
+   * this.
+   */
   #supervise(key: string, pass: AbortController, startedAt: number): () => void {
     const clock = this.#clock
     let waitMs = this.#deadlineMs

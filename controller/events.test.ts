@@ -87,7 +87,7 @@ describe('events', () => {
     expect(clock.pending).toBe(0)
   })
 
-  test('what is recorded during a write becomes one write afterwards', async () => {
+  test('all records during a write become one write afterwards', async () => {
     const { stored, server, recorder } = open({ perSecond: 1, burst: 100 })
     for (let n = 0; n < 50; n++) recorder.record(subject('orders', 'tenant'), 'Normal', 'Seen', 'Again.')
     await settle()
@@ -96,7 +96,7 @@ describe('events', () => {
     await recorder.stop()
   })
 
-  test('an object with too many Events loses the surplus; other objects lose none', async () => {
+  test('an object with too many Events loses its surplus Events; other objects lose none', async () => {
     const { clock, stored, recorder, counts } = open({ perSecond: 1, burst: 5 })
     for (let n = 0; n < 20; n++) recorder.record(subject('noisy', 'tenant'), 'Normal', 'Seen', `number ${n}`)
     recorder.record(subject('quiet', 'tenant'), 'Normal', 'Seen', 'once')

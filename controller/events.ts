@@ -1,8 +1,8 @@
 /**
- * Records Events, which users read with `kubectl describe`. Recording returns at once and never throws; Events are
- * written in the background, one request at a time. Events with the same object, reason and message are one Event with
- * a count. Each object has a rate limit. Events that exceed it or cannot be written are dropped and counted. Text that
- * looks like a secret is redacted.
+ * Records Events, which users read with `kubectl describe`. Recording returns at once and never throws. The recorder
+ * writes Events in the background, one request at a time. Events with the same object, reason and message are one Event
+ * with a count. Each object has a rate limit. Events above the limit, and Events that cannot be written, are dropped
+ * and counted. Text that can be a secret is redacted.
  */
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
@@ -39,7 +39,7 @@ const maximumSeries = 4096
 const attempts = 3
 const retry = { minimumMs: 200, maximumMs: 2_000 }
 const flushMs = 2_000
-/** As in client-go: a burst of 25 for each object, then one in five minutes. */
+/** As in client-go: a burst of 25 per object, then one every five minutes. */
 const defaultRate = { perSecond: 1 / 300, burst: 25 }
 
 /** Truncates a text to at most `bytes` in UTF-8, at a character boundary. */
@@ -51,7 +51,7 @@ export function truncateUtf8(text: string, bytes: number): string {
   return `${encoded.subarray(0, end).toString()}…`
 }
 
-/** Redacts what looks like a secret: URI user information, `password=`-like pairs, bearer tokens, PEM private keys. */
+/** Redacts text that can be a secret: URI user information, pairs like `password=`, bearer tokens, PEM private keys. */
 export function withoutSecrets(text: string): string {
   return text
     .replace(/-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g, '[private key]')
@@ -199,7 +199,7 @@ class QueuedRecorder implements EventRecorder {
         ? await cluster.replace('Event', { ...written, count, lastTimestamp: timestamp(lastAt) })
         : await cluster.create('Event', eventOf(series, component, instance))
     } catch (error) {
-      // The Event expired or another client changed it: the next attempt creates a new one.
+      // The Event has expired, or another client changed it. The next attempt creates a new Event.
       series.written = undefined
       throw error
     }
@@ -215,7 +215,7 @@ const eventOf = (
   kind: 'Event',
   metadata: {
     name: `${subject.name.slice(0, 230)}.${randomBytes(8).toString('hex')}`,
-    // The API server accepts Events on cluster-scoped objects in this namespace only.
+    // The API server accepts Events about cluster-scoped objects only in this namespace.
     namespace: subject.namespace ?? 'default',
   },
   involvedObject: subject,

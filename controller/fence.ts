@@ -1,10 +1,10 @@
-/** Keeps a process that lost its leadership from writing, since the state it decided on may be outdated. */
+/** Prevents writes by a process that lost its leadership, because the state that it decided on may be outdated. */
 import { type Cluster, ClusterError } from '../cluster/index.ts'
 
 /**
- * The cluster, with every write refused once the signal has aborted or `isLeader` returns false. Pass `isLeader` if there is a
- * lease: it reads the clock at the moment of the write. A process that was frozen needs that, since its timers run
- * late.
+ * Returns the cluster, which refuses every write after the signal has aborted or `isLeader` returns false. Pass
+ * `isLeader` if there is a lease: it reads the clock at the moment of the write. A process that was frozen needs this,
+ * because its timers run late.
  * @throws ClusterError `Unavailable` from every write after that
  */
 export function fenced(cluster: Cluster, signal: AbortSignal, isLeader: () => boolean = () => true): Cluster {

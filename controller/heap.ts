@@ -1,4 +1,4 @@
-/** A binary heap whose entries store their position, so that any entry can be removed in logarithmic time. */
+/** A binary heap. Each entry stores its position, so any entry can be removed in logarithmic time. */
 
 type HeapEntry = { position: number }
 

@@ -1,14 +1,14 @@
 /**
- * The contents of a Lease record, and how long another process's record must be respected. Clocks of different
- * processes are never compared: the times in a record are for users. Only a change of the record counts, at the time
- * when our own clock observed it.
+ * The content of a Lease record, and how long another process's record must be respected. The times in a record are
+ * only for users: clocks of different processes are never compared. Only a change of the record counts, at the time
+ * when this process's clock observed it.
  */
 import type { Lease } from '../cluster/index.ts'
 import { microTime } from '../values/time.ts'
 
 export const holderOf = (lease: Lease | undefined): string => lease?.spec?.holderIdentity ?? ''
 
-/** The record of a holder that acquires or renews the lease now. */
+/** The record of a holder that now acquires or renews the lease. */
 export function acquiredRecord(
   previous: Lease | undefined,
   identity: string,
@@ -30,12 +30,12 @@ export function releasedRecord(lease: Lease, now: number): Lease['spec'] {
   return { ...lease.spec, holderIdentity: '', leaseDurationSeconds: 1, renewTime: microTime(now) }
 }
 
-/** Remembers the last observed record of another holder, and since when it is unchanged. */
+/** Stores the last observed record of another holder, and since when it has not changed. */
 export class ObservedHolder {
   #observed: { record: string; at: number; durationMs: number } | undefined
 
   /**
-   * Whether the record observed at `now` still has to be respected. If the Lease is deleted, the term of its last
+   * Whether the record observed at `now` must still be respected. If the Lease is deleted, the term of its last
    * observed holder does not end.
    */
   respects(lease: Lease | undefined, leaseMs: number, now: number): boolean {

@@ -10,8 +10,8 @@ const logger = pino({ level: 'silent' })
 const key = { namespace: 'system', name: 'operator' }
 
 /**
- * Faults of requests: `lost` requests arrive but their responses do not; `late` requests arrive after 12 s; responses
- * to `slow` requests take 8 s.
+ * The state of the network. `lost`: requests arrive, but their responses do not. `late`: requests arrive after 12 s.
+ * `slow`: responses take 8 s.
  */
 type Network = 'up' | 'slow' | 'refused' | 'lost' | 'hanging' | 'late'
 
@@ -87,7 +87,7 @@ class Candidate {
     })
   }
 
-  /** Whether a write by it would be accepted now. */
+  /** Whether a write by the candidate would be accepted now. */
   get acts(): boolean {
     return !this.isUnreachable && this.frozenMs === undefined && (this.#isLeader?.() ?? false)
   }
@@ -98,7 +98,7 @@ class Candidate {
     else this.frozenMs += ms
   }
 
-  /** Unfreezes with overdue timers: the process first tries to write. */
+  /** Unfreezes the process, with overdue timers. The process first tries to write. */
   unfreeze(): boolean {
     this.clock.freeze(this.frozenMs ?? 0)
     this.frozenMs = undefined
@@ -131,7 +131,7 @@ describe('the leader lease', () => {
     first.endingMs = 24_000
     const stopped = first.election.stop()
     await pass(server, both, 23_000)
-    expect(server.lease?.spec?.holderIdentity, 'kept until the work has ended').toMatch(/^first_/)
+    expect(server.lease?.spec?.holderIdentity, 'the lease is kept until the work has ended').toMatch(/^first_/)
     await pass(server, both, 4_500)
     await stopped
     expect(second.acts).toBe(true)
@@ -143,7 +143,7 @@ describe('the leader lease', () => {
     expect(server.lease?.spec?.holderIdentity).toBe('')
   })
 
-  test('a killed leader is replaced once its lease was unchanged for the full lease duration', async () => {
+  test('a killed leader is replaced after its lease was unchanged for the full lease duration', async () => {
     const server = new LeaseServer()
     const first = new Candidate(server, 'first', 0)
     await settle()
@@ -199,7 +199,7 @@ describe('the leader lease', () => {
     expect(candidate.election.leading).toBe(true)
   })
 
-  test('a deleted Lease is created again by its holder; a candidate that saw it does not take over', async () => {
+  test('a deleted Lease is created again by its holder; a candidate that had observed it does not take over', async () => {
     const server = new LeaseServer()
     const first = new Candidate(server, 'first', 0)
     await settle()
@@ -246,7 +246,7 @@ describe('the leader lease', () => {
     { weight: 1, arbitrary: fc.record({ do: fc.constant('restart' as const), who }) },
   )
 
-  test('never two leaders at the same time, whatever fails; one again once nothing fails', async () => {
+  test('never two leaders at the same time, whatever fails; one leader again when nothing fails', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(command, { minLength: 5, maxLength: 25, size: 'max' }), async history => {
         const server = new LeaseServer()

@@ -2,7 +2,7 @@
  * Leader election with a Lease, by client-go's rules. A candidate takes over only after it has observed an unchanged
  * record for the full lease duration. The leader stops, by its own clock, when its last success is older than the renew
  * deadline, which is shorter. So the old leader's signal has aborted before another process can begin. Every write
- * carries the resourceVersion it was decided on.
+ * carries the resourceVersion on which it was decided.
  */
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
@@ -22,8 +22,8 @@ export type LeaderOptions = {
   renewMs?: number
   retryMs?: number
   /**
-   * The work of a leader; it ends when the signal aborts. `held()` reads the clock: pass both to `fenced`. If the
-   * promise resolves early, the lease is kept; if it rejects, the lease is released and the process is a candidate
+   * The work of a leader. It must end when the signal aborts. `isLeader` reads the clock: pass both to `fenced`. If the
+   * promise resolves early, the lease is kept. If it rejects, the lease is released, and the process is a candidate
    * again.
    */
   onStarted: (signal: AbortSignal, isLeader: () => boolean) => void | Promise<void>
@@ -38,7 +38,7 @@ export type LeaderElection = {
   stop(): Promise<void>
 }
 
-/** One term as the leader. */
+/** One term as leader. */
 type Term = { controller: AbortController; work: Promise<void>; isDone: boolean }
 
 const tooLate = 'the lease could not be renewed in time'
@@ -58,7 +58,7 @@ class Election implements LeaderElection {
   readonly #logger: Logger
   readonly #stopping = new AbortController()
   readonly #other = new ObservedHolder()
-  /** The Lease as our own last write left it; undefined if unknown. */
+  /** The Lease after this process's last write. Undefined if unknown. */
   #written: Lease | undefined
   /** When the last successful request was sent. The term counts from it. */
   #renewedAt = Number.NEGATIVE_INFINITY
@@ -110,8 +110,8 @@ class Election implements LeaderElection {
       }
       const { namespace, name, cluster } = this.#options
       const lease = await this.#bounded(cluster.get('Lease', { namespace, name }))
-      // A Lease that another client deleted during our term is created again. If it has another holder, our term ends
-      // at once.
+      // If another client deleted the Lease during this term, it is created again. If the Lease has another holder,
+      // this term ends at once.
       const ourTerm = lease ? holderOf(lease) === this.#identity : !this.#overdue()
       if (!ourTerm) {
         this.#renewedAt = Number.NEGATIVE_INFINITY
@@ -131,7 +131,7 @@ class Election implements LeaderElection {
     const { cluster, name, namespace } = this.#options
     const sentAt = this.#clock.now()
     const spec = acquiredRecord(previous, this.#identity, this.#leaseMs, sentAt)
-    // Whether or not this write succeeds, the Lease it was decided on may no longer be current.
+    // Even if this write fails, the Lease on which it was decided may no longer be current.
     this.#written = undefined
     this.#written = await this.#bounded(
       previous
@@ -148,7 +148,7 @@ class Election implements LeaderElection {
     this.#watchDeadline()
   }
 
-  /** A request that hangs must not block the election. The next attempt reads what a late response did. */
+  /** A request that hangs must not block the election. The next attempt reads the effect of a late response. */
   async #bounded<T>(request: Promise<T>): Promise<T> {
     const timeUp = Promise.withResolvers<never>()
     const cancel = this.#clock.after(this.#renewMs, () =>
@@ -187,12 +187,12 @@ class Election implements LeaderElection {
         await this.#options.onStarted(controller.signal, isLeader)
       } catch (error) {
         this.#logger.error({ err: error }, 'the work of the leader failed')
-        this.#endTerm('its work failed')
+        this.#endTerm('the work of the leader failed')
       } finally {
         term.isDone = true
       }
     }
-    // Only after the term is stored: the work may call `isLeader` at once.
+    // After the term is stored, because the work may call `isLeader` at once.
     term.work = Promise.resolve().then(work)
     return term
   }
@@ -205,7 +205,8 @@ class Election implements LeaderElection {
   }
 
   /**
-   * Renews the lease, while this process still holds it, until the work of an ended term has ended; then releases it.
+   * Renews the lease until the work of an ended term has ended, as long as this process holds the lease. Then releases
+   * it.
    */
   async #closeTerm(term: Term): Promise<void> {
     for (let waits = 0; !term.isDone; waits++) {
@@ -233,7 +234,10 @@ class Election implements LeaderElection {
     }
   }
 
-  /** Waits until the next attempt, or until an immediate one is needed. Candidates spread out; a leader does not. */
+  /**
+   * Waits until the next attempt, or until an attempt is needed at once. Candidates spread their attempts over time; a
+   * leader does not.
+   */
   async #pause(): Promise<void> {
     const { random = Math.random } = this.#options
     const ends = [this.#stopping.signal, ...(this.#term ? [this.#term.controller.signal] : [])]

@@ -17,7 +17,7 @@ async function take(queue: WorkQueue, count: number): Promise<(string | undefine
 }
 
 describe('the work queue', () => {
-  test('a key added several times is handed out once; if added while a worker has it, once more after done', async () => {
+  test('a key added several times is handed out once, and once more after done if it was added while a worker had it', async () => {
     const { queue } = open()
     queue.add('a')
     queue.add('a')
@@ -185,7 +185,7 @@ test('the heap returns its smallest entry, also after entries were removed from 
   )
 })
 
-/** A simple model of the queue: every key with the earliest requested time and the highest priority. */
+/** A simple model of the queue: each key with its earliest requested time and its highest priority. */
 class Model {
   readonly owed = new Map<string, { dueAt: number; priority: number }>()
   readonly running = new Set<string>()
@@ -223,8 +223,8 @@ test('any history: one worker per key, no key lost, duplicated or early, higher 
       const got = (work: Work | undefined) => {
         if (!work) return
         const owed = model.owed.get(work.key)
-        expect(owed, `${work.key} was not owed`).toBeDefined()
-        expect(model.running.has(work.key), `${work.key} is with two workers`).toBe(false)
+        expect(owed, `${work.key} was not due`).toBeDefined()
+        expect(model.running.has(work.key), `two workers have ${work.key}`).toBe(false)
         expect(owed?.dueAt).toBeLessThanOrEqual(clock.now())
         for (const other of model.available(clock.now()))
           expect(model.owed.get(other)?.priority).toBeLessThanOrEqual(work.priority)

@@ -1,16 +1,16 @@
 /**
  * The work queue of controller-runtime: it contains keys, never objects.
  *
- * A key is in the queue at most once, however often it is added. Adding it again can only make it earlier or raise its
- * priority. Two workers never have the same key: a key added while a worker has it is handed out again, once, after
- * `done`. Among due keys the highest priority is first, then the earliest due time. After `shutDown` no key is handed
- * out.
+ * A key is in the queue at most once, however often it is added. A second add can only make it due earlier or raise its
+ * priority. Two workers never have the same key. If a key is added while a worker has it, it is handed out again, once,
+ * after `done`. Among due keys the highest priority is first, then the earliest due time. After `shutDown` no key is
+ * handed out.
  */
 import { type Clock, systemClock } from '../cluster/informer/index.ts'
 import { Backoff, type BackoffOptions } from './backoff.ts'
 import { Heap } from './heap.ts'
 
-/** The priorities of changes, and of the resync, for which nothing waits. */
+/** The priorities of changes and of the resync. Nothing waits for the resync. */
 export const normalPriority = 0
 export const lowPriority = -100
 
@@ -94,7 +94,10 @@ export class WorkQueue {
     return this.#limiter.failures(key)
   }
 
-  /** The next key to process; the worker returns it with `done`. Resolves to undefined once the queue is shut down. */
+  /**
+   * Returns the next key to process. The worker returns the key with `done`. Resolves to undefined after the queue is
+   * shut down.
+   */
   next(): Promise<Work | undefined> {
     if (this.#drained) return Promise.resolve(undefined)
     return new Promise(resolve => {
@@ -127,8 +130,8 @@ export class WorkQueue {
   }
 
   /**
-   * Stops the queue: no key is added or handed out any more, and waiting keys are dropped (the next leader reconciles
-   * everything anyway). Resolves when the workers have returned their keys.
+   * Stops the queue: no key is added or handed out after that, and waiting keys are dropped. The next leader reconciles
+   * all keys. Resolves when the workers have returned their keys.
    */
   shutDown(): Promise<void> {
     if (!this.#drained) {

@@ -1,6 +1,6 @@
 /**
- * All parts together on a real store and a real clock: the work is done once, only by the leader, and nothing remains
- * after the stop.
+ * Tests all parts together, on a real store and a real clock. The work is done once, only by the leader, and nothing
+ * remains after the stop.
  */
 import { pino } from 'pino'
 import { expect, test } from 'vitest'
@@ -97,7 +97,7 @@ async function startProcess(plain: Cluster, identity: string, done: string[]) {
   return { election, health, stop }
 }
 
-test('the leader does the work, a second takes over, and nothing remains', async () => {
+test('the leader does the work, a second process takes over, and nothing remains', async () => {
   const openBefore = openResources()
   const store = await openStore({ definitions: Object.values(declarations).map(definitionOf), logger })
   const cluster = store.connect('test')

@@ -181,7 +181,7 @@ export const canProve = ({ metadata, spec, status }: Pick<Backup, 'metadata' | '
   status?.phase === 'completed' &&
   metadata.deletionTimestamp === undefined
 
-/** The request for a verification, in the form in which the result names it; undefined if there is none. */
+/** The requested verification, in the format in which the result names it. Undefined if none is requested. */
 export const requestedVerification = ({ metadata }: Pick<Backup, 'metadata'>): string | undefined =>
   metadata.annotations?.[annotations.verify]?.slice(0, 64)
 

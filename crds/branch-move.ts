@@ -1,6 +1,6 @@
 /**
- * Moves of a Branch to another target: a new volume is recovered, and replaces the present one if it serves. Which
- * target the data are of, and whether another one is requested.
+ * Moves of a Branch to another target. The operator recovers a new volume, which replaces the current one if it serves.
+ * Also determines the target of the current data, and whether another target is requested.
  */
 import { z } from 'zod'
 import { timestamp } from './fields.ts'
@@ -9,7 +9,7 @@ import type { ObjectMeta } from './metadata.ts'
 import { annotatedOperation } from './operation.ts'
 import { isSameTarget, type RestoreTarget, recoveryRecord, restoreTarget } from './restore.ts'
 
-/** Without the rules of a spec. */
+/** The target without the validation rules of a spec. */
 const recordedTarget = z.strictObject(restoreTarget.shape)
 
 export const branchSource = z.strictObject({
@@ -59,7 +59,7 @@ export const branchMove = z.strictObject({
 
 export type BranchMove = z.output<typeof branchMove>
 
-/** The fields of a Branch that are read here. */
+/** The fields of a Branch that this module reads. */
 type Moved = {
   metadata: ObjectMeta
   spec: { target?: RestoreTarget | undefined }
@@ -72,7 +72,7 @@ type Moved = {
     | undefined
 }
 
-/** The target that its data are of; undefined for a copy of current data, and before the source is recorded. */
+/** The target of the current data. Undefined for a copy of current data, and before the source is recorded. */
 export function presentTarget({ spec, status }: Pick<Moved, 'spec' | 'status'>): RestoreTarget | undefined {
   const { target, recovery, cutAt, lsn } = status?.source ?? {}
   if (target !== undefined || recovery === undefined || spec.target === undefined) return target
@@ -85,11 +85,13 @@ export function presentTarget({ spec, status }: Pick<Moved, 'spec' | 'status'>):
 export const isMoveRunning = ({ status }: Pick<Moved, 'status'>): boolean =>
   status?.move !== undefined && status.move.endedAt === undefined
 
-/** The text by which the annotation of an operation names the target that it requested. */
+/** The text for a target in the annotation of an operation. */
 export const targetText = ({ backupName, time, lsn, pointName }: RestoreTarget): string =>
   JSON.stringify([backupName, time, lsn, pointName])
 
-/** The Task of the API's request to move to the present `spec.target`; undefined if that is not the API's. */
+/**
+ * The Task of the API's request to move to the current `spec.target`. Undefined if the API did not request this target.
+ */
 export function requestedMove(branch: Pick<Moved, 'metadata' | 'spec'>): string | undefined {
   const operation = annotatedOperation(branch)
   const { target } = branch.spec
@@ -97,7 +99,7 @@ export function requestedMove(branch: Pick<Moved, 'metadata' | 'spec'>): string 
   return isIt ? operation.taskId : undefined
 }
 
-/** Whether another target is requested than its data are of, and no move to it has failed or runs. */
+/** Whether another target than that of the current data is requested, and no move to it has failed or runs. */
 export function isMoveRequested(branch: Moved): boolean {
   const { target } = branch.spec
   const { move, connectableAt } = branch.status ?? {}

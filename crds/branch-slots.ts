@@ -5,14 +5,14 @@
 import type { ManagedDatabase } from './managed-database.ts'
 
 /**
- * On a database: ids of branches that are being created, each with the time at which its slot was taken: `id@ms`,
- * separated by spaces.
+ * Annotation of a database: the ids of branches that are being created, each with the time at which its slot was taken.
+ * Format: `id@ms`, separated by spaces.
  */
 export const slotsAnnotation = 'espalier.dev/branch-slots'
 
 /**
- * The API creates a branch right after taking its slot. If the process dies in between, the slot expires after this
- * time.
+ * The API creates a branch right after it has taken a slot. If the API's process ends in between, the slot expires
+ * after this time.
  */
 export const slotMs = 60_000
 

@@ -1,7 +1,7 @@
 /**
- * Branch: a copy of a database, with its own address and credentials. All its fields are immutable except `target`,
- * which can be replaced by another one, and `deletionRequestedAt`, which is set once. A deleted branch remains as a
- * tombstone for 30 days.
+ * Branch: a copy of a database, with its own address and credentials. All fields are immutable except two: `target` can
+ * be replaced by another one, and `deletionRequestedAt` can be set once. The record of a deleted branch is kept for 30
+ * days.
  */
 import { z } from 'zod'
 import { branchMove, branchSource, isMoveRequested } from './branch-move.ts'
@@ -165,7 +165,10 @@ export const branch = declareKind({
 })
 export type Branch = ObjectOfKind<typeof branch>
 
-/** The phase that a client sees: `deleting` as soon as deletion is requested, `creating` as soon as a move is. */
+/**
+ * The phase that a client sees. It is `deleting` as soon as a deletion is requested, and `creating` as soon as a move
+ * is requested.
+ */
 export function branchPhase(branch: Pick<Branch, 'metadata' | 'spec' | 'status'>): BranchPhase {
   const { metadata, spec, status } = branch
   if (status?.phase === 'deleted') return 'deleted'
@@ -178,8 +181,8 @@ export const isFailedCreation = ({ status }: Branch): boolean =>
   status?.phase === 'failed' && status.connectableAt === undefined
 
 /**
- * Whether this branch blocks the deletion of its database (without force). A failed branch does, until a user deletes
- * it. Deleted branches, and those whose deletion is requested, do not.
+ * Whether this branch blocks the deletion of its database (without force). A failed branch blocks it until a user
+ * deletes the branch. A deleted branch, and a branch whose deletion is requested, do not block it.
  */
 export const blocksDeletion = (branch: Branch): boolean => {
   const phase = branchPhase(branch)
@@ -190,8 +193,8 @@ export const blocksDeletion = (branch: Branch): boolean => {
 const clockSkewMs = 5_000
 
 /**
- * Whether a branch was created before the deletion of its database was requested. Both times are whole seconds, and may
- * be from two API servers.
+ * Whether a branch was created before the deletion of its database was requested. Both times have whole seconds, and
+ * may be from two API servers.
  */
 export const isCreatedBefore = ({ metadata }: Pick<Branch, 'metadata'>, deletionTimestamp: string): boolean =>
   !(Date.parse(metadata.creationTimestamp ?? '') > Date.parse(deletionTimestamp) + clockSkewMs)

@@ -48,7 +48,7 @@ test.each(schemas)('every field of %s has a description for `kubectl explain`', 
     .filter(([, { description }]) => typeof description !== 'string' || !/^.{3,}[.\])]$/.test(description))
     .map(([path]) => path)
   expect(undescribed).toEqual([])
-  // The API server refuses all other keywords here, also a description.
+  // The API server refuses all other keywords here, even a description.
   expect(schema).toHaveProperty('properties.metadata', { type: 'object' })
 })
 
@@ -56,7 +56,7 @@ test.each(schemas)('every field of %s has a description for `kubectl explain`', 
 const pathOf = ({ jsonPath }: { jsonPath: string }): string => jsonPath.replace(/\[[^\]]*\]/, '[]')
 
 test.each(Object.values(declarations).map(declaration => [declaration.kind, declaration] as const))(
-  '`kubectl get -o wide` of %s prints fields that exist, with reasons, sizes and durations where there are any',
+  '`kubectl get -o wide` of %s prints existing fields, with reasons, sizes and durations if the kind has them',
   (kind, declaration) => {
     const schema = definitionOf(declaration).spec.versions[0]?.schema.openAPIV3Schema ?? {}
     const paths = [...nodesOf(schema, '')].map(([path]) => path)
@@ -72,7 +72,7 @@ test.each(Object.values(declarations).map(declaration => [declaration.kind, decl
   },
 )
 
-test('a schema lists what is allowed, and allows nothing else', () => {
+test('a schema allows only the listed keywords', () => {
   const spec = z.strictObject({
     any: z.int(),
     small: z.int().min(-5).max(5),

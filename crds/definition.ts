@@ -26,15 +26,18 @@ export type CustomResourceDefinition = {
 }
 
 /**
- * Narrows zod's JSON schema to a structural one: removes `additionalProperties: false`, since the API server itself
- * prunes or refuses unknown fields; keeps the value schema of maps; makes a date-time a plain string with that format;
- * removes integer bounds that only mean "safe integer".
+ * Converts zod's JSON schema to a structural schema:
+ *
+ * - removes `additionalProperties: false`, because the API server itself prunes or refuses unknown fields;
+ * - keeps the value schema of maps;
+ * - makes a date-time a plain string with that format;
+ * - removes integer bounds that only mean "safe integer".
  */
 function structural(source: StructuralSchema): StructuralSchema {
   const result: StructuralSchema = {}
   for (const [key, value] of Object.entries(source)) {
     if (key === 'additionalProperties') {
-      // Neither `false` nor `{}` (fields that are preserved as they are) has members.
+      // Neither `false` nor `{}` (fields that are preserved) has members.
       const values = value as StructuralSchema
       if (Object.keys(values).length > 0) result.additionalProperties = structural(values)
     } else if (key === 'properties') {
@@ -55,7 +58,7 @@ const schemaOf = (schema: z.ZodType): StructuralSchema =>
 
 const described = (schema: StructuralSchema, description: string): StructuralSchema => ({ description, ...schema })
 
-/** The CRD of a declaration, as it is applied to a cluster. */
+/** The CRD of a declaration, in the form that is applied to a cluster. */
 export function definitionOf(declaration: KindDeclaration<string, z.ZodType, z.ZodType>): CustomResourceDefinition {
   const { kind, description, plural, shortNames, scope, spec, status, rules, columns, selectableFields } = declaration
   return {
@@ -82,7 +85,7 @@ export function definitionOf(declaration: KindDeclaration<string, z.ZodType, z.Z
               properties: {
                 apiVersion: { type: 'string', description: 'The group and version of this kind.' },
                 kind: { type: 'string', description: 'The name of this kind.' },
-                // The API server documents this field itself, and refuses a description.
+                // The API server itself documents this field, and refuses a description.
                 metadata: { type: 'object' },
                 spec: described(schemaOf(spec), 'The desired state.'),
                 status: described(schemaOf(status), 'The observed state. Only the operator writes it.'),

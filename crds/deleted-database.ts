@@ -1,7 +1,7 @@
 /**
- * A deleted database that can be restored, or that still has data in the archive: a ConfigMap in the installation's
- * namespace. No tenant can write there, so no tenant can make the operator delete another tenant's archive. It contains
- * no secret.
+ * A deleted database that can be restored, or that still has data in the archive. It is a ConfigMap in the
+ * installation's namespace. No tenant can write there, so no tenant can make the operator delete another tenant's
+ * archive. The ConfigMap contains no secret.
  */
 import { z } from 'zod'
 import { timestamp, uuid } from './fields.ts'
@@ -26,9 +26,9 @@ const record = z.object({
   /** The uid of the deleted object. */
   uid: z.string().min(1).max(64),
   deletedAt: timestamp,
-  /** The database can be restored until then. Absent: it cannot be restored. */
+  /** The database can be restored until this time. If absent, it cannot be restored. */
   keptUntil: timestamp.optional(),
-  /** The archive has the volumes with the numbers from 1 to this one. */
+  /** The archive has the volumes with the numbers from 1 to this number. */
   incarnation: z.int().min(1).max(10_000),
   /** Whether its durable Backups are kept after the deletion. */
   keepsBackups: z.boolean(),
@@ -50,15 +50,15 @@ const parsed = (text: string | undefined): unknown => {
   }
 }
 
-/** @returns undefined if the ConfigMap is not a valid record, or has another name than its record says */
+/** @returns undefined if the ConfigMap is not a valid record, or its name differs from the name in the record */
 export function readDeletedDatabase({ metadata, data }: Stored): DeletedDatabase | undefined {
   const found = record.safeParse(parsed(data?.[deletedDatabaseRecord])).data
   return found !== undefined && deletedDatabaseKey(found.id).name === metadata.name ? found : undefined
 }
 
-/** The spec that restores the database; undefined if it cannot be restored, or a newer release wrote the record. */
+/** The spec that restores the database. Undefined if it cannot be restored, or if a newer release wrote the record. */
 export const specOfDeleted = ({ data }: Stored): ManagedDatabaseSpec | undefined =>
   z.object({ spec: managedDatabase.spec }).safeParse(parsed(data?.[deletedDatabaseManifest])).data?.spec
 
-/** Whether a user requested to delete everything of the database now. */
+/** Whether a user requested the immediate deletion of everything of the database. */
 export const isPurged = ({ metadata }: Stored): boolean => metadata.annotations?.[annotations.purge] === 'true'

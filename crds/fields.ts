@@ -1,14 +1,14 @@
 /**
- * The fields that several resources or API types share, each defined once: its type, its limits and its error messages.
- * Patterns are restricted to RE2 (no look-around), since the API server compiles them too.
+ * Fields that several resources or API types share. Each field is defined once, with its type, its limits and its error
+ * messages. Patterns are restricted to RE2 (no look-around), because the API server compiles them, too.
  */
 
 import { z } from 'zod'
 import { ipv4CidrPattern } from '../values/cidr.ts'
 
 /**
- * User text with a maximum length, counted by code point as the API server does; JavaScript (and zod's `max`) counts
- * UTF-16 units. An unpaired surrogate is refused, since an API server would replace it.
+ * User text with a maximum length in code points, like in the API server. JavaScript (and zod's `max`) counts UTF-16
+ * units. An unpaired surrogate is refused, because an API server would replace it.
  */
 export const text = (maximum: number, minimum = 0) =>
   z
@@ -78,7 +78,7 @@ export const uuid = z
 
 export const timestamp = z.iso.datetime({ offset: true })
 
-/** As `kubectl get` prints it. */
+/** In the format of `kubectl get`. */
 export const duration = z.string().max(32)
 
 /** A reference to a Secret in the resource's own namespace. Specs never contain a secret. */
@@ -108,7 +108,7 @@ export const conditions = z
     'x-kubernetes-list-map-keys': ['type'],
   })
 
-/** The database of an object that is not its child: the name is for users, the id is decisive. */
+/** The database of an object that is not its child. The name is for users, and the id decides. */
 export const ofDatabase = {
   databaseName: z.string().max(63).describe('The name of the ManagedDatabase, in the same namespace.'),
   databaseId: z
@@ -133,7 +133,7 @@ export const runStatus = {
   duration: duration.optional().describe('The time from startedAt to finishedAt, for example 8s.'),
 }
 
-/** The branch of an object: the name is for users, the id is decisive. */
+/** The branch of an object. The name is for users, and the id decides. */
 export const sourceBranch = z.strictObject({
   name: z.string().min(1).max(253).describe('The name of the Branch, in the same namespace.'),
   id: z.string().min(1).max(36).describe('The id of the Branch: its label espalier.dev/id.'),

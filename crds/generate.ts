@@ -1,4 +1,4 @@
-/** `make crds`: writes every CRD to crds/generated/ and to the Helm chart, one YAML file for each kind. */
+/** `make crds`: writes every CRD to crds/generated/ and to the Helm chart, one YAML file per kind. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -6,7 +6,7 @@ import { stringify } from 'yaml'
 import { definitionOf } from './definition.ts'
 import { declarations } from './index.ts'
 
-/** File name to content, for every kind. */
+/** Maps file names to content, for every kind. */
 export function generatedFiles(): Map<string, string> {
   return new Map(
     Object.values(declarations).map(declaration => {

@@ -1,7 +1,7 @@
 /**
- * Declares one of our kinds: a zod schema for spec and status, the CEL rules that span fields (run by the API server
- * and by the embedded store), and the columns of `kubectl get`. Both the TypeScript type and the CRD are derived from
- * this declaration.
+ * Declares a kind of Espalier: a zod schema for spec and status, CEL rules about several fields (run by the API server
+ * and by the embedded store), and the columns of `kubectl get`. The TypeScript type and the CRD are derived from this
+ * declaration.
  */
 import type { z } from 'zod'
 import type { ObjectMeta } from './metadata.ts'
@@ -31,7 +31,8 @@ export type KindDeclaration<Kind extends string, Spec extends z.ZodType, Status 
   spec: Spec
   status: Status
   /**
-   * Rules on the whole object (`self.spec`, `self.metadata.name`). Rules on one field are in the meta of its schema.
+   * Rules about the whole object (`self.spec`, `self.metadata.name`). Rules about one field are in the meta of its
+   * schema.
    */
   rules: CelRule[]
   columns: PrinterColumn[]
@@ -54,7 +55,7 @@ export type ObjectOfKind<D> =
     ? CustomResource<Kind, z.output<Spec>, z.output<Status>>
     : never
 
-/** Declares a kind. Returns its argument; it only preserves the literal types. */
+/** Declares a kind. Returns its argument, and only keeps the literal types. */
 export function declareKind<const Kind extends string, Spec extends z.ZodType, Status extends z.ZodType>(
   declaration: KindDeclaration<Kind, Spec, Status>,
 ): KindDeclaration<Kind, Spec, Status> {
@@ -66,12 +67,12 @@ export const immutable = (field: string): { 'x-kubernetes-validations': CelRule[
   'x-kubernetes-validations': [{ rule: 'self == oldSelf', message: `${field} is immutable` }],
 })
 
-/** Meta for a field that the operator sets once if it is empty, and that is immutable from then on. */
+/** Meta for a field that is immutable, except that the operator sets it once if it is empty. */
 export const immutableOnceSet = (field: string): { 'x-kubernetes-validations': CelRule[] } => ({
   'x-kubernetes-validations': [{ rule: "self == oldSelf || oldSelf == ''", message: `${field} is immutable` }],
 })
 
-/** Meta for a spec whose fields are immutable, except `onceSet`: the operator sets those if they are empty. */
+/** Meta for a spec whose fields are immutable. The operator can set the fields in `onceSet` if they are empty. */
 export function immutableSpec(
   what: string,
   fields: Readonly<Record<string, z.ZodType>>,

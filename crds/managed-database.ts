@@ -1,6 +1,6 @@
 /**
  * ManagedDatabase: one Postgres database with its address, its allowlist and its services. Its name is `metadata.name`,
- * so the API server enforces that it is unique in a tenant's namespace.
+ * so the API server enforces that the name is unique in a tenant's namespace.
  */
 import { z } from 'zod'
 import { backupPolicy } from './backup.ts'
@@ -72,12 +72,12 @@ export const storage = z.strictObject({
 })
 
 /**
- * The most previous volumes that a status lists. Restores are refused at a much lower number
+ * The maximum number of previous volumes in a status. Restores are refused at a much lower number
  * (operator/restore/plan.ts).
  */
 export const mostPreviousListed = 64
 
-/** A volume that a restore replaced, and that is kept as long as anything needs it. */
+/** A volume that a restore replaced. It is kept as long as it is needed. */
 const previousVolume = z.strictObject({
   incarnation: z.int().min(1).describe('The number of the volume.'),
   claim: z.string().max(253).describe('The PersistentVolumeClaim.'),
@@ -110,7 +110,7 @@ export const credentials = z.strictObject({
     ),
 })
 
-/** The fields come from the record of the deleted database (deleted-database.ts). */
+/** The values are in the record of the deleted database (deleted-database.ts). */
 const undelete = z.strictObject({
   incarnation: z
     .int()
@@ -294,22 +294,22 @@ export type ManagedDatabase = ObjectOfKind<typeof managedDatabase>
 export type ManagedDatabaseSpec = ManagedDatabase['spec']
 export type ManagedDatabaseStatus = NonNullable<ManagedDatabase['status']>
 
-/** The reason of `Ready` once the operator has started to delete a database. */
+/** The reason of `Ready` after the operator has started to delete a database. */
 export const teardownReason = 'Deleting'
 
 /**
- * Whether the operator has started to delete the database. Until then a requested deletion waits while anything blocks
- * it. The operator writes this to the status before it deletes anything.
+ * Whether the operator has started to delete the database. Until then a requested deletion waits for everything that
+ * blocks it. The operator writes this to the status before it deletes anything.
  */
 export const isTeardownBegun = ({ metadata, status }: Pick<ManagedDatabase, 'metadata' | 'status'>): boolean =>
   metadata.deletionTimestamp !== undefined &&
   status?.phase === 'deleting' &&
   status.conditions?.find(({ type }) => type === 'Ready')?.reason === teardownReason
 
-/** Whether the database still has to be created from its Backup. */
+/** Whether the database must still be created from its Backup. */
 export const awaitsData = ({ metadata, spec, status }: ManagedDatabase): boolean =>
   spec.dataSource !== undefined && status?.volume === undefined && metadata.deletionTimestamp === undefined
 
-/** Whether the import of the database has not ended, so that no client may connect. */
+/** Whether the database's import has not ended, so that no client may connect. */
 export const awaitsImport = ({ spec, status }: Pick<ManagedDatabase, 'spec' | 'status'>): boolean =>
   spec.import !== undefined && status?.import?.phase !== 'completed'

@@ -1,4 +1,6 @@
-/** Host labels and names of children. The names derived from an id must never change, or data are not found again. */
+/**
+ * Host labels and names of children. The names derived from an id must never change, because data are found by them.
+ */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
@@ -20,20 +22,20 @@ test('an id that begins with a time gives a label with its last digits, which di
   expect(hostLabel('shop', random)).toBe('shop-d0e6be7d')
 })
 
-test('a label that was published stays the same, whichever version published it', () => {
+test('a published label stays the same, whatever version published it', () => {
   expect(hostLabel('shop', byTime, 'shop-019c1f2a.db.test')).toBe('shop-019c1f2a')
   expect(hostLabel('shop', byTime, 'shop-93a4b5c6.db.test')).toBe('shop-93a4b5c6')
   expect(hostLabel('shop', random, 'shop-d0e6be7d.db.test')).toBe('shop-d0e6be7d')
-  // The status of another database that was copied together with the object.
+  // The status was copied from another database, together with the object.
   expect(hostLabel('shop', byTime, 'other-01234567.db.test')).toBe('shop-93a4b5c6')
 })
 
-test('children are named by the first 16 digits of any id', () => {
+test('the names of children contain the first 16 digits of the id', () => {
   expect(childNames.claim(random, 1)).toBe('db-d0e6be7df4c44f9e-1-data')
   expect(childNames.claim(byTime, 1)).toBe('db-019c1f2a5b3c7d4e-1-data')
 })
 
-test('the objects of a service are named by its database, type, content and id, and do not parse as names of a member', () => {
+test("the names of a service's objects contain its database, type, content and id, and do not parse as a member's", () => {
   const names = [
     childNames.serviceAddress(random, 'mcp'),
     childNames.serviceWorkload(random, 'rest', '0123456789abcdef'),
@@ -49,13 +51,13 @@ test('the objects of a service are named by its database, type, content and id, 
   for (const name of names) expect(parseMemberName('statefulSet', name)).toBeUndefined()
 })
 
-test('a branch is named by its database and its own id, and that name is its host label', () => {
+test("a branch's name contains its database's name and its own id, and is its host label", () => {
   expect(branchName('shop', byTime)).toBe('shop-93a4b5c6')
   expect(branchHostLabel('shop-93a4b5c6', byTime)).toBe('shop-93a4b5c6')
   expect(branchName('a'.repeat(50), byTime)).toHaveLength(59)
 })
 
-test('a name chosen by a user never gives the host label of another branch', () => {
+test('a name that a user chose never has the host label of another branch', () => {
   expect(branchHostLabel('shop-d0e6be7d', byTime)).toBe('shop-d0e6be7d-93a4b5c6')
   expect(branchHostLabel('a.b', byTime)).toBe('a-b-93a4b5c6')
   expect(branchHostLabel(`${'a'.repeat(100)}-93a4b5c6`, byTime)).toBe(`${'a'.repeat(54)}-93a4b5c6`)
@@ -70,7 +72,7 @@ describe("the names of a member's objects", () => {
     { id, incarnation, number }: { id: string; incarnation: number; number: number },
   ) => childNames[kind](id, incarnation, number)
 
-  test('for the first member are as they were before a database could have several', () => {
+  test('for the first member are the same as in earlier versions with only one member', () => {
     expect(kinds.map(kind => childNames[kind](random, 7, firstMember))).toEqual([
       'db-d0e6be7df4c44f9e-7',
       'db-d0e6be7df4c44f9e-7-0',
@@ -85,7 +87,7 @@ describe("the names of a member's objects", () => {
     ])
   })
 
-  test('parse to the member that they belong to, and to no other kind', () => {
+  test('parse to their member, and not as another kind', () => {
     fc.assert(
       fc.property(member, fc.constantFrom(...kinds), fc.constantFrom(...kinds), (of, kind, other) => {
         const named = parseMemberName(kind, nameOf(kind, of))

@@ -1,16 +1,16 @@
 /**
- * The names of objects that belong to a database. They are derived from its id, not from its name: a name of 50
- * characters never overflows a label, and a database created again under an old name never meets the old children. Data
- * are found by these names, so the names derived from an id never change.
+ * The names of objects that belong to a database. They are derived from its id, not from its name. So a name of 50
+ * characters never makes a label too long. A database that is created again with an old name never finds the old
+ * children. Data are found by these names, so names derived from an id never change.
  */
 import { timeOfId } from '../values/id.ts'
 
 const digitsOf = (databaseId: string): string => databaseId.replaceAll('-', '')
 
 /**
- * `<name>-<8 digits of the id>`: the host label of a database and the first label of its domain. The digits distinguish
- * databases of the same name: the last digits of an id that begins with a time, otherwise the first. `domain`: the
- * published domain, if any. A database labelled by an older operator keeps its label.
+ * `<name>-<8 digits of the id>`: the host label of a database, and the first label of its domain. The digits
+ * distinguish databases with the same name. If the id begins with a time, they are its last digits, otherwise its
+ * first. `domain`: the published domain, if any. A database with an older operator's label keeps that label.
  */
 export function hostLabel(name: string, databaseId: string, domain?: string): string {
   const digits = digitsOf(databaseId)
@@ -21,13 +21,13 @@ export function hostLabel(name: string, databaseId: string, domain?: string): st
 
 const longestLabel = 63
 
-/** The name of a branch, also its host label: the name of the database and digits of the branch's id. */
+/** The name of a branch, which is also its host label: the database's name, and digits of the branch's id. */
 export const branchName = (databaseName: string, branchId: string): string =>
   `${databaseName}-${digitsOf(branchId).slice(-8)}`
 
 /**
- * The host label of a branch. If a user chose the name, the branch's own digits are appended, so that no two branches
- * share a domain.
+ * The host label of a branch. If a user chose the name, the branch's own digits are appended, so that two branches
+ * never share a domain.
  */
 export function branchHostLabel(name: string, branchId: string): string {
   const digits = `-${digitsOf(branchId).slice(-8)}`
@@ -39,12 +39,12 @@ export function branchHostLabel(name: string, branchId: string): string {
 const base = (databaseId: string): string => `db-${digitsOf(databaseId).slice(0, 16)}`
 
 /**
- * The members of one incarnation are numbered from 0. The names of the first have no number, as before there were
- * several members.
+ * The members of one incarnation are numbered from 0. As in earlier versions, which had one member, the first member's
+ * names have no number.
  */
 export const firstMember = 0
 
-/** The prefix of the names of one member's objects. `number`: the number of the member within the incarnation. */
+/** The prefix of the names of one member's objects. `number`: the member's number within its incarnation. */
 const member = (databaseId: string, incarnation: number, number: number): string =>
   `${base(databaseId)}-${incarnation}${number === firstMember ? '' : `-m${number}`}`
 
@@ -53,7 +53,7 @@ const workloadDigits = 10
 
 export const childNames = {
   service: base,
-  /** The StatefulSet of one member; the name of its pod adds `-0`. */
+  /** The StatefulSet of one member. The name of its pod is this name with `-0`. */
   statefulSet: (id: string, incarnation: number, number = firstMember): string => member(id, incarnation, number),
   pod: (id: string, incarnation: number, number = firstMember): string => `${member(id, incarnation, number)}-0`,
   claim: (id: string, incarnation: number, number = firstMember): string => `${member(id, incarnation, number)}-data`,
@@ -79,21 +79,21 @@ export const childNames = {
   /** The pod that imports a database, its NetworkPolicy, and the Secret that it mounts. */
   import: (id: string): string => `${base(id)}-import`,
   task: (taskId: string): string => `task-${taskId}`,
-  /** The VolumeSnapshot of a backup, by the backup's own id. */
+  /** The VolumeSnapshot of a backup, named by the backup's own id. */
   snapshot: (backupId: string): string => `bkp-${backupId.replaceAll('-', '')}`,
-  /** The objects that verify a copy of a backup, by the backup's own id. */
+  /** The objects that verify a copy of a backup, named by the backup's own id. */
   verification: (backupId: string): string => `verify-${digitsOf(backupId)}`,
-  /** The Backup that a branch is created from, by the branch's id. */
+  /** The Backup that a branch is created from, named by the branch's id. */
   prebranch: (branchId: string): string => `prebranch-${digitsOf(branchId)}`,
 } as const
 
 /**
- * The immutable Secret with the keys of a service that the API wrote. `random`: 8 hexadecimal digits, new with each
+ * The immutable Secret that the API wrote with the keys of a service. `random`: 8 hexadecimal digits, new with each
  * change.
  */
 export const serviceKeysName = (id: string, random: string): string => `${base(id)}-keys-${random}`
 
-/** A member, as parsed from the name of its object. `digits`: the first 16 digits of the owner's id. */
+/** A member, parsed from the name of one of its objects. `digits`: the first 16 digits of the owner's id. */
 export type NamedMember = { digits: string; incarnation: number; number: number }
 
 const memberPattern = /^db-([0-9a-z]{1,16})-([1-9][0-9]{0,15})(?:-m([1-9][0-9]{0,15}))?(-0|-data|-config)?$/
@@ -108,15 +108,15 @@ export function parseMemberName(kind: keyof typeof suffixes, name: string): Name
 }
 
 /**
- * The number of the member that has this claim. A record without a claim, or with a claim named by a user, is of the
- * first member.
+ * The number of the member with this claim. A record belongs to the first member if it has no claim, or a claim that a
+ * user named.
  */
 export const memberOfClaim = (claim: string | undefined): number =>
   (claim === undefined ? undefined : parseMemberName('claim', claim)?.number) ?? firstMember
 
-/** Whether a name is that of an object of one of this owner's members. */
+/** Whether the name belongs to an object of one of this owner's members. */
 export const isMemberOf = (named: NamedMember | undefined, databaseId: string): named is NamedMember =>
   named?.digits === digitsOf(databaseId).slice(0, 16)
 
-/** The immutable Secret with the source of an import that the API wrote. */
+/** The immutable Secret that the API wrote with the source of an import. */
 export const importSourceName = (id: string): string => `${base(id)}-import-source`

@@ -70,8 +70,8 @@ describe('desiredHash', () => {
 })
 
 /**
- * The hashes of objects in running installations. None of these may ever change: see the module comment of operation.ts
- * for how to add a member.
+ * The hashes of objects in running installations. None of them may ever change. The module comment of operation.ts says
+ * how to add a member.
  */
 describe('golden hashes', () => {
   const tables = [{ table: 't', textColumn: 'a', vectorColumn: 'b' }]
@@ -122,7 +122,7 @@ describe('golden hashes', () => {
   })
 })
 
-/** A version with one more member than its neighbour. */
+/** A version that has one member more than the neighbouring version. */
 describe('neighbouring versions', () => {
   type Newer = DesiredState & { rotation?: number }
   const older: Record<string, Member> = {
@@ -144,7 +144,7 @@ describe('neighbouring versions', () => {
     )
   })
 
-  test('differ where it is used', () => {
+  test('differ if the member is used', () => {
     const desired: Newer = { ...spec, rotation: 1 }
     expect(hashOver(newer, desired)).not.toBe(hashOver(older, desired))
   })
@@ -189,7 +189,7 @@ describe('operationOfChange', () => {
     )
   })
 
-  test('a member that neither side or only one side has', () => {
+  test('a member that no side, or only one side, has', () => {
     const before = desiredDigests(spec)
     expect(operationOfChange(before, { ...before, tomorrow: 'x' })).toBe('update-managed')
   })
@@ -368,7 +368,7 @@ describe('a requested restore', () => {
     expect(isRestoreRequested(databaseWith({ phase }))).toBe(true)
     expect(visiblePhase(databaseWith({ phase }))).toBe(expected)
   })
-  test('is not pending once it has ended, nor for a database that never served', () => {
+  test('is not pending after it has ended, and not for a database that never served', () => {
     const { spec, metadata } = databaseWith({})
     const hash = desiredHash(desiredStateOf({ spec, metadata }))
     expect(isRestoreRequested(databaseWith({ appliedHash: hash }))).toBe(false)
@@ -378,7 +378,7 @@ describe('a requested restore', () => {
   })
 })
 
-test('removing a setting is a change; removing a request for an action is none', () => {
+test('the removal of a setting is a change; the removal of a request for an action is not', () => {
   const after = { services: 's' }
   expect(operationOfChange({ ...after, cidrs: 'c' }, after)).toBe('update-managed-ip-allowlists')
   expect(operationOfChange({ ...after, cidrs: 'c', restart: 'r' }, after)).toBe('update-managed-ip-allowlists')
@@ -398,7 +398,7 @@ describe('visiblePhase', () => {
       'suspended',
     ],
     ['an operation is running already', { phase: 'restoring', spec: otherRules }, 'restoring'],
-    ['failed stays failed', { phase: 'failed', spec: otherRules }, 'failed'],
+    ['failed, which stays failed', { phase: 'failed', spec: otherRules }, 'failed'],
     ['deletion requested', { phase: 'available', deleting: true }, 'deleting'],
   ])('%s', (_name, change, phase) => {
     expect(visiblePhase(database(change))).toBe(phase)

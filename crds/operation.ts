@@ -1,7 +1,7 @@
 /**
- * How the API, which writes the desired state, and the operator, which applies it, agree on what is applied: by a hash
- * of the request. While it differs from `status.appliedHash` the database is `modifying`, so no client reads
- * `available` right after its own PATCH, whichever replica answers.
+ * The API writes the desired state, and the operator applies it. A hash of the request shows them what is applied.
+ * While it differs from `status.appliedHash`, the database is `modifying`. So no client reads `available` right after
+ * its own PATCH, whichever replica answers.
  *
  * The hash outlives releases: an API and an operator of neighbouring versions compare their hashes, and every object
  * has one that an older operator wrote. To add something to the hash:
@@ -32,12 +32,15 @@ import { annotations, type ObjectMeta, type Rotations, rotatedRoles, rotationAnn
 const operationAnnotation = z.strictObject({
   taskId: uuid,
   name: operationName,
-  /** `desiredHash` of the spec written with it: an annotation is outdated if the hash no longer matches. */
+  /**
+   * `desiredHash` of the spec that was written with this annotation. If the hash no longer matches, the annotation is
+   * outdated.
+   */
   hash: z.string(),
 })
 export type Operation = z.output<typeof operationAnnotation>
 
-/** A copy with object keys in order. */
+/** A copy in which the keys of objects are in order. */
 function ordered(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value
   if (Array.isArray(value)) return value.map(ordered)
@@ -46,25 +49,29 @@ function ordered(value: unknown): unknown {
   const result: Record<string, unknown> = {}
   for (const key of Object.keys(fields).sort()) {
     const inner = ordered(fields[key])
-    // An assignment to this key would set the prototype.
+    // An assignment to this key would set the object's prototype.
     if (key === '__proto__') Object.defineProperty(result, key, { value: inner, enumerable: true })
     else result[key] = inner
   }
   return result
 }
 
-/** JSON with object keys in order, so that equal values have equal text. A replacer of JSON.stringify takes twice the time. */
+/**
+ * JSON with object keys in order, so that equal values have equal text. A replacer for JSON.stringify would take twice
+ * the time.
+ */
 export const canonicalJson = (value: unknown): string => JSON.stringify(ordered(value))
 
-/** The parts of a spec that the operator has to apply. Names and options are not among them. */
+/** The parts of a spec that the operator must apply. Not the names and options. */
 export type DesiredState = Pick<ManagedDatabaseSpec, 'services' | 'ipAllowlist' | 'size' | 'suspended'> & {
   /**
-   * The annotation `espalier.dev/restart`. It is not in the spec, since a request for an action is no desired state.
+   * The annotation `espalier.dev/restart`. It is not in the spec, because a request for an action is not a desired
+   * state.
    */
   restart?: string | undefined
-  /** The annotations that request a new password; not in the spec for the same reason. */
+  /** The annotations that request a new password. Not in the spec for the same reason. */
   rotations?: Rotations | undefined
-  /** The annotation `espalier.dev/restore`; not in the spec for the same reason. */
+  /** The annotation `espalier.dev/restore`. Not in the spec for the same reason. */
   restore?: string | undefined
 }
 
@@ -79,13 +86,14 @@ export const desiredStateOf = ({ spec, metadata }: Pick<ManagedDatabase, 'spec' 
 })
 
 export type Member = {
-  /** The requested value; undefined if an object does not use the member. */
+  /** The requested value. Undefined if an object does not use the member. */
   of: (spec: DesiredState) => unknown
   /**
-   * The name of an operation that changes only this member; a function if the digest of the requested value decides.
+   * The name of an operation that changes only this member. A function if the digest of the requested value determines
+   * the name.
    */
   operation: OperationName | ((desired: string | undefined) => OperationName)
-  /** The member requests an action, not a state: removing it requests nothing. */
+  /** The member requests an action, not a state. Its removal requests nothing. */
   isAction?: true
 }
 
@@ -94,7 +102,7 @@ function digestOf(value: unknown, length: number): string {
 }
 const digestLength = 16
 
-/** One member for each role, so that a withdrawn rotation of one role is distinguished from another role's. */
+/** One member per role, so that the withdrawn rotation of one role differs from another role's rotation. */
 const rotationMembers = { admin: 'rotateAdmin', app: 'rotateApp', app_read_only: 'rotateAppReadOnly' } as const
 
 const rotationOf = (role: keyof typeof rotationMembers): Member => ({
@@ -139,7 +147,7 @@ export function desiredDigests(spec: DesiredState): Digests {
   return Object.fromEntries(used)
 }
 
-/** The members that differ, without actions whose request was withdrawn. */
+/** The members that differ. Without actions whose request was withdrawn. */
 function changedMembers(before: Digests, after: Digests): string[] {
   const names = new Set([...Object.keys(before), ...Object.keys(after)])
   const isWithdrawn = (name: string): boolean => after[name] === undefined && members[name]?.isAction === true
@@ -159,14 +167,14 @@ export function operationOfChange(before: Digests, after: Digests): OperationNam
   return others.length > 0 ? 'update-managed' : only
 }
 
-/** The digests of the applied request; undefined if the operator that wrote appliedHash wrote no digests for it. */
+/** The digests of the applied request. Undefined if the operator that wrote appliedHash wrote no digests for it. */
 export function appliedDigests({ status }: Pick<ManagedDatabase, 'status'>): Digests | undefined {
   const applied = status?.appliedDigests
   return applied !== undefined && applied.hash === status?.appliedHash ? applied.members : undefined
 }
 
 /**
- * Whether everything requested is applied: the hashes match, or the only difference is an action whose request was
+ * Whether the complete request is applied: the hashes match, or they differ only by an action whose request was
  * withdrawn.
  */
 export function isInForce(database: Pick<ManagedDatabase, 'spec' | 'metadata' | 'status'>): boolean {
@@ -180,14 +188,14 @@ export function isInForce(database: Pick<ManagedDatabase, 'spec' | 'metadata' | 
 type RequestedAction = 'restart' | 'restore' | (typeof rotationMembers)[keyof typeof rotationMembers]
 
 /**
- * Returns the digest of the request for a pending action; undefined if there is none. A database that never served has
- * none: it is created with what is requested.
+ * Returns the digest of the request for a pending action. Undefined if there is none. A database that never served has
+ * none, because it is created with its complete request.
  */
 export function pendingRequest(
   database: Pick<ManagedDatabase, 'spec' | 'metadata' | 'status'>,
   action: RequestedAction,
 ) {
-  // Few databases request an action, and computing a hash for each event of a large installation is expensive.
+  // Few databases request an action. Computing a hash for each event of a large installation is expensive.
   const spec = desiredStateOf(database)
   if (members[action]?.of(spec) === undefined) return undefined
   if (database.status?.appliedHash === undefined || isInForce(database)) return undefined
@@ -201,20 +209,20 @@ export function awaitedRotations(database: Pick<ManagedDatabase, 'spec' | 'metad
   return Object.fromEntries(awaited.filter(([, desired]) => desired !== undefined))
 }
 
-/** Whether a restore is requested that has not ended, with or without success. */
+/** Whether a requested restore has not ended yet, with or without success. */
 export const isRestoreRequested = (database: Pick<ManagedDatabase, 'spec' | 'metadata' | 'status'>): boolean =>
   pendingRequest(database, 'restore') !== undefined
 
 /** The annotation's text, for the API to write. */
 export const renderOperation = (operation: Operation): string => JSON.stringify(operation)
 
-/** The operation that an object's annotation names, whether or not it matches the current request. */
+/** The operation that an object's annotation names, even if it does not match the current request. */
 export function annotatedOperation({ metadata }: { metadata: ObjectMeta }): Operation | undefined {
   const text = metadata.annotations?.[annotations.operation]
   return text === undefined ? undefined : operationAnnotation.safeParse(parseJson(text)).data
 }
 
-/** The operation that a database's annotation names; undefined if it does not match the current spec. */
+/** The operation that a database's annotation names. Undefined if it does not match the current spec. */
 export function readOperation(database: ManagedDatabase): Operation | undefined {
   const operation = annotatedOperation(database)
   if (operation === undefined) return undefined

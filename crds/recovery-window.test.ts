@@ -1,4 +1,4 @@
-/** The moments that a database can be restored to, and the base backup for each. */
+/** The times to which a database can be restored, and the base backup for each. */
 import { describe, expect, test } from 'vitest'
 import {
   apiVersion,
@@ -70,7 +70,7 @@ describe('a clock that was one hour ahead until it was corrected', () => {
   const span = (of: ReturnType<typeof windowAt>) =>
     of.spans.map(({ from, to, through }) => [new Date(from).toISOString(), new Date(to).toISOString(), through])
 
-  test('leaves no future moment in the window, and all WAL', () => {
+  test('leaves no future time in the window, but all WAL', () => {
     expect(span(windowAt(20))).toEqual([[at(20), at(20), '0/9000000']])
     expect(recoveryTo(windowAt(20), { time: at(hour(5)) })).toHaveProperty('refused')
     expect(recoveryTo(windowAt(20), { lsn: '0/8000000' })).toMatchObject({ record: { backupName: 'b' } })
@@ -108,7 +108,7 @@ describe('a time selects the newest base backup that ended before it', () => {
   })
 })
 
-test('an LSN refers to the volume that archives, whatever its number of digits', () => {
+test("an LSN refers to the volume that currently archives, whatever the LSN's number of digits", () => {
   expect(chosenFor({ lsn: '0/7000000' })).toEqual(['d', '0/9000000'])
   expect(chosenFor({ lsn: '0/5000001' })).toEqual(['c', '0/9000000'])
   for (const lsn of ['0/4FFFFFF', '0/9000001', '1/0'])
@@ -126,7 +126,7 @@ test.each([
   ['of a branch', backup('x', 2, 30, '0/5', { sourceBranch: { name: 'b', id: 'b' } })],
   ['under way', backup('x', 2, 30, '0/5', {}, { phase: 'running' })],
   ['being deleted', { ...backup('x', 2, 30, '0/5'), metadata: { name: 'x', deletionTimestamp: at(31) } }],
-])('a backup that is %s gives no recoverable moment', (_, other) => {
+])('a backup that is %s makes no time recoverable', (_, other) => {
   expect(recoveryWindow(database(archive), [other]).spans).toEqual([])
   expect(recoveryOfBackup(other)).toBeUndefined()
 })

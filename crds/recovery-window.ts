@@ -1,4 +1,4 @@
-/** The moments to which a database can be recovered from its archive, and the base backup for each; pure. */
+/** The times to which a database can be recovered from its archive, and the base backup for each. Pure. */
 import type { Backup } from './backup.ts'
 import type { ManagedDatabase } from './managed-database.ts'
 import { labels } from './metadata.ts'
@@ -8,12 +8,13 @@ import type { RecoveryRecord, RestoreTarget } from './restore.ts'
 type Base = Omit<RecoveryRecord, 'through'> & { endedAt: number; endLsn: string }
 
 /**
- * A gap-free time range of one incarnation, starting at the end of its first base backup. Times: ms since the epoch.
+ * A time range of one incarnation without gaps. It starts at the end of the first base backup. Times: ms since the
+ * epoch.
  */
 type Span = { incarnation: number; from: number; to: number; through: string; bases: readonly Base[] }
 
 export type RecoveryWindow = {
-  /** In order of their volumes; empty if no moment can be recovered. */
+  /** In the order of their volumes. Empty if no time can be recovered. */
   spans: readonly Span[]
 }
 
@@ -38,18 +39,20 @@ function baseOf({ metadata, spec, status }: Backup): Base[] {
   ]
 }
 
-/** A base backup that ended this much later than the archiving of later WAL was taken before the clock was set back. */
+/**
+ * If a base backup ended this much later than the archiving of later WAL, it was taken before the clock was set back.
+ */
 const setBackMs = 600_000
 
 /**
  * The recovery window of a database. For the volume that archives, it ends at the archived position. For a volume that
- * a restore replaced, it ends at the end of its last base backup: up to there its WAL is known to be archived.
+ * a restore replaced, it ends at the end of its last base backup: the archive is known to have its WAL up to there.
  */
 export function recoveryWindow(
   { status }: Pick<ManagedDatabase, 'status'>,
   backups: readonly Backup[],
 ): RecoveryWindow {
-  // In WAL order, since the clock may have been set in between.
+  // In WAL order, because the clock may have been set between two backups.
   const bases = backups
     .flatMap(baseOf)
     .sort((one, other) => (bytesOfLsn(one.endLsn) < bytesOfLsn(other.endLsn) ? -1 : 1))
@@ -74,8 +77,8 @@ type ChosenRecovery = { record: RecoveryRecord } | { refused: string }
 const iso = (at: number): string => new Date(at).toISOString()
 
 /**
- * The part of the archive from which a moment can be recovered. `refused`: why there is none; the text begins with what
- * is wrong about the moment.
+ * The part of the archive from which the target can be recovered. `refused`: why there is none. The text begins with
+ * the faulty value.
  */
 export function recoveryTo(window: RecoveryWindow, target: Omit<RestoreTarget, 'backupName'>): ChosenRecovery {
   const { spans } = window
@@ -94,7 +97,7 @@ const chosen = ({ endedAt: _, endLsn: __, ...base }: Base, through?: string): Ch
 
 function toTime(spans: readonly Span[], time: string): ChosenRecovery {
   const at = Date.parse(time)
-  // The window has milliseconds, and the time may have fewer digits: if uncertain, the time counts as outside.
+  // The window has milliseconds, and the time may have fewer digits. If it is unclear, the time counts as outside.
   const span = spans.findLast(({ from, to }) => from <= at && at <= to)
   const base = span?.bases.findLast(({ endedAt }) => endedAt <= at)
   if (span !== undefined && base !== undefined) return chosen(base, span.through)
@@ -102,7 +105,7 @@ function toTime(spans: readonly Span[], time: string): ChosenRecovery {
   return { refused: `${time} is not within the recovery window: ${known}` }
 }
 
-/** LSNs refer to the volume that archives: an LSN from before a restore may mean another moment. */
+/** LSNs refer to the volume that archives. An LSN from before a restore may mean another time. */
 function toLsn(span: Span, lsn: string): ChosenRecovery {
   const at = bytesOfLsn(lsn)
   const base = span.bases.findLast(({ endLsn }) => bytesOfLsn(endLsn) <= at)
@@ -111,7 +114,7 @@ function toLsn(span: Span, lsn: string): ChosenRecovery {
 }
 
 /**
- * The part of the archive that a durable backup is recovered from; undefined for any other backup, or if it is not
+ * The part of the archive from which a durable backup is recovered. Undefined for any other backup, or if it is not
  * completed.
  */
 export function recoveryOfBackup(backup: Backup): RecoveryRecord | undefined {

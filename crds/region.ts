@@ -180,7 +180,7 @@ export type Turn = NonNullable<NonNullable<Region['status']>['turns']>[number]
 const notAtomic = (snapshotClass: string): string =>
   `snapshots of class ${snapshotClass} are not declared to be of one instant (atomic: true); a snapshot of several instants can lose data, so no hot backup is taken`
 
-/** Why no database snapshot can be taken in this region, according to its spec; undefined if one can be taken. */
+/** Why no snapshot of a database can be taken in this region, according to its spec. Undefined if one can be taken. */
 export function snapshotRefusal(
   name: string,
   region: Region | undefined,

@@ -9,7 +9,7 @@ const lsn = z
   .string()
   .regex(/^[0-9A-F]{1,8}\/[0-9A-F]{1,8}$/, 'must be an LSN (WAL position), for example 0/16B3748')
   .max(17)
-/** The moments that can be recovered from archived WAL. */
+/** The times that can be recovered from archived WAL. */
 export const momentFields = {
   time: timestamp
     .max(40)
@@ -48,7 +48,7 @@ export type RestoreTarget = z.output<typeof restoreTarget>
 export const isSameTarget = (one: RestoreTarget, other: RestoreTarget): boolean =>
   targets.every(name => one[name] === other[name])
 
-/** The source of a recovery from the archive: selected once, at the start. */
+/** The source of a recovery from the archive. It is selected once, at the start. */
 export const recoveryRecord = z.strictObject({
   backupName: z.string().max(253).describe('The durable Backup on which WAL is replayed.'),
   backupId: z.string().max(36).describe('The id of the Backup and of its base backup in the archive.'),
@@ -135,14 +135,14 @@ const requestedRestoreText = z.strictObject({
   ...momentFields,
   /** The id that the API assigned. */
   id: uuid.optional(),
-  /** As `spec.discardPrevious` of the Restore. */
+  /** Like `spec.discardPrevious` of the Restore. */
   discardPrevious: z.boolean().optional(),
 })
 export type RequestedRestore = z.output<typeof requestedRestoreText>
 
 export const renderRequestedRestore = (request: RequestedRestore): string => JSON.stringify(request)
 
-/** The Restore that the annotation requests; undefined if there is none, or the text is invalid. */
+/** The Restore that the annotation requests. Undefined if there is none, or if the text is invalid. */
 export function requestedRestore({ metadata }: { metadata: ObjectMeta }): RequestedRestore | undefined {
   try {
     return requestedRestoreText.safeParse(JSON.parse(metadata.annotations?.[annotations.restore] ?? '')).data

@@ -1,13 +1,14 @@
 /**
  * Rules for a service's configuration that the schema cannot express. Each function returns the rule that a text
- * violates, or undefined. The API refuses such a configuration; the operator reports one that was applied with kubectl.
+ * violates, or undefined. The API refuses a configuration that violates a rule. If it was applied with kubectl, the
+ * operator reports it.
  */
 import { parseRolePath, RolePathError } from '../values/role-path.ts'
 import { reservedRoles, type ServiceConfig } from './services.ts'
 
 /**
- * The most tokens and users in the keys of a service `mcp`. The operator hashes the password of each user, which takes
- * 0.1 s or more.
+ * The maximum number of tokens and users in the keys of a service `mcp`. The operator hashes each user's password,
+ * which takes 0.1 s or more.
  */
 export const mostInitial = { tokens: 32, users: 32 } as const
 
@@ -70,10 +71,10 @@ export const tableRule: TextRule = text => {
     : `must be the name of a table, as table or schema.table, each part of at most ${longestName} bytes`
 }
 
-/** `field` as the API names it. */
+/** `field`: the name in the API. */
 export type ConfigurationFault = { type: ServiceConfig['serviceType']; field: string; rule: string }
 
-/** The rules that a configuration violates. Filters are not checked: they need an SQL parser. */
+/** The rules that a configuration violates. Does not check filters, which need an SQL parser. */
 export function configurationFaults({ rest, rag }: Pick<ServiceConfig, 'rest' | 'rag'>): ConfigurationFault[] {
   const fault = (type: 'rest' | 'rag', field: string, rule: string | undefined): ConfigurationFault[] =>
     rule === undefined ? [] : [{ type, field, rule }]

@@ -1,5 +1,5 @@
 /**
- * The services of a database: their configuration and their status. Secrets of a service (API keys, tokens, a JWT
+ * The services of a database: their configuration and their status. A service's secrets (API keys, tokens, a JWT
  * secret) are in the Secret that `secret` names, never here.
  */
 import { z } from 'zod'
@@ -197,7 +197,7 @@ export const serviceConfig = z
 export type ServiceConfig = z.output<typeof serviceConfig>
 
 /**
- * Why a version of Postgres cannot have `rag`. The API and the operator report it in the same words. `versions`: those
+ * Why a version of Postgres cannot have `rag`. API and operator report it in the same words. `versions`: the versions
  * that have pgvector.
  */
 export const missingPgvector = (version: PgVersion, versions: readonly PgVersion[]): string =>

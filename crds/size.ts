@@ -1,6 +1,6 @@
 /**
- * Size: one version of a size, named `<name>-v<version>`. A version is immutable: a change is a new object with the
- * next version.
+ * Size: one version of a size, named `<name>-v<version>`. A version is immutable. To change a size, create an object
+ * with the next version.
  */
 import { z } from 'zod'
 import { quantity, timestamp } from './fields.ts'
@@ -9,8 +9,8 @@ import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
 export const sizeStatuses = ['active', 'deprecated', 'retired'] as const
 
 /**
- * Settings that a size must not set: they affect durability, access, loaded code, or what other parts of Espalier read.
- * `include` and similar are directives of the file, not settings.
+ * Settings that a size must not set. They affect durability, access, loaded code, or data that other parts of Espalier
+ * read. `include` and similar words are directives of the file, not settings.
  */
 export const settingsNotForSizes = [
   'allow_alter_system',
@@ -79,7 +79,7 @@ export const settingPrefixesNotForSizes = [
   'unix_socket_',
 ] as const
 
-/** Whether a size may set this setting, as in the CEL rule of its schema. */
+/** Whether a size may set this setting. Equals the CEL rule of the schema. */
 export const isSettingForSizes = (name: string): boolean =>
   !settingsNotForSizes.some(refused => refused === name) &&
   !settingPrefixesNotForSizes.some(prefix => name.startsWith(prefix))
@@ -121,7 +121,7 @@ export const size = declareKind({
           .record(z.string().regex(/^[a-z_][a-z0-9_.]{0,62}$/), z.string().max(200))
           .describe('Settings of postgresql.conf. max_connections is derived from connections and ignored here.')
           .meta({
-            // Postgres accepts names in any case, so an upper-case name must not pass the list. The API server limits
+            // Postgres accepts names in any case. So an upper-case name must not pass the list. The API server limits
             // the cost of a rule by the size of its input.
             maxProperties: 100,
             'x-kubernetes-validations': [

@@ -1,4 +1,4 @@
-/** The meaning of an object's state for clients: what counts, what has ended, what can be done. */
+/** The meaning of an object's state for clients: which objects count, which have ended, and what a client can do. */
 import { describe, expect, test } from 'vitest'
 import { type Backup, requestedVerification, verificationOf } from './backup.ts'
 import { type Branch, type BranchPhase, branchPhase, isFailedCreation, isLiveBranch } from './branch.ts'
@@ -15,7 +15,7 @@ const at = '2026-01-01T00:00:00Z'
 
 describe('a branch', () => {
   type Given = { phase?: BranchPhase; connectableAt?: string; requested?: true; deleted?: true }
-  // Only the fields that are read.
+  // Only the fields that the functions read.
   const branch = ({ phase, connectableAt, requested, deleted }: Given) =>
     ({
       metadata: { name: 'b', ...(deleted ? { deletionTimestamp: at } : {}) },
@@ -66,13 +66,13 @@ describe('a verification', () => {
     ['has begun automatically', backup({ phase: 'completed', verification: 'pending' }), 'pending'],
     ['is requested', backup({ phase: 'completed' }, '1'), 'pending'],
     [
-      'was requested and has ended',
+      'was requested, and has ended',
       backup({ phase: 'completed', verification: 'verified', ...result('1') }, '1'),
       'verified',
     ],
     ['is requested again', backup({ phase: 'completed', verification: 'verified', ...result('1') }, '2'), 'pending'],
     [
-      'is requested after an automatic one',
+      'is requested after an automatic verification',
       backup({ phase: 'completed', verification: 'failed', ...result() }, '1'),
       'pending',
     ],
@@ -96,14 +96,14 @@ test.each<[string, object, boolean]>([
   ['has its volume', { spec: { dataSource: {} }, status: { volume: {} } }, false],
   ['is being deleted', { spec: { dataSource: {} }, metadata: { deletionTimestamp: at } }, false],
   ['names no backup', {}, false],
-])('a database still waits for the data of a backup: one that %s', (_, given, is) => {
+])("a database still waits for a backup's data, or not: a database that %s", (_, given, is) => {
   expect(awaitsData({ metadata: { name: 'one' }, spec: {}, status: {}, ...given } as ManagedDatabase)).toBe(is)
 })
 
 describe('a snapshot', () => {
   const region = (snapshotClass?: { name: string; atomic: boolean }) =>
     ({ spec: { ...(snapshotClass ? { snapshotClass } : {}) } }) as Region
-  test('can be taken if its class is declared to be atomic', () => {
+  test('is possible if its class is declared as atomic', () => {
     expect(snapshotRefusal('here', region({ name: 'fast', atomic: true }))).toBeUndefined()
   })
   test.each<[Region | undefined, string, RegExp]>([
@@ -146,7 +146,7 @@ describe('a restore', () => {
       metadata: { name: 'one', ...(text === undefined ? {} : { annotations: { [annotations.restore]: text } }) },
     })
   const requested = { name: 'one-1', backupName: 'nightly', id: '0197a2b4-0000-4000-8000-00000000000f' }
-  test('is requested by an annotation, which is read as it was written', () => {
+  test('is requested by an annotation, which is read back unchanged', () => {
     expect(named(renderRequestedRestore(requested))).toEqual(requested)
     const { id: _, ...byHand } = requested
     expect(named(renderRequestedRestore(byHand))).toEqual(byHand)
@@ -172,7 +172,7 @@ describe('the annotation of an operation', () => {
       metadata: { name: 'one', ...(text === undefined ? {} : { annotations: { [annotations.operation]: text } }) },
     })
   const operation = { taskId: '0197a2b4-0000-4000-8000-00000000000f', name: 'update-managed', hash: 'h' } as const
-  test('is read as it was written', () => {
+  test('is read back unchanged', () => {
     expect(named(renderOperation(operation))).toEqual(operation)
   })
   test.each([
@@ -188,7 +188,7 @@ describe('the annotation of an operation', () => {
   })
 })
 
-test("a tenant's objects are found by its id, whatever characters the id has, and always the same", () => {
+test("a tenant's objects always have the same names, whatever characters its id has", () => {
   expect(tenantName('acme')).toBe('t-822b33ad87c148a0a20a')
   expect(tenantNamespace('acme')).toBe('espalier-t-822b33ad87c148a0a20a')
   expect(tenantName('ACME/😀')).toMatch(/^t-[0-9a-f]{20}$/)

@@ -38,11 +38,11 @@ test('a request contains only listed fields, at every depth', () => {
   })
 })
 
-test('a field that is too large is replaced by its size, the largest first, and the rest remains', () => {
+test('a field that is too large is replaced by its size, the largest first, and the other fields are kept', () => {
   const rules = Array.from({ length: 50 }, (_, index) => ({ cidr: `10.0.0.${index}/32`, label: '𝕏'.repeat(64) }))
   const request = taskRequest({ display_name: 'Shop', ip_allowlist: { rules } })
   expect(request).toEqual({ display_name: 'Shop', ip_allowlist: expect.stringMatching(/^\(left out: \d+ bytes\)$/) })
-  // Every response applies it again; the result must not change.
+  // Every response applies it again, so the result must not change.
   expect(taskRequest(request)).toEqual(request)
   expect(taskRequest({ name: 'x'.repeat(9000), region: 'local' })).toEqual({
     name: '(left out: 9000 bytes)',
@@ -81,7 +81,7 @@ test('a value longer than the limit is not even serialised', () => {
   expect([text(most), text(more)]).toEqual([`(left out: ${most + 2} bytes)`, `(left out: ${more} bytes)`])
 })
 
-test('a value of another type than the list has is omitted', () => {
+test('a value of another type than listed is omitted', () => {
   expect(taskRequest({ name: { deep: 'x' }, ip_allowlist: 'open', options: [{ a: 1 }, ['b'], 'c'] })).toEqual({
     options: ['c'],
   })

@@ -1,13 +1,13 @@
 /**
- * The request as a Task records it: only the listed members, at most 8 KiB. Members that are not listed are omitted,
- * above all the secrets of services. Tasks older than the list are filtered by it when they are read.
+ * The part of a request that a Task records: only listed members, at most 8 KiB. All other members are omitted, above
+ * all the secrets of services. Tasks from before the list are filtered when they are read.
  */
 import { isRecord } from '../values/record.ts'
 
-/** The most bytes of JSON that a Task records of a request. */
+/** The maximum size of a request in a Task, in bytes of JSON. */
 export const highestRequestBytes = 8 * 1024
 
-/** `true`: a string, number, boolean or null, or a list of these. Items of a list are filtered like the list. */
+/** `true`: a string, number, boolean or null, or a list of these. The items of a list are filtered like the list. */
 type Shown = true | ShownMembers
 type ShownMembers = { readonly [field: string]: Shown }
 
@@ -43,10 +43,10 @@ const shown: ShownMembers = {
 const omitted = (bytes: number): string => `(left out: ${bytes} bytes)`
 const omittedPattern = /^\(left out: [0-9]{1,15} bytes\)$/
 
-/** The allowed part of a value; undefined if there is none. */
+/** The allowed part of a value. Undefined if there is none. */
 function part(value: unknown, as: Shown): unknown {
   if (Array.isArray(value)) {
-    // No valid list is that long. Serialising an invalid one would be wasted work.
+    // No valid list is that long, so serialising it would be wasted work.
     if (value.length > highestRequestBytes) return omitted(value.length)
     return value.flatMap(item => {
       const retained = Array.isArray(item) ? undefined : part(item, as)
@@ -68,7 +68,7 @@ function members(value: Record<string, unknown>, as: ShownMembers): Record<strin
 
 const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value))
 
-/** The allowed part of a request. If it is too large, its largest members are replaced by a note of their size. */
+/** The allowed part of a request. If it is too large, a note of their size replaces its largest members. */
 export function taskRequest(request: Record<string, unknown>): Record<string, unknown> {
   const retained = members(request, shown)
   const bySize = Object.entries(retained)

@@ -1,4 +1,4 @@
-/** Task: the record of one asynchronous operation. It ends when, and only when, its subject is reconciled. */
+/** Task: the record of one asynchronous operation. It ends exactly when its subject is reconciled. */
 import { z } from 'zod'
 import { duration, timestamp } from './fields.ts'
 import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
@@ -38,7 +38,7 @@ export const task = declareKind({
       request: z
         .looseObject({})
         .optional()
-        // A schema cannot count bytes: `taskRequest` limits them wherever a request is written or shown.
+        // A schema cannot count bytes. `taskRequest` limits them wherever a request is written or shown.
         .meta({ 'x-kubernetes-preserve-unknown-fields': true, maxProperties: 32 })
         .describe('The request, without secrets, at most 8 KiB.'),
     })
@@ -73,7 +73,7 @@ export const task = declareKind({
 })
 export type Task = ObjectOfKind<typeof task>
 
-/** Whether it has ended, successfully or not. It never changes after that. */
+/** Whether the Task has ended, successfully or not. After that it never changes. */
 export const isEnded = ({ status }: Pick<Task, 'status'>): boolean =>
   endedTaskStatuses.some(ended => ended === status?.phase)
 

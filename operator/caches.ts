@@ -1,7 +1,7 @@
 /**
- * The operator's caches of the cluster, shared by all controllers: Espalier's own kinds (`caches/own.ts`), children of
- * owners (`caches/children.ts`), Secrets where it may read them (`caches/secrets.ts`), and objects in the system
- * namespace.
+ * The operator's caches of the cluster, which all controllers share: Espalier's own kinds (`caches/own.ts`), owners'
+ * children (`caches/children.ts`), Secrets in namespaces where the operator may read them (`caches/secrets.ts`), and
+ * objects in the system namespace.
  */
 import type { Logger } from 'pino'
 import type { AnyObject, Cluster } from '../cluster/index.ts'
@@ -16,16 +16,16 @@ import { followSecrets, type Rights } from './caches/secrets.ts'
 import { withoutForeignData } from './keys.ts'
 
 /**
- * How long the first pass waits for the Secrets of all namespaces. After that each namespace is waited for on its own.
+ * How long the first pass waits for the Secrets of all namespaces. After that, each namespace is waited for separately.
  */
 const servedMs = 10_000
 
 type CachesOptions = Partial<Rights> & {
-  /** Names of the Secrets of the system namespace with which databases' images are pulled. */
+  /** Names of the Secrets in the system namespace with which databases' images are pulled. */
   pullSecrets?: ReadonlySet<string>
 }
 
-/** A child in its present or last state, and in its previous one. */
+/** A child in its current or last state, with its previous state. */
 type ChildChange = { object: AnyObject; previous?: AnyObject | undefined }
 
 /** The gateways' reports, and the installation's own Secrets. */
@@ -56,7 +56,7 @@ export function createCaches(
     ...followTenancy(set),
     ...children,
     ...followSystem(set, pullSecrets),
-    /** If the cluster has no snapshots, there are no hot backups, and everything else works. */
+    /** A cluster without snapshots has no hot backups. Everything else works. */
     snapshots: set.followIfServed('snapshots', 'VolumeSnapshot', { ...labelled, indexes: ofSnapshots }),
     secrets: served.secrets,
     /** Whether the operator may decide about objects in this namespace. */
@@ -71,10 +71,11 @@ export function createCaches(
     isOwner: (uid: string): boolean =>
       own.databases.byIndex('uid', uid).length > 0 || own.branches.byIndex('uid', uid).length > 0,
 
-    /** Resolves once every cache has its first list. */
+    /** Resolves when every cache has its first list. */
     start: (): Promise<void> => {
       started ??= set.start().then(() => served.untilServed(servedMs))
-      // A caller that awaits it gets the error if it was stopped before; otherwise there is no unhandled rejection.
+      // If the caches were stopped before, a caller that awaits this gets the error. Otherwise there is no unhandled
+      // rejection.
       started.catch(() => {})
       return started
     },

@@ -1,6 +1,6 @@
 /**
- * The operator's configuration, each setting with its default. `operatorConfiguration` parses a file once; all other
- * code uses `OperatorConfiguration`.
+ * The operator's configuration, and each setting's default. `operatorConfiguration` parses a file once. All other code
+ * uses `OperatorConfiguration`.
  */
 import { z } from 'zod'
 import { branchDepth, pgVersions } from '../crds/index.ts'

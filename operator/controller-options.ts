@@ -1,4 +1,4 @@
-/** The options with which every controller of the operator is started. */
+/** The options of every controller of the operator. */
 import type { Logger } from 'pino'
 import type { Cluster } from '../cluster/index.ts'
 import type { EventRecorder, Metrics } from '../controller/index.ts'
@@ -10,22 +10,22 @@ import type { PostgresAccess } from './member/postgres/access.ts'
 import type { PodSettings } from './pod-settings.ts'
 
 export type ControllerOptions = {
-  /** Used for every write. */
+  /** The cluster for every write. */
   cluster: Cluster
   caches: Caches
   metrics: Metrics
   logger: Logger
   now: () => number
-  /** Called before anything is deleted by age, or restarted in a maintenance window. */
+  /** Called before the operator deletes anything by age, or restarts a database in a maintenance window. */
   clock: ClockGuard
-  /** Ends its passes. */
+  /** Aborts the controller's passes. */
   signal: AbortSignal
 }
 
 /** Options of a controller whose objects run Postgres. */
 export type PostgresControllerOptions = ControllerOptions & {
   keys: () => InstallationKeys
-  /** Access to Postgres, under an authority. */
+  /** Access to Postgres under an authority. */
   accessFor: (authority: NonNullable<InstallationKeys['authority']>) => PostgresAccess
   images: Partial<Record<PgVersion, string>>
   /** The settings of every Postgres pod. */

@@ -1,4 +1,4 @@
-/** The controllers of the operator, one per kind, which run while it leads. */
+/** The controllers of the operator, one per kind. They run while the operator is the leader. */
 import { createEventRecorder, type EventRecorder } from '../controller/index.ts'
 import type { PgVersion } from '../crds/index.ts'
 import type { SystemCertificate } from '../sealing/credentials.ts'
@@ -28,7 +28,7 @@ import { startTaskController } from './task/controller.ts'
 import { backupSubjects, branchSubjects, databaseSubjects } from './task/subject.ts'
 import { startTenantController } from './tenant/controller.ts'
 
-/** Options of some of them besides these. */
+/** Options that only some controllers need. */
 type Shared = {
   configuration: OperatorConfiguration
   /** The identity of this process among the replicas. */
@@ -36,7 +36,7 @@ type Shared = {
   keys: () => InstallationKeys
   accessFor: (authority: Trust) => PostgresAccess
   wanted: WantedCertificates
-  /** Undefined if the installation has no archive, or no authority at the moment. */
+  /** Undefined if the installation has no archive, or no authority at present. */
   archive: () => ArchiveWays | undefined
   /** Whether a database of a major version can have pgvector. */
   hasPgvector: (version: PgVersion) => boolean | Promise<boolean>
@@ -47,7 +47,7 @@ type Started = { common: ControllerOptions; shared: Shared; events: EventRecorde
 
 const fewWorkers = 4
 
-/** Options of the controllers whose objects have a Postgres. */
+/** The options of controllers whose objects have a Postgres. */
 const withPostgres = ({ common, shared: { configuration, keys, accessFor }, events }: Started) => ({
   ...common,
   ...{ keys, accessFor, events, images: configuration.images.postgres, pods: configuration.pods },

@@ -15,7 +15,7 @@ const set = (name: string): StatefulSet => ({
 })
 
 describe('sharing', () => {
-  test('stores equal parts once and changes no object', () => {
+  test('stores equal parts once, and changes no object', () => {
     const { share } = createDeduplicator()
     const [one, two] = [share(set('one')), share(set('two'))]
     expect([one, two]).toEqual([set('one'), set('two')])

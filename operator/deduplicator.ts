@@ -1,7 +1,7 @@
 /**
- * Deduplicates the equal parts of cached objects. 10,000 databases are over 100,000 objects, most of whose text is the
- * same. The operator's caches of them take about 152 MiB of heap with this and 302 MiB without, for 5 s more of one
- * core at a start (`node bench/caches.ts`). Shared parts must not be written to.
+ * Deduplicates equal parts of cached objects. 10,000 databases are over 100,000 objects with mostly the same text. The
+ * operator's caches of them take about 152 MiB of heap with deduplication, and 302 MiB without. It costs 5 s of one
+ * core at a start (`node bench/caches.ts`). No code may write to shared parts.
  */
 import type { AnyObject } from '../cluster/index.ts'
 
@@ -12,15 +12,17 @@ const alike = new Set([
   ...['persistentVolumeClaimRetentionPolicy', 'finalizers', 'subject', 'ipAllowlist', 'backup', 'deletion'],
 ])
 const longestText = 4_096
-/** The maximum number of shared parts; a part is dropped once that many others have been used since. */
+/**
+ * The maximum number of shared parts. A part is dropped when this many other parts have been used since its last use.
+ */
 const mostTexts = 50_000
 const mostParts = 5_000
 type Deduplicator = {
-  /** The same object, with its equal parts replaced by the shared ones. Frozen parts are not changed. */
+  /** Returns the object, with equal parts replaced by shared ones. Frozen parts are not changed. */
   share<T extends AnyObject>(object: T): T
 }
 
-/** The most recent values, in two generations: the older one is dropped when the younger is full. */
+/** The most recent values, in two generations. When the younger generation is full, the older one is dropped. */
 function createTable<T>(most: number) {
   let young = new Map<string, T>()
   let old = new Map<string, T>()
@@ -40,7 +42,7 @@ function createTable<T>(most: number) {
 type Holder = Record<string, unknown>
 const isHolder = (value: unknown): value is Holder => typeof value === 'object' && value !== null
 
-/** The own property of that name: not an inherited one, such as `__proto__`, which a user-chosen name can be. */
+/** The own property with that name, never an inherited one such as `__proto__`. A user can choose such a name. */
 const ownOf = (holder: Holder, key: string): unknown => (Object.hasOwn(holder, key) ? holder[key] : undefined)
 
 const sizeOf = (holder: Holder): number => (Array.isArray(holder) ? holder.length : Object.keys(holder).length)
@@ -57,7 +59,7 @@ function isSame(one: unknown, other: unknown): boolean {
 export function createDeduplicator(): Deduplicator {
   const textOf = createTable<string>(mostTexts)
   const partOf = createTable<object>(mostParts)
-  /** The last one of each kind: most parts of the next one are equal, and need no lookup. */
+  /** The last object of each kind. Most parts of the next object are equal to its parts, and need no lookup. */
   const last = new Map<string, Holder>()
 
   const shared = (name: string, value: unknown, isListed: boolean): unknown => {
@@ -66,10 +68,10 @@ export function createDeduplicator(): Deduplicator {
     return !isListed && alike.has(name) ? partOf(JSON.stringify(value), value) : value
   }
 
-  /** Takes equal parts from `like`. Returns whether all are equal. */
+  /** Replaces equal parts by those of `like`. Returns whether all are equal. */
   const shareIn = (holder: Holder, like: Holder | undefined): boolean => {
     if (holder === like) return true
-    // The one-machine store's own objects, which are shared already.
+    // These objects belong to the one-machine store, which shares them already.
     if (Object.isFrozen(holder)) return false
     const isList = Array.isArray(holder)
     let isAll = like !== undefined && isList === Array.isArray(like) && sizeOf(holder) === sizeOf(like)

@@ -4,7 +4,7 @@ import { hasCondition, useInstallation } from './testing/fixture.ts'
 const it = useInstallation() // opens a store with fakes and starts an operator, once for the file
 
 test('a database whose volume cannot grow keeps its size', async () => {
-  await it.create('ledger') // resolves once the database is available
+  await it.create('ledger') // resolves when the database is available
   it.workload().volumes.refusal = 'exceeded quota: storage'
   const database = await it.database('ledger')
   if (database === undefined) throw new Error('there is no database')

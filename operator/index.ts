@@ -1,6 +1,7 @@
 /**
- * The operator: the only writer of workloads and of status. It reads the cluster through one set of caches and runs one
- * controller per kind; with leader election, only while it leads, but its caches are always synced.
+ * The operator: the only writer of workloads and of status. It reads the cluster through one set of caches, and runs
+ * one controller per kind. With leader election, the controllers run only while it leads, but its caches are always
+ * synced.
  */
 import type { Logger } from 'pino'
 import type { Cluster } from '../cluster/index.ts'
@@ -25,11 +26,11 @@ import type { WantedCertificates } from './system-certificates/index.ts'
 export { type OperatorConfiguration, operatorConfiguration } from './configuration.ts'
 
 export type Operator = {
-  /** The URL of its health page; absent without one. */
+  /** The address of its health page. Undefined without a health page. */
   readonly address: { host: string; port: number } | undefined
-  /** Resolves once every cache has its first list. */
+  /** Resolves when every cache has its first list. */
   synced(): Promise<void>
-  /** Ends running passes and releases the lease; the next operator completes unfinished work. */
+  /** Ends running passes and releases the lease. The next operator completes unfinished work. */
   stop(): Promise<void>
 }
 
@@ -38,19 +39,19 @@ type OperatorOptions = {
   configuration: OperatorConfiguration
   /** The identity of this process among the replicas. */
   identity: string
-  /** Access to Postgres; absent: as the authority's client. */
+  /** Access to Postgres. If absent, as the authority's client. */
   administrator?: PostgresAccess
-  /** Access to agents and the archive; absent: as the authority's client, if the configuration names an archive. */
+  /** Access to agents and the archive. If absent, as the authority's client, if the configuration names an archive. */
   archive?: ArchiveWays
   logger: Logger
   now?: () => number
-  /** The API server's clock, if that is another one. */
+  /** The API server's clock, if it is another machine's. */
   serverNow?: () => number | undefined
-  /** The machine's clocks; absent: those of the kernel. */
+  /** The machine's clocks. If absent, the kernel's. */
   machine?: () => Omit<ClockReading, 'server'>
-  /** Further conditions for the operator to be ready. */
+  /** Other conditions for the operator to be ready. */
   otherChecks?: Record<string, Check>
-  /** Whether a database of a major version can have pgvector; absent: according to the configuration. */
+  /** Whether a database of a major version can have pgvector. If absent, according to the configuration. */
   hasPgvector?: (version: PgVersion) => boolean | Promise<boolean>
   /** Metrics of other parts of the process, for the same page. */
   otherFigures?: () => Figures[]
@@ -58,7 +59,7 @@ type OperatorOptions = {
 
 const leaseName = 'espalier-operator'
 
-/** Rejects only if the health page cannot listen; the cluster may become available later. */
+/** Rejects only if the health page cannot listen. The cluster may become available later. */
 export async function startOperator(options: OperatorOptions): Promise<Operator> {
   const { configuration, identity } = options
   const logger = options.logger.child({ part: 'operator' })
@@ -115,7 +116,7 @@ async function startHealth({ options, logger, metrics, caches, keys }: Parts): P
   })
 }
 
-/** Runs the controllers until the signal aborts; they restart when the machine's clock is set. */
+/** Runs the controllers until the signal aborts. Restarts them when the machine's clock was set. */
 async function leadUntil(
   signal: AbortSignal,
   cluster: Cluster,
@@ -168,7 +169,7 @@ function leadWithLease(
 function leadAlone(cluster: Cluster, lead: Lead, logger: Logger): () => Promise<void> {
   const stopping = new AbortController()
   const led = lead(stopping.signal, cluster).catch(error => {
-    if (!stopping.signal.aborted) logger.error({ err: error }, 'the controllers have stopped on their own')
+    if (!stopping.signal.aborted) logger.error({ err: error }, 'the controllers have stopped unexpectedly')
   })
   return () => {
     stopping.abort()
@@ -181,7 +182,7 @@ function missingKeys({ sealingKey, authority }: InstallationKeys): string | unde
   return authority === undefined ? 'the certificate authority is missing' : undefined
 }
 
-/** One access to Postgres for as long as the authority is unchanged. */
+/** Returns the same access to Postgres as long as the authority is unchanged. */
 function accessReader(
   given: PostgresAccess | undefined,
   now: () => number,
@@ -195,7 +196,7 @@ function accessReader(
   }
 }
 
-/** One client of the archive for as long as the authority is unchanged. */
+/** Returns the same client of the archive as long as the authority is unchanged. */
 function archiveReader(
   { archive: given, configuration }: Pick<OperatorOptions, 'archive' | 'configuration'>,
   keys: () => InstallationKeys,
@@ -212,7 +213,7 @@ function archiveReader(
   }
 }
 
-/** The API's certificate is always among them: it connects to databases' agents with it. */
+/** Always includes the API's certificate, with which the API connects to databases' agents. */
 function wantedCertificates({ certificates }: OperatorConfiguration): WantedCertificates {
   if (certificates === undefined) return {}
   const { api, gateway, archive, metricsClient } = certificates

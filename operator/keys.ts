@@ -1,7 +1,7 @@
 /**
- * The installation's sealing key and certificate authority, as they are in the cluster now. They are created with the
- * installation and never again: if one is missing the operator reports it, removes owner references, and writes nothing
- * else.
+ * The installation's sealing key and certificate authority, as the cluster has them now. They are created with the
+ * installation and never again. If one is missing, the operator reports that, removes owner references, and writes
+ * nothing else.
  */
 import type { Secret } from '../cluster/index.ts'
 import { canonicalJson, labels, systemNamespace } from '../crds/index.ts'
@@ -19,7 +19,7 @@ import type { Trust } from './pki/trust.ts'
 
 export type InstallationKeys = { sealingKey: Uint8Array | undefined; authority: Trust | undefined }
 
-/** Component label of a Secret of the system namespace that a region may name as the source of its certificate. */
+/** Component label of a Secret in the system namespace that a region may name as the source of its certificate. */
 export const regionCertificateComponent = 'gateway-certificate'
 
 type Cache = { get(key: { namespace: string; name: string }): Secret | undefined }
@@ -30,14 +30,14 @@ const keyBytes = 32
 
 const installationKeys = [sealingKeySecret, authoritySecret, nextAuthoritySecret, authorityStateSecret]
 
-/** The Secrets with the keys. */
+/** Whether a Secret with this name has one of the keys. */
 export const isInstallationKey = (name: string): boolean => installationKeys.includes(name)
 
 const certificates: ReadonlySet<string> = new Set(Object.values(systemCertificates))
 
 /**
- * Of the system namespace's Secrets the cache has the values of the operator's keys and certificates, and of those that
- * are named or that regions may name; of others only the name.
+ * The cached part of the system namespace's Secrets. It has the values of the operator's keys and certificates, of the
+ * named Secrets, and of Secrets that regions may name. Of others it has only the name.
  */
 export function withoutForeignData(secret: Secret, named: ReadonlySet<string> = new Set()): Secret {
   const { managedFields: _, ...metadata } = secret.metadata
@@ -49,7 +49,7 @@ export function withoutForeignData(secret: Secret, named: ReadonlySet<string> = 
 }
 
 /**
- * Reads the keys from a cache of the system namespace's Secrets; returns the same object as long as they are unchanged.
+ * Reads the keys from a cache of the system namespace's Secrets. Returns the same object as long as they are unchanged.
  */
 export function createKeyReader(secrets: Cache): () => InstallationKeys {
   let read: { of: (Secret | undefined)[]; keys: InstallationKeys } | undefined
@@ -78,12 +78,12 @@ function keysOf(secrets: Cache): InstallationKeys {
 /** The authority in a Secret. */
 export function authorityOf(secret: Secret | undefined): Authority | undefined {
   const [cert, key] = ['tls.crt', 'tls.key'].map(name => bytesOf(secret, name).toString('utf8').trim())
-  // Certificates are concatenated to bundles: each ends with a newline.
+  // Certificates are concatenated to bundles, so each must end with a newline.
   return cert && key ? { cert: `${cert}\n`, key: `${key}\n` } : undefined
 }
 
 /**
- * The present trust. Absent if the authority's Secret does not exist, except for the moment in which the operator
+ * The current trusted authorities. Undefined if the authority's Secret does not exist, except while the operator
  * replaces it by the new one.
  */
 export function readTrust(secrets: Cache): Trust | undefined {
@@ -95,6 +95,7 @@ export function readTrust(secrets: Cache): Trust | undefined {
   if (given === undefined && !isBeingPut) return undefined
   const atHand = [given, next].filter(authority => authority !== undefined)
   if (state !== undefined) return trustOf(state, atHand)
-  // If there are two, the state defines which one signs: it is written again before any certificate is issued.
+  // If there are two authorities, the state defines which one signs. It is written again before any certificate is
+  // issued.
   return given && next === undefined ? trustIn(given) : undefined
 }

@@ -5,7 +5,7 @@ import { SimulatedClock, settle } from '../cluster/testing/simulated-clock.ts'
 import { createOptionalInformer } from './optional-informer.ts'
 import { eventually, openInstallation, silent } from './testing/installation.ts'
 
-test('a kind that is not served is checked again and cached once it is served', async () => {
+test('a kind that is not served is checked again, and cached when it is served', async () => {
   const installation = await openInstallation({ fakes: false })
   const { cluster } = installation
   const clock = new SimulatedClock()

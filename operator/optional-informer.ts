@@ -1,6 +1,6 @@
 /**
- * An informer of a kind that a cluster need not have. Nothing waits for it: if the kind is not served, that is logged,
- * and checked again from time to time; once it is served, it is cached like any other.
+ * An informer of a kind that a cluster need not have. Nothing waits for it. If the cluster does not serve the kind, the
+ * informer logs that, and checks again at an interval. When the cluster serves the kind, it is cached like any other.
  */
 import type { Logger } from 'pino'
 import { type Cluster, type KindName, KindNotServedError, type Kinds, type ObjectKey } from '../cluster/index.ts'
@@ -11,18 +11,18 @@ export type Served = 'served' | 'absent' | 'unknown'
 
 type OptionalInformer<K extends KindName> = {
   readonly served: Served
-  /** Since when the state is unknown, in ms since the epoch. */
+  /** The time since which the state is unknown, in ms since the epoch. */
   readonly queriedAt: number
   get(key: ObjectKey): Kinds[K] | undefined
   byIndex(index: string, value: string): Kinds[K][]
   onChange: Informer<K>['onChange']
-  /** The state has become known, or has changed. */
+  /** Calls back when the state becomes known, or changes. */
   onServed(handler: () => void): () => void
   start(): void
   stop(): Promise<void>
 }
 
-/** How soon it is checked again whether the kind is served. */
+/** The interval of the checks whether the kind is served. */
 const absentMs = 60_000
 const retry = { minimumMs: 500, maximumMs: 30_000 }
 
@@ -46,7 +46,7 @@ export function createOptionalInformer<K extends KindName>(
     for (const handler of handlers) handler()
   }
 
-  /** @returns how long to wait before the next attempt; undefined: the kind is served */
+  /** @returns how long to wait before the next attempt; undefined if the kind is served */
   const check = async (): Promise<number | undefined> => {
     try {
       await cluster.list(kind, { limit: 1 })
@@ -86,7 +86,7 @@ export function createOptionalInformer<K extends KindName>(
       return () => void handlers.delete(handler)
     },
     start: () => {
-      // Stopped before its first list: there is nothing to watch any more.
+      // Stopped before its first list, so there is nothing to watch.
       running ??= run().catch(() => {})
     },
     stop: async () => {

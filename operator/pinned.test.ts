@@ -1,7 +1,7 @@
 /**
- * The objects that the operator writes for databases, branches, backups and restores without services are stored in
- * `testing/pinned-objects.txt`, one object a line. An upgrade that writes anything else writes it for every existing
- * database. `ESPALIER_WRITE_PINS=1 make test ARGS=operator/pinned.test.ts` stores the present objects.
+ * Compares the objects that the operator writes for databases, branches, backups and restores without services with
+ * `testing/pinned-objects.txt`, one object per line. If an upgrade writes anything else, it writes that for every
+ * existing database. `ESPALIER_WRITE_PINS=1 make test ARGS=operator/pinned.test.ts` stores the current objects.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
@@ -14,11 +14,11 @@ import { run } from './testing/swept-run.ts'
 
 const path = new URL('testing/pinned-objects.txt', import.meta.url)
 const warning =
-  'What the operator writes for databases without services has changed. After an upgrade that is written for every database: a pod template ' +
-  'restarts Postgres or leaves a pending restart, a claim or a name makes another object, and a hash makes a database modifying. If that is ' +
+  'The operator now writes other objects for databases without services. After an upgrade it writes them for every database: a pod template ' +
+  'restarts Postgres or leaves a pending restart, a claim or a name creates another object, and a hash changes the phase of a database to modifying. If that is ' +
   'what you want, describe it in docs/upgrade.md, and run ESPALIER_WRITE_PINS=1 make test ARGS=operator/pinned.test.ts'
 
-/** Without conditions: those may change. */
+/** Without conditions, which may change. */
 const pinned = new Set([
   ...['StatefulSet', 'Pod', 'Service', 'ConfigMap', 'Secret', 'PersistentVolumeClaim', 'VolumeSnapshot'],
 ])
@@ -30,7 +30,7 @@ const worlds = {
   another: { ...emptyClusterState({ pgVersion: '16' }), podSettings: podSettings.parse({ disruptionBudget: true }) },
 }
 
-/** Planned objects with constant ids, so with their digests. */
+/** Planned objects with constant ids, so that their digests are constant, too. */
 function planned(name: string, clusterState: ReturnType<typeof emptyClusterState>): string[] {
   for (let count = 0; count < 15; count++) round(clusterState)
   const objects = [...clusterState.objects].map(([key, object]) => {
@@ -40,7 +40,7 @@ function planned(name: string, clusterState: ReturnType<typeof emptyClusterState
   return [...objects, `${name} hash ${clusterState.database?.status?.appliedHash}`].sort()
 }
 
-/** Objects at the end of an operation, without values that differ in each run. */
+/** The objects at the end of an operation, without values that differ in each run. */
 async function written(name: string): Promise<string[]> {
   const scenario = scenarios.find(one => one.name === name)
   if (scenario === undefined) throw new Error(`there is no scenario ${name}`)
@@ -56,7 +56,7 @@ async function written(name: string): Promise<string[]> {
 
 test('databases, branches, backups and restores without services have the same objects as in earlier versions', async () => {
   const plans = Object.entries(worlds).flatMap(([name, clusterState]) => planned(name, clusterState))
-  // The database of the branch is one that was created.
+  // The branch's database is a created one.
   const ends = await Promise.all(['restore', 'branch'].map(written))
   const lines = [...plans, ...ends.flat()]
   if (process.env.ESPALIER_WRITE_PINS !== undefined) writeFileSync(path, `${lines.join('\n')}\n`)

@@ -1,7 +1,7 @@
 /**
- * An installation's settings for every database's pod: where it may run, how its images are pulled, how long it may
- * take to stop. Each setting has the type that Kubernetes uses in a pod, so that an invalid value is reported when the
- * operator starts and not by the refusal of every StatefulSet.
+ * An installation's settings for every database's pod: where it may run, how its images are pulled, and how long it may
+ * take to stop. Each setting has the type that Kubernetes uses in a pod. So the operator reports an invalid value at
+ * its start, before the cluster refuses every StatefulSet.
  */
 import { z } from 'zod'
 

@@ -1,8 +1,8 @@
 /**
- * The operator with real Postgres servers behind the real gateway. The crash sweep: it is killed at a selection of its
- * effects while it creates, opens, restarts and deletes databases, and started again; the data survive, only permitted
- * clients can connect, and the database reaches its requested state. Also behaviour that needs a real server: that new
- * certificates and new passwords are used.
+ * The operator with real Postgres servers behind the real gateway. In the crash sweep, the operator is killed at a
+ * selection of its effects while it creates, opens, restarts and deletes databases, and started again. The data
+ * survive, only permitted clients can connect, and the database reaches its requested state. Also tests behaviour that
+ * needs a real server: new certificates and new passwords are used.
  */
 import { X509Certificate } from 'node:crypto'
 import pg from 'pg'
@@ -54,7 +54,10 @@ const startWith = (crashPoint: CrashPoint = createCrashPoint()): Promise<Operato
   return startTestOperator(installation, { wrap: crashPoint.cluster, administrator: crashPoint.access(access) })
 }
 
-/** With an operator that stops even if the test fails: two at once would write conflicting changes. */
+/**
+ * Runs `work` with an operator that stops even if the test fails. Two operators at the same time would write
+ * conflicting changes.
+ */
 async function withOperator<T>(work: () => Promise<T>, crashPoint?: CrashPoint): Promise<T> {
   const operator = await startWith(crashPoint)
   try {
@@ -95,7 +98,7 @@ async function query(subject: Subject, sql: string, given: { password?: string }
   return rows
 }
 
-/** SHA-256 of the certificate that its Postgres presents to the operator. */
+/** SHA-256 of the certificate that Postgres presents to the operator. */
 async function shownCertificate(subject: Subject): Promise<string | undefined> {
   const { authority, cluster } = installation
   const pod = await cluster.get('Pod', { namespace: testNamespace, name: childNames.pod(subject.id, 1) })

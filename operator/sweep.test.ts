@@ -1,8 +1,8 @@
 /**
- * The sweep: every operation, disturbed at every one of its effects (`make soak`; some of them in `make test`, other
- * ones for each operation). The operator is killed, its caches lag, another leader takes over, a write is refused, the
- * cluster's controllers are slow. The result is the same as of an undisturbed run, and no invariant is violated on the
- * way. Store and operator are real; the nodes are fakes, so that every moment can be tried.
+ * The sweep disturbs every operation at every one of its effects (`make soak`). `make test` tries some of them, and
+ * others for each operation. The operator is killed, its caches lag, another leader takes over, a write is refused, or
+ * the cluster's controllers are slow. The result must be the same as after an undisturbed run, and no invariant may be
+ * violated meanwhile. Store and operator are real. The nodes are fakes, so that every moment can be tried.
  */
 import { beforeAll, describe, expect, test } from 'vitest'
 import { visiblePhase } from '../crds/index.ts'
@@ -15,13 +15,13 @@ import { scenarios } from './testing/scenarios/index.ts'
 import { isSoak, spread } from './testing/soak.ts'
 import { faultsOf, prepare, type Run, run, subject } from './testing/swept-run.ts'
 
-/** More effects than any operation has: the sweep ends earlier by itself. */
+/** More effects than any operation has. The sweep ends earlier. */
 const limit = 100
 const atOnce = 6
-/** About how many crashes of a scenario `make test` tries. */
+/** The approximate number of crashes per scenario that `make test` tries. */
 const crashes = 6
 
-/** Those of `make test`: one of one kind, another one for each scenario. */
+/** The disturbances that `make test` tries: one of one kind, another one for each scenario. */
 const sample = <T>(list: readonly T[], index: number): T[] =>
   isSoak ? [...list] : list.filter((_, at) => at === index % list.length)
 
@@ -46,7 +46,7 @@ describe.each(swept.map((scenario, index) => ({ ...scenario, index })))('$name',
     }
     const all = Array.from({ length: limit }, (_, point) => point + 1)
     const every = Math.max(3, Math.ceil(reference.effects.length / crashes))
-    // A crash beyond the last effect is none: only the complete sweep finds that limit by itself.
+    // A crash after the last effect does not happen. Only the complete sweep finds that limit itself.
     const points = spread(all, every, index).filter(point => isSoak || point <= reference.effects.length)
     let last = 0
     for (let from = 0; from < points.length; from += atOnce) {
@@ -60,7 +60,7 @@ describe.each(swept.map((scenario, index) => ({ ...scenario, index })))('$name',
   }, 600_000)
 
   test.each(sample(interleavingKinds, index))(
-    'ends the same with %s',
+    'has the same end state with %s',
     async kind => {
       const all = sample(interleavings(reference.effects.length, index)[kind], 7 * index)
       for (let from = 0; from < all.length; from += atOnce)
@@ -76,7 +76,7 @@ describe.each(swept.map((scenario, index) => ({ ...scenario, index })))('$name',
 })
 
 describe('a change of rules', () => {
-  test('is applied only once it is acknowledged, whatever the operator did before it crashed', async () => {
+  test('is complete only after its acknowledgement, at whatever point the operator crashed', async () => {
     const scenario = scenarios.find(({ name }) => name === 'allowlist narrowed')
     if (scenario === undefined) throw new Error('no such scenario')
     const crashed = async (after: number) => {
@@ -104,7 +104,7 @@ describe('a change of rules', () => {
       await operator.stop()
       await installation.close()
     }
-    // Its first effects are the route, the status and the Task; the rest come after the acknowledgement.
+    // Its first effects are the route, the status and the Task. The other effects follow the acknowledgement.
     await Promise.all([1, 2, 3].map(crashed))
   })
 })

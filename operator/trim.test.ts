@@ -27,7 +27,7 @@ describe('the cached part of a backup', () => {
       status: { phase: 'completed', finishedAt },
     })
   })
-  test('that is in the archive: the fields for restores from it', () => {
+  test('that is in the archive: the fields for restores from the archive', () => {
     const location = {
       incarnation: 1,
       startLsn: '0/1',
@@ -47,7 +47,7 @@ describe('the cached part of a backup', () => {
     expect(recoveryWindow({ status: undefined }, [trimBackup(durable)])).toEqual(window)
   })
   test.each<[string, Backup['status']]>([
-    ['is under way', { phase: 'running', startLsn: '0/1' }],
+    ['is in progress', { phase: 'running', startLsn: '0/1' }],
     ['waits for its Task to end', { phase: 'completed', finishedAt, taskId: 't', startLsn: '0/1' }],
   ])('that %s: all fields', (_, status) => {
     expect(trimBackup(backup(status))).toEqual(backup(status))

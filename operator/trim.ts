@@ -1,4 +1,4 @@
-/** Trims cached objects of which only some fields are read. */
+/** Trims cached objects if only some of their fields are read. */
 import type { Pod } from '../cluster/index.ts'
 import { withoutManagedFields } from '../cluster/informer/index.ts'
 import { annotations, type Backup } from '../crds/index.ts'
@@ -6,7 +6,10 @@ import { imageEdits } from './member/pod/image-edits.ts'
 import { conditionOf } from './objects/conditions.ts'
 import { databaseReplaced } from './objects/named-database.ts'
 
-/** Of a pod only its identity and its state, and who changed its images; its specification is its StatefulSet's. */
+/**
+ * The cached part of a pod: its identity, its state, and which managers changed its images. Its StatefulSet has its
+ * specification.
+ */
 export function trimPod(pod: Pod): Pod {
   const { spec, ...rest } = withoutManagedFields(pod)
   const edits = imageEdits(pod.metadata.managedFields)
@@ -15,7 +18,8 @@ export function trimPod(pod: Pod): Pod {
 }
 
 /**
- * Of a durable one: its location in the archive, the WAL that it needs, and the fields that a restore from it reads.
+ * For a durable backup: its location in the archive, the WAL that it needs, and the fields that a restore from it
+ * reads.
  */
 function archivedIn(status: NonNullable<Backup['status']>): Partial<typeof status> {
   const { incarnation, startLsn, endLsn, timeline, cutAt, systemIdentifier, sizeBytes } = status
@@ -25,8 +29,9 @@ function archivedIn(status: NonNullable<Backup['status']>): Partial<typeof statu
 }
 
 /**
- * Of an ended backup whose Task has ended, the fields for retention and deletion. One that has not ended is cached
- * completely, since it is written again; code that writes an ended one reads it from the cluster first.
+ * Of an ended backup whose Task has ended, the cache has only the fields for retention and deletion. Code that writes
+ * such a backup must first read it from the cluster. An open backup is cached completely, because the operator writes
+ * it again.
  */
 export function trimBackup(backup: Backup): Backup {
   const { apiVersion, kind, metadata, spec, status } = backup

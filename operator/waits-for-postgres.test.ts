@@ -1,6 +1,6 @@
 /**
- * Every operation that needs Postgres is requested while Postgres restarts, as after a kill of the postmaster: each
- * waits, reports that in its Task, and succeeds. None fails that could have waited.
+ * Requests every operation that needs Postgres while Postgres restarts, as after a kill of the postmaster. Each
+ * operation waits, reports that in its Task, and succeeds. No operation may fail if it could have waited.
  */
 import { describe, expect, test } from 'vitest'
 import {
@@ -36,7 +36,7 @@ const restore = async (databaseName: string, backupName: string) =>
     spec: { databaseName, databaseId: await it.idOf(databaseName), target: { backupName } },
   })
 
-/** Each call to each server fails this many times before it succeeds; probes report it. */
+/** Each call to each server fails this many times before it succeeds. Probes report the failures. */
 function refusingAtFirst(access: PostgresAccess, times: number): PostgresAccess {
   const counts = new Map<string, number>()
   const isRefused = (method: string, host: string): boolean => {
@@ -199,7 +199,7 @@ describe('a suspension', () => {
 })
 
 describe('a Postgres that refuses the first request of each kind', () => {
-  test('fails no operation', async () => {
+  test('does not make an operation fail', async () => {
     await restarted({ administrator: refusingAtFirst(it.workload().postgres.access, 2) })
     await it.create('all')
     const annotate = (key: string, value: string) => editSpec(it.cluster(), 'all', spec => spec, { [key]: value })

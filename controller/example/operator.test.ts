@@ -1,4 +1,4 @@
-/** The example of the README does what it promises, on a store that behaves like an API server. */
+/** Tests the README's example on a store that behaves like an API server. */
 import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Cluster, ConfigMap } from '../../cluster/index.ts'
@@ -33,7 +33,7 @@ const write = (name: string, to: string, data: Record<string, string>, namespace
 const copied = async (namespace: string, name: string): Promise<ConfigMap['data']> =>
   (await cluster.get('ConfigMap', { namespace, name }))?.data
 
-test('a copy is created, follows its original, moves with it and is deleted with it', async () => {
+test('a copy is created, follows its original to another namespace, and is deleted with it', async () => {
   const { metadata } = await write('settings', 'one', { colour: 'red' })
   await expect.poll(() => copied('one', 'settings')).toEqual({ colour: 'red' })
   await write('settings', 'one', { colour: 'green' })

@@ -1,7 +1,7 @@
 /**
- * An operator in one file: for each ConfigMap with the annotation `example.dev/copy-to: NAMESPACE` it keeps a copy in
+ * An operator in one file. For each ConfigMap with the annotation `example.dev/copy-to: NAMESPACE` it keeps a copy in
  * that namespace, and deletes the copy with the original. `node controller/example/operator.ts` runs it on the cluster
- * of the current kubeconfig, or in a pod. Several instances may run; one of them works.
+ * of the current kubeconfig, or in a pod. Several instances may run, and one of them is the leader.
  */
 import { hostname } from 'node:os'
 import { type Logger, pino } from 'pino'
@@ -32,7 +32,7 @@ const isSame = (copy: ConfigMap, { metadata, data }: ReturnType<typeof copyOf>):
   copy.metadata.annotations?.[original] === metadata.annotations[original] &&
   JSON.stringify(Object.entries(copy.data ?? {}).sort()) === JSON.stringify(Object.entries(data).sort())
 
-/** Watches ConfigMaps until stopped; `lead` does the work while this process is the leader. */
+/** Watches ConfigMaps until it is stopped. `lead` does the work while this process is the leader. */
 export async function startExample(cluster: Cluster, identity: string, logger: Logger): Promise<() => Promise<void>> {
   const configMaps = createInformer(cluster, 'ConfigMap', {
     indexes: { original: ({ metadata }) => [metadata.annotations?.[original] ?? []].flat() },
@@ -49,7 +49,7 @@ export async function startExample(cluster: Cluster, identity: string, logger: L
       keys: () => configMaps.list().map(keyOf),
       signal,
       logger,
-      /** The key is that of an original, which may not exist. Makes its copy as desired. */
+      /** The key belongs to an original, which may not exist. Creates, changes or deletes its copy. */
       reconcile: async key => {
         const source = configMaps.get(parseKey(key))
         const namespace = source?.metadata.annotations?.[target]

@@ -1,5 +1,5 @@
 /**
- * Executes single actions for a new database, in a store without fakes: the cluster may differ from the observed state.
+ * Executes single actions for a new database, in a store without fakes. The cluster may differ from the observed state.
  */
 import { afterAll, beforeAll, beforeEach } from 'vitest'
 import type { Draft } from '../../cluster/index.ts'
@@ -21,7 +21,7 @@ type Options = {
   pass?: Partial<Pass>
 }
 
-/** Creates two databases before each test. `count` is the number of the test: names with it are used once. */
+/** Creates two databases before each test. `count` is the test's number; names with it are used only once. */
 export function useActions() {
   let installation: Installation | undefined
   let databases: { database: ManagedDatabase; owner: Owner; other: Owner } | undefined
@@ -69,7 +69,7 @@ export function useActions() {
   }
 }
 
-/** A pass for the database. `outdated` lists the probes that its actions outdated. */
+/** A pass for the database. `outdated`: the probes that its actions marked as outdated. */
 function passOf(
   { cluster }: Installation,
   { database, owner }: { database: ManagedDatabase; owner: Owner },
@@ -107,7 +107,7 @@ function passOf(
 
 export const key = (name: string) => ({ namespace: testNamespace, name })
 
-/** A claim that is bound to the volume of `volumeDraft()` with the same number. */
+/** A claim that is bound to the volume from `volumeDraft()` with the same number. */
 export const claimDraft = (
   of: Owner,
   count: number,

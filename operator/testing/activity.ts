@@ -1,10 +1,10 @@
-/** Detects when an operator is idle, waiting for something that a test delays. */
+/** Detects when an operator is idle because it waits for something that a test delays. */
 import { setTimeout as delay } from 'node:timers/promises'
 
 export type Activity = {
   /** Records an activity. */
   touch(): void
-  /** Resolves once nothing has happened for this long. @throws after a timeout */
+  /** Resolves when nothing has happened for this long. @throws after a timeout */
   quiet(forMs?: number): Promise<void>
 }
 
@@ -22,7 +22,7 @@ export function createActivity(): Activity {
       last = performance.now()
       const until = last + withinMs
       for (let remainingMs = forMs; remainingMs > 0; remainingMs = last + forMs - performance.now()) {
-        if (performance.now() > until) throw new Error(`the operator has not come to rest in ${withinMs} ms`)
+        if (performance.now() > until) throw new Error(`the operator was not idle within ${withinMs} ms`)
         await delay(remainingMs)
       }
     },

@@ -1,11 +1,11 @@
-/** Helpers for tests of backups, besides those for databases. */
+/** Helpers for tests of backups. Helpers for databases are in fixture.ts. */
 import { afterEach, beforeAll } from 'vitest'
 import { type Backup, childNames, labels } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import type { useInstallation } from './fixture.ts'
 import { backupDraft, eventually, giveSnapshots, testConfiguration, testNamespace } from './installation.ts'
 
-/** Does not wait for anything that is not immediate. */
+/** Timeouts that wait only for immediate results. */
 export const shortTimeouts = {
   configuration: { backups: { ...testConfiguration.backups, errorMs: 0, cutMs: 1, readyMs: 1, servingMs: 1 } },
 }
@@ -13,7 +13,7 @@ export const shortTimeouts = {
 export const at = (name: string) => ({ namespace: testNamespace, name })
 export const reasonOf = (backup: Backup | undefined) => conditionOf(backup?.status, 'Ready')?.reason
 
-/** For an installation whose volumes can have snapshots; after each test they are taken normally again. */
+/** For an installation whose volumes can have snapshots. After each test, snapshots work normally again. */
 export function useBackups(it: ReturnType<typeof useInstallation>) {
   beforeAll(() => giveSnapshots(it.cluster()))
   afterEach(() => {

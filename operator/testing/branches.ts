@@ -1,4 +1,4 @@
-/** Helpers for tests of branches, besides those for databases. */
+/** Helpers for tests of branches. Helpers for databases are in fixture.ts. */
 import { afterEach, beforeAll } from 'vitest'
 import type { Draft, KindName, Kinds } from '../../cluster/index.ts'
 import { apiVersion, type Branch, childNames, labels } from '../../crds/index.ts'
@@ -6,7 +6,7 @@ import { conditionOf } from '../objects/conditions.ts'
 import type { NamedChild, useInstallation } from './fixture.ts'
 import { eventually, giveSnapshots, testNamespace } from './installation.ts'
 
-/** A branch as `kubectl apply` would send it; `id` as the API would label it. */
+/** A branch as `kubectl apply` sends it. `id`: the label that the API would set. */
 export function branchDraft(
   name: string,
   database: { name: string; id: string },
@@ -35,7 +35,7 @@ export function branchDraft(
 export const at = (name: string) => ({ namespace: testNamespace, name })
 export const reasonOf = (branch: Branch | undefined) => conditionOf(branch?.status, 'Ready')?.reason
 
-/** For an installation whose volumes can have snapshots; after each test they are taken normally again. */
+/** For an installation whose volumes can have snapshots. After each test, snapshots work normally again. */
 export function useBranches(it: ReturnType<typeof useInstallation>) {
   beforeAll(() => giveSnapshots(it.cluster()))
   afterEach(() => {
@@ -76,7 +76,7 @@ export function useBranches(it: ReturnType<typeof useInstallation>) {
       await request(name, database, spec)
       return when(name, branch => isPhase('available')(branch) && branch.status?.operation === undefined)
     },
-    /** Its deletion as the API requests it. */
+    /** Requests the deletion like the API. */
     remove: async (name: string) => {
       const branch = await get(name)
       if (branch === undefined) throw new Error(`there is no branch ${name}`)
@@ -107,7 +107,7 @@ export function useBranches(it: ReturnType<typeof useInstallation>) {
       return data
     },
     snapshots: async () => (await it.cluster().list('VolumeSnapshot')).items,
-    /** Runs with an operator of this configuration, then again with a normal one. */
+    /** Runs `work` with an operator of this configuration. Afterwards starts a normal operator again. */
     under: async (options: Parameters<typeof it.startOperator>[0], work: () => Promise<void>) => {
       const restarted = async (configured?: typeof options) => {
         await it.stopOperator()

@@ -1,6 +1,6 @@
 /**
- * A cluster state in which the plan's actions are executed in memory, at once and without errors, and the cluster does
- * its part after each round: for properties of the plan alone.
+ * A cluster state in memory, for properties of the plan alone. The plan's actions are executed at once and without
+ * errors. After each round the cluster acts.
  */
 
 import type { AnyObject, Draft, KindName, PersistentVolumeClaim, Pod, StatefulSet } from '../../cluster/index.ts'
@@ -56,9 +56,9 @@ export type ClusterState = {
   database: ManagedDatabase | undefined
   objects: Map<string, Stored>
   tasks: Map<string, Task>
-  /** By their names. */
+  /** By name. */
   sizes: Map<string, Size>
-  /** Whether volumes grow as requested, do not yet, or must not be requested to. */
+  /** Whether volumes grow as requested, do not grow yet, or must not be requested to grow. */
   growth: 'answered' | 'held' | 'refused'
   growthRefusal: Observed['growthRefusal']
   suspensionBlock: Observed['suspensionBlock']
@@ -82,7 +82,7 @@ const keyOf = (kind: string, name: string): string => `${kind}/${name}`
 
 export const settings = { deadlines: testConfiguration.deadlines }
 
-/** A draft with its spec is complete. */
+/** A draft with its spec is a complete object. */
 const sizeOf = (name: string): Size =>
   ({ ...sizeDraft(name, name === 'large' ? { storageSize: '2Gi' } : {}), apiVersion, kind: 'Size' }) as Size
 
@@ -153,7 +153,7 @@ function answerOf(
   return { answer, passwordVersion }
 }
 
-/** The state as a pass would observe it. */
+/** The state as a pass observes it. */
 export function observedIn(clusterState: ClusterState): Observed {
   const { database } = clusterState
   if (database === undefined) throw new Error('the database is gone')
@@ -371,7 +371,7 @@ type StoredStatefulSet = {
   }
 }
 
-/** Gives a claim its volume, and the growth that it requests. */
+/** Gives a claim its volume, and the growth that the claim requests. */
 function provide(clusterState: ClusterState, claim: PersistentVolumeClaim): void {
   const storage = claim.spec?.resources?.requests?.storage ?? '0'
   const isBound = claim.status?.phase === 'Bound'
@@ -381,7 +381,7 @@ function provide(clusterState: ClusterState, claim: PersistentVolumeClaim): void
   clusterState.objects.set(keyOf('PersistentVolumeClaim', claim.metadata.name), { ...claim, status })
 }
 
-/** What the cluster, its nodes and the controller of Tasks do between two passes. */
+/** The actions of the cluster, its nodes and the controller of Tasks between two passes. */
 function advance(clusterState: ClusterState): void {
   clusterState.now += 1000
   const claim = get<PersistentVolumeClaim>(clusterState, 'PersistentVolumeClaim', childNames.claim(databaseId, 1))
@@ -410,7 +410,7 @@ function advancePod(clusterState: ClusterState): void {
 
 const unscheduled = { conditions: [{ type: 'PodScheduled', status: 'False' }] }
 
-/** The result of a pod on a volume, which it initialises if it may. */
+/** The result of a pod's start on a volume. The pod initialises the volume if it may. */
 function started(clusterState: ClusterState, claimUid: string, map: { data: Record<string, string> }): object {
   const mayInitialise = JSON.parse(map.data[instanceFile] ?? '{}').initialise === true
   if (!clusterState.data.has(claimUid) && mayInitialise)
@@ -445,7 +445,7 @@ function advanceTasks(clusterState: ClusterState): void {
   }
 }
 
-/** One pass and its consequences; returns the plan and its input, for the invariants. */
+/** Performs one pass and its consequences. Returns the plan and its input, for the invariants. */
 export function round(clusterState: ClusterState): { observed: Observed; planned: Plan } | undefined {
   if (clusterState.database === undefined) return undefined
   const observed = observedIn(clusterState)

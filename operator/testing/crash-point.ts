@@ -1,6 +1,6 @@
 /**
- * Crashes an operator at a chosen point: after the n-th effect it neither learns the result nor reaches anything again,
- * as if its process had been killed.
+ * Crashes an operator at a chosen point. After the n-th effect the operator does not get the result and can send
+ * nothing, as if its process had been killed.
  */
 import { ClusterError } from '../../cluster/index.ts'
 import { type Intercepted, intercepted } from './effects.ts'
@@ -10,7 +10,7 @@ export type CrashPoint = Intercepted & {
   readonly hasCrashed: boolean
 }
 
-/** `after`: the number of the last effect that happens; Infinity only counts. */
+/** `after`: the number of the last effect. Infinity only counts the effects. */
 export function createCrashPoint(after = Number.POSITIVE_INFINITY): CrashPoint {
   const effects: string[] = []
   let hasCrashed = false

@@ -1,6 +1,6 @@
 /**
- * The disturbances of the sweep at an operator's n-th effect: crash it, delay its caches, freeze it while another one
- * leads, refuse its writes. Each resolves once the scenario has completed anyway.
+ * The disturbances of the sweep at an operator's n-th effect: crash the operator, delay its caches, freeze it while
+ * another operator leads, or refuse its writes. Each disturbance resolves when the scenario has still completed.
  */
 import { ClusterError, type ClusterErrorReason, type KindName } from '../../cluster/index.ts'
 import { fenced } from '../../controller/index.ts'
@@ -14,12 +14,12 @@ import { createLaggingWatch } from './lagging-watch.ts'
 import { rememberLists } from './older-lists.ts'
 import type { Disturbance, RunControl } from './swept-run.ts'
 
-/** The delay between retries of refused writes grows. */
+/** Long enough for retries of refused writes, whose delay grows. */
 const doneWithinMs = 30_000
 
 const done = ({ isDone }: RunControl): Promise<boolean> => eventually(isDone, is => is, { withinMs: doneWithinMs })
 
-/** Counts effects, and calls `before` for each with its number. */
+/** Counts effects. Calls `before` for each effect with its number. */
 function counting(before: (number: number, name: string) => void | Promise<void>, activity?: Activity) {
   const effects: string[] = []
   const both = intercepted({
@@ -38,7 +38,7 @@ function counting(before: (number: number, name: string) => void | Promise<void>
   return { ...both, effects }
 }
 
-/** The operator is killed after its n-th effect, and another one started. */
+/** The operator is killed after its n-th effect, and another operator starts. */
 export const crash =
   (n: number): Disturbance =>
   async control => {
@@ -57,7 +57,10 @@ export const crash =
 
 export const undisturbed: Disturbance = crash(Number.POSITIVE_INFINITY)
 
-/** At the n-th effect the caches of these kinds fall behind, until the operator is idle; n of 0: before all effects. */
+/**
+ * At the n-th effect the caches of these kinds start to lag, until the operator is idle. If n is 0, they lag from the
+ * start.
+ */
 export const staleCaches =
   (
     n: number,
@@ -88,7 +91,7 @@ export const staleCaches =
     return { effects: between.effects, happened }
   }
 
-/** The leader is killed after its n-th effect; the caches of its successor lack everything after effect n - behind. */
+/** The leader is killed after its n-th effect. Its successor's caches lack everything after effect n - behind. */
 export const staleStandby =
   (n: number, behind: number): Disturbance =>
   async control => {
@@ -120,15 +123,15 @@ export const staleStandby =
   }
 
 /**
- * Objects created late, after their owner has ended, that cost no data: the lock of a restore's old Postgres, which the
- * next resync deletes; and the second object for a volume's storage, which is retained, since it is unknown whether it
- * is still wanted.
+ * Objects that may be created late, after their owner has ended, without loss of data. The lock of a restore's old
+ * Postgres: the next resync deletes it. The second object for a volume's storage: it is retained, because it is unknown
+ * whether it is still needed.
  */
 const isIgnored = (name: string): boolean => /^create (Pod|PersistentVolume) /.test(name)
 
 /**
- * Before its n-th effect the leader is frozen; another one takes over and finishes. Then the first one continues: its
- * pending request reaches the cluster now, and it sends nothing more, since the fence checks its lease.
+ * Before its n-th effect the leader is frozen. Another operator takes over and finishes. Then the first one continues.
+ * Its pending request now reaches the cluster. It sends nothing else, because the fence checks its lease.
  */
 export const frozenLeader =
   (n: number): Disturbance =>
@@ -183,7 +186,7 @@ export const frozenLeader =
 
 const inPostgres = new Set(['ensure roles', 'open', 'detach', 'reload', 'checkpoint'])
 
-/** Text of a refusal by the sweep, to be found in a condition. */
+/** The text of the sweep's refusals. The test finds it in a condition. */
 const refusalText = 'refused by the sweep'
 
 const refusalOf = (name: string, reason: ClusterErrorReason): Error =>
@@ -192,23 +195,22 @@ const refusalOf = (name: string, reason: ClusterErrorReason): Error =>
     : new ClusterError(reason, `${name}: ${refusalText}`)
 
 /**
- * A claim that may not grow, or a snapshot that may not be taken, ends an operation with a reason: other scenarios test
- * that.
+ * If a claim may not grow, or a snapshot may not be taken, the operation ends with a reason. Other scenarios test that.
  */
 const isAnswer = (name: string): boolean => /^(replace PersistentVolumeClaim|create VolumeSnapshot) /.test(name)
 const reasonFor = (name: string, reason: ClusterErrorReason): ClusterErrorReason =>
   isAnswer(name) && reason !== 'Unavailable' ? 'TooManyRequests' : reason
 
 /**
- * Failed writes of a status, a Task or an object of the installation are excluded: they are only logged. So are the
- * remaining objects of a deleted database that could not be deleted: an Event reports those.
+ * Excludes failed writes of a status, a Task or an object of the installation, which are only logged. Also excludes the
+ * deletion of a deleted database's remaining objects, which an Event reports.
  */
 const isReportable = (name: string): boolean =>
   !/^status of| Task | espalier-|^delete an archive|^delete ConfigMap deleted-/.test(name) &&
   !isAnswer(name) &&
   !inPostgres.has(name)
 
-/** The n-th effect is refused once. `isDone`: it happens, and only the response is lost. */
+/** The n-th effect is refused once. `isDone`: the effect happens, and only its response is lost. */
 export const refusedOnce =
   (n: number, reason: ClusterErrorReason, { isDone = false } = {}): Disturbance =>
   async control => {
@@ -229,7 +231,8 @@ export const refusedOnce =
   }
 
 /**
- * The n-th effect, and every one of its name, is refused until the operator has reported it in a condition and retried.
+ * Refuses the n-th effect, and every effect with its name, until the operator has reported it in a condition and
+ * retried.
  */
 export const refusedForLong =
   (n: number, reason: ClusterErrorReason): Disturbance =>

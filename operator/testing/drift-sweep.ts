@@ -1,7 +1,7 @@
 /**
- * Changes every field of an owner's children as another manager (`make soak`; a sample of them in `make test`): each is
- * restored within 30 s, or a condition names the field; and the database never reports that it serves while clients are
- * refused.
+ * Changes every field of an owner's children as another manager (`make soak`; a sample in `make test`). The operator
+ * must restore each field within 30 s, or a condition must name the field. The database must never report that it
+ * serves while clients are refused.
  */
 import { expect } from 'vitest'
 import { type AnyObject, isClusterError, type KindName, type Kinds } from '../../cluster/index.ts'
@@ -13,12 +13,14 @@ import { type Mutation, mutationsOf } from './mutations.ts'
 import { isSoak, spread } from './soak.ts'
 
 const withinMs = 30_000
-/** Of one object. */
+/** The timeout for one object. */
 export const sweepMs = isSoak ? 1_800_000 : 120_000
 
 export type Child = { kind: KindName; key: { namespace?: string; name: string } }
 
-/** The part of an object that the operator must maintain, without foreign labels and annotations of future pods. */
+/**
+ * The part of an object that the operator must maintain. Without other managers' labels and annotations of future pods.
+ */
 function ownPart(object: AnyObject) {
   const { spec, data, binaryData }: Record<string, unknown> = { ...object }
   const { template }: { template?: { metadata?: Record<string, Record<string, string>> } } = { ...(spec as object) }
@@ -30,17 +32,17 @@ function ownPart(object: AnyObject) {
   return JSON.parse(JSON.stringify({ spec: part, data, binaryData }))
 }
 /**
- * Objects that are created again instead of restored: a certificate. On pods and claims only labels and annotations can
- * be changed to any effect, and on volumes the claimRef.
+ * Objects with only these fields to test. A certificate is created again instead of restored. On pods and claims only
+ * labels and annotations can be changed with an effect, and on volumes only the claimRef.
  */
 const labelsOnly = new Set(['tls', 'token', 'files', 'Pod', 'PersistentVolumeClaim', 'PersistentVolume'])
 /**
- * Annotations of a pod record its configuration: a changed one at most causes a new pod. The storage request of a claim
- * counts only until it has its volume.
+ * Annotations of a pod record its configuration: a changed annotation causes at most a new pod. A claim's storage
+ * request counts only until the claim has its volume.
  */
 const unkept = new Set(['Pod', 'tls', 'token', 'files'])
 
-/** The claim of a volume; other fields of a claimRef have no effect. */
+/** The claim that the volume is reserved for. Other fields of a claimRef have no effect. */
 function claimRefOf(volume: AnyObject): unknown {
   const { claimRef } = (volume as Kinds['PersistentVolume']).spec ?? {}
   return claimRef && [claimRef.namespace, claimRef.name, claimRef.uid]
@@ -60,8 +62,8 @@ export function useDriftSweep(it: ReturnType<typeof useInstallation>) {
   const get = async ({ kind, key }: Child): Promise<AnyObject | undefined> => it.cluster().get(kind, key)
 
   /**
-   * Whether clients can reach Postgres, or a service: the Service selects the pod and the route names the Service, as
-   * when it served.
+   * Whether clients can reach Postgres or a service: as when it served, the Service selects the pod and the route names
+   * the Service.
    */
   async function isServed(children: Record<string, Child>, before: Record<string, AnyObject | undefined>) {
     const [service, pod] = [children.Service, children.Pod].map(child =>
@@ -80,7 +82,7 @@ export function useDriftSweep(it: ReturnType<typeof useInstallation>) {
     return leads && isRunning && (await isSame('route')) && (await isSame('Service')) && (await isSame('NetworkPolicy'))
   }
 
-  /** Writes as another manager. @returns false if the cluster refuses it */
+  /** Writes like another manager. @returns false if the cluster refuses the write */
   async function mutate(child: Child, mutation: Mutation): Promise<AnyObject | false> {
     const otherClient = it.installation().store.connect('somebody')
     for (;;) {
@@ -104,7 +106,7 @@ export function useDriftSweep(it: ReturnType<typeof useInstallation>) {
       ({ status, message }) => status !== 'True' && message.includes(field.split('.').at(-1) ?? field),
     )
 
-  /** Restores an object by hand, as a user would because of a condition. */
+  /** Restores an object by hand, like a user who has read a condition. */
   async function putBack(child: Child, { metadata, ...rest }: AnyObject): Promise<void> {
     const { resourceVersion, uid } = (await get(child))?.metadata ?? {}
     const object = { ...rest, metadata: { ...metadata, resourceVersion, uid } }
@@ -136,7 +138,7 @@ export function useDriftSweep(it: ReturnType<typeof useInstallation>) {
     }
     const unhealed: string[] = []
     const every = mutationsOf(present)
-    // Other tools do add keys to selectors.
+    // Other tools really add keys to selectors.
     const chosen = new Set([
       ...spread(every, 14, offset),
       ...every.filter(({ field }) => /\.team$|^spec\.claimRef$/.test(field)),

@@ -1,6 +1,6 @@
 /**
- * Intercepts the effects of an operator, so that a test decides about each: each write to the cluster and each
- * statement in Postgres. Events, Leases and the record of the clock are no effects: they depend on the time.
+ * Intercepts the effects of an operator, so that a test decides about each. An effect is a write to the cluster or a
+ * statement in Postgres. Events, Leases and the clock's record are not effects, because they depend on the time.
  */
 import type { Cluster, KindName } from '../../cluster/index.ts'
 import type { ArchiveWays } from '../archive/ways.ts'
@@ -8,7 +8,7 @@ import { clockRecordName } from '../clock/guard.ts'
 import type { PostgresAccess } from '../member/postgres/access.ts'
 
 type Interceptor = {
-  /** Runs a read, or a write that is no effect. */
+  /** Runs a read, or a write that is not an effect. */
   read<T>(read: () => Promise<T>): Promise<T>
   /** Runs an effect, such as `create Secret db-1`. */
   effect<T>(name: string, write: () => Promise<T>): Promise<T>
@@ -49,7 +49,7 @@ export function intercepted({ read, effect }: Interceptor): Intercepted {
         if (opens) await effect('open', () => inner.open(target, desired, signal))
       },
       dropInherited: (target, signal) => effect('detach', () => inner.dropInherited(target, signal)),
-      // Effects during it count separately.
+      // Effects during this effect are counted separately.
       withRolesLocked: (target, work, signal) => read(() => inner.withRolesLocked(target, work, signal)),
       open: (target, desired, signal) => effect('open', () => inner.open(target, desired, signal)),
       reload: (target, signal) => effect('reload', () => inner.reload(target, signal)),
@@ -62,7 +62,7 @@ export function intercepted({ read, effect }: Interceptor): Intercepted {
       end: (target, id, signal) => effect('end a durable backup', () => inner.end(target, id, signal)),
       deleteBackup: (location, id, signal) =>
         effect('delete from the archive', () => inner.deleteBackup(location, id, signal)),
-      // Their number depends on the time.
+      // Their number depends on the time, so they are not effects.
       deleteWal: (location, before, signal) => read(() => inner.deleteWal(location, before, signal)),
       deleteAll: (location, signal) => effect('delete an archive', () => inner.deleteAll(location, signal)),
     }),

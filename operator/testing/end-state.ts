@@ -1,4 +1,4 @@
-/** The final state of a cluster, without what inevitably differs between runs: to compare two runs. */
+/** The final state of a cluster, without values that differ in each run. Used to compare two runs. */
 import type { AnyObject, Cluster, ConfigMap, KindName, StatefulSet } from '../../cluster/index.ts'
 import { canonicalJson, deletedDatabaseComponent, labels } from '../../crds/index.ts'
 import { templateAnnotation } from './fake-deployments.ts'
@@ -78,12 +78,10 @@ function normalised(value: unknown): unknown {
   )
 }
 
-/**
- * The status of a StatefulSet is written some time after its change, and only a slow kubelet's pods have finalizers.
- */
+/** The status of a StatefulSet is written some time after its change. Only a slow kubelet's pods have finalizers. */
 function seenOf(object: AnyObject): unknown {
   if (object.kind === 'Pod') return { ...object, metadata: { ...object.metadata, finalizers: undefined } }
-  // The progress of a failed backup is reported beside the reason, and nothing depends on it.
+  // The progress of a failed backup is beside the reason. Nothing depends on it.
   if (object.kind === 'Backup' && object.status?.phase === 'failed')
     return { ...object, status: { phase: 'failed', error: object.status.error } }
   if (object.kind !== 'StatefulSet') return object
@@ -91,7 +89,7 @@ function seenOf(object: AnyObject): unknown {
   return rest
 }
 
-/** Data of ConfigMaps are compared completely, those of Secrets by their keys. */
+/** Compares the data of ConfigMaps completely, and only the keys of Secrets. */
 function contentOf(object: AnyObject): unknown {
   if (object.metadata.labels?.[labels.component] === deletedDatabaseComponent)
     return normalised(Object.values((object as ConfigMap).data ?? {}).map(text => JSON.parse(text)))
@@ -100,16 +98,16 @@ function contentOf(object: AnyObject): unknown {
 }
 
 /**
- * Ids of Tasks that the operator derives from a database's uid, ids that it creates, and names derived from a restore's
- * uid: they differ in each run.
+ * Ids that differ in each run: Task ids that the operator derives from a database's uid, ids that it creates, and names
+ * derived from a restore's uid.
  */
 const derivedIds =
   /[0-9a-f]{8}-[0-9a-f]{4}-[78][0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}|bkp-[0-9a-f]{32}|[0-9a-f]{8}(?=-(?:pre|post)restore)/g
 
-/** Services, whose configuration contains the passwords of the run. */
+/** Digests of services, whose configuration contains the run's passwords. */
 const contentDigests = /(-(?:mcp|rest|rag)-|"espalier\.dev\/configuration":")[0-9a-f]{10}(?![0-9a-f])/g
 
-/** One text for each object, in order. */
+/** One text per object, in order. */
 export async function endState(cluster: Cluster): Promise<string[]> {
   const lists = await Promise.all(kinds.map(kind => cluster.list(kind)))
   return lists

@@ -1,4 +1,4 @@
-/** The archiving agents and the archive, as the operator sees them: sent objects outlive the agents' jobs. */
+/** Fakes of the archiving agents and of the archive. Sent objects are kept after the agents' jobs are gone. */
 import type { ArchiveStatus, BackupJob } from '../archive/contract.ts'
 import type { AgentTarget, ArchiveLocation, ArchiveWays } from '../archive/ways.ts'
 
@@ -29,9 +29,9 @@ export function createFakeArchive() {
     status: archivingStatus,
     /** The immediate result of a job. */
     making: completed as BackupJob,
-    /** Why nothing answers; undefined: everything answers. */
+    /** Why agents or archive do not answer. Undefined if both answer. */
     down: undefined as { agent?: string; archive?: string } | undefined,
-    /** The agent has forgotten its jobs. Sent objects remain. */
+    /** The agent no longer has its jobs. Sent objects are kept. */
     restartAgent: () => jobs.clear(),
     reset: () => {
       Object.assign(fake, { status: archivingStatus, making: completed, down: undefined })

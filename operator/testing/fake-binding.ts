@@ -1,21 +1,21 @@
 /**
- * What a cluster's controllers do with claims and volumes, without any disk: a claim gets its own volume, or the one it
- * names. A volume whose claim is deleted is released; with the policy `Delete` its data are deleted once no pod mounts
- * them.
+ * Does what a cluster's controllers do with claims and volumes, without a disk. A claim gets its own volume, or the one
+ * that it names. A volume whose claim is deleted is released. With the policy `Delete`, its data are deleted when no
+ * pod mounts them.
  */
 import type { Cluster, PersistentVolume, PersistentVolumeClaim } from '../../cluster/index.ts'
 
 type FakeBinding = {
-  /** The volume that a claim is bound to, once it is. */
+  /** Returns the volume that a claim is bound to. Undefined before that. */
   bind(claim: PersistentVolumeClaim): Promise<PersistentVolume | undefined>
-  /** Updates a volume's phase, and reclaims it if it is released. */
+  /** Updates a volume's phase, and reclaims the volume if it is released. */
   reclaim(name: string): Promise<void>
 }
 
 /** The key of a volume's data: the uid of the claim that it was created for. */
 export const handleOf = ({ spec }: PersistentVolume): string => spec?.csi?.volumeHandle ?? ''
 
-/** The claim a volume is reserved for, `namespace/name`. */
+/** The claim that a volume is reserved for, `namespace/name`. */
 export const reservationOf = ({ spec }: PersistentVolume): string =>
   `${spec?.claimRef?.namespace}/${spec?.claimRef?.name}`
 
@@ -33,7 +33,7 @@ const volumeFor = ({ metadata: { namespace = '', name, uid = '' }, spec }: Persi
   },
 })
 
-/** `isInUse`: whether a pod has these data mounted. */
+/** `isInUse`: whether a pod has mounted these data. */
 export function createFakeBinding(
   cluster: Cluster,
   data: Pick<Map<string, unknown>, 'delete'>,

@@ -1,6 +1,6 @@
 /**
- * What Kubernetes does with the Deployments of services, without running anything: they get their pods, which become
- * ready at once, or when a test allows it, or crash in a loop.
+ * Does what Kubernetes does with the Deployments of services, without running a program. They get their pods, which
+ * become ready at once, or when a test permits it, or crash repeatedly.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
@@ -13,7 +13,7 @@ import { digestOf } from '../objects/up-to-date.ts'
 type Behaviour = 'ready' | 'starting' | 'crashing'
 
 export type FakeDeployments = {
-  /** From now on, new pods of this service, and existing ones if `all`, behave this way. */
+  /** From now on, new pods of this service behave this way. With `all`, existing pods, too. */
   behave(type: string, behaviour: Behaviour, options?: { all?: boolean }): void
   stop(): Promise<void>
 }
@@ -42,7 +42,7 @@ export async function startFakeDeployments({
         try {
           return await work()
         } catch (error) {
-          quiet.warn({ key, err: error }, 'the fake Deployments try again')
+          quiet.warn({ key, err: error }, 'the fake Deployments retry')
           await delay(retryMs)
         }
       }
@@ -77,7 +77,7 @@ export async function startFakeDeployments({
     if (refusal !== undefined) throw refusal
   }
 
-  /** Returns why the cluster refuses a pod, such as a quota. */
+  /** Runs the pods of a Deployment. Returns why the cluster refuses a pod, such as a quota. */
   const runPods = async (
     deployment: Deployment,
     replicas: number,
@@ -137,11 +137,11 @@ export async function startFakeDeployments({
 }
 
 const deploymentLabel = 'testing.espalier.dev/deployment'
-/** On a pod: a digest of its template. A pod of another template is replaced. */
+/** Annotation of a pod: a digest of its template. A pod of another template is replaced. */
 export const templateAnnotation = 'testing.espalier.dev/template'
 const templateOf = ({ spec }: Deployment): string => digestOf(spec?.template)
 
-/** The status from the Deployment controller while the cluster refuses its pods. */
+/** The status that the Deployment controller writes while the cluster refuses the pods. */
 const replicaFailure = (message: string) => ({
   ...{ type: 'ReplicaFailure', status: 'True', reason: 'FailedCreate', message },
 })

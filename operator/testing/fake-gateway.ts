@@ -1,4 +1,4 @@
-/** A gateway that applies no route and acknowledges all, or delays its acknowledgement. */
+/** A gateway that applies no route. It acknowledges every route, or delays its acknowledgement. */
 import type { Logger } from 'pino'
 import type { Cluster } from '../../cluster/index.ts'
 import { compareVersions, createInformer } from '../../cluster/informer/index.ts'
@@ -15,11 +15,11 @@ import {
 import { microTime } from '../../values/time.ts'
 
 export type FakeGateway = {
-  /** While set, nothing more is acknowledged. */
+  /** While paused, the gateway acknowledges nothing more. */
   pause(isPaused: boolean): void
   /** The gateway cannot connect to the databases behind these ports. */
   cannotReach(ports: number[]): void
-  /** The gateway cannot listen on these ports: another process does. */
+  /** The gateway cannot listen on these ports, because another process uses them. */
   cannotListenOn(ports: number[]): void
   stop(): Promise<void>
 }

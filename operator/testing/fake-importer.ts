@@ -1,4 +1,4 @@
-/** The part of a node that runs import pods: they end with the outcome that a test sets. */
+/** Acts like a node that runs import pods. They end with the outcome that a test sets. */
 import type { Cluster, Pod } from '../../cluster/index.ts'
 import { labels } from '../../crds/index.ts'
 import type { ImportOutcome } from '../../instance/import/contract.ts'
@@ -12,7 +12,7 @@ export type FakeImporter = Awaited<ReturnType<typeof startFakeImporter>>
 
 export async function startFakeImporter(cluster: Cluster) {
   const stopped = new AbortController()
-  /** The results of the next ones; without any they end successfully. `runs`: it does not end. */
+  /** The results of the next imports. Without any, they end successfully. `runs`: the import does not end. */
   const endings: (ImportOutcome | 'runs')[] = []
   const seen: Pod[] = []
   const selection = { labels: { [labels.component]: 'import' } } as const

@@ -1,6 +1,6 @@
 /**
- * Postgres servers as a few fields in memory: what the operator requests of one, without the second that a real one
- * takes to initialise. A server's data are stored under the uid of its volume claim, as real data are on a volume.
+ * Postgres servers as a few fields in memory. They do what the operator requests, without the second that a real server
+ * takes to initialise. A server's data are stored under its volume claim's uid, like real data on a volume.
  */
 import { X509Certificate } from 'node:crypto'
 import { databaseRoles } from '../../sealing/credentials.ts'
@@ -28,43 +28,43 @@ export type FakeData = {
   volumeUse?: number
   /** The volume is full. */
   isFull?: boolean
-  /** It answers no probe in time. */
+  /** It answers no probe within the timeout. */
   isSlow?: boolean
-  /** It refuses connections, though its pod runs: it is about to start again. */
+  /** It refuses connections although its pod runs, because it is about to start again. */
   isDown?: boolean
-  /** No commit reaches its disk. */
+  /** No commit is written to its disk. */
   walHangs?: boolean
   checksumFailures?: ChecksumFailures
-  /** A checkpoint waits for it, and fails if it rejects. */
+  /** A checkpoint waits for this promise, and fails if it rejects. */
   checkpoint?: Promise<void>
   /** The platform's own role and statistics were created. */
   hasPlatform?: boolean
   configuration: ConfigurationState
-  /** The content that its user has stored. */
+  /** The content that the database's user has stored. */
   content?: string
-  /** The cluster's nodes do not route its Service to it yet. */
+  /** The cluster's nodes do not route the Service to it yet. */
   isUnrouted?: boolean
   /** The login role of the service `rest`, with the version of its password. */
   authenticator?: string
-  /** Where the service `mcp` stores its conversations: the owner, and the version of its role's password. */
+  /** The storage of the service `mcp` for its conversations: the owner, and the version of its role's password. */
   mcpState?: { owner: string; passwordVersion: string | undefined }
-  /** A user created a database of that name. */
+  /** A user created a database with that name. */
   takesMcpState?: boolean
   /** Missing roles for requests without a token. */
   missingRoles?: string[]
-  /** Missing schemas and tables; each table that exists has its columns. */
+  /** Missing schemas and tables. Each table that exists has its columns. */
   missingObjects?: string[]
-  /** Whether the server has pgvector; absent: it is installed. */
+  /** Whether the server has pgvector. If absent, it is installed. */
   vector?: 'installed' | 'available' | 'absent'
   /** The reported progress of an import. */
   importing?: string
-  /** A locked copy, and how much of the source's content it still has. */
+  /** A closed copy. `inherited`: how much of the source's content it still has. */
   closed?: { inherited: number }
 }
 
-/** The certificate of a server, and the authorities it trusts; PEM. */
+/** The certificate of a server, and the authorities that it trusts. PEM. */
 export type Tls = { certificate: string; trusts: string }
-/** Reads the TLS Secret as it is mounted. */
+/** Reads the TLS Secret like a mount. */
 type Mounted = () => Promise<Tls | undefined>
 
 export type FakePostgres = {
@@ -78,23 +78,23 @@ export type FakePostgres = {
   /** How often any volume was initialised. */
   readonly initialised: Map<string, number>
   /**
-   * A server starts: on the data of this claim, at this address, with the files of this digest, and with the
-   * certificate that `mounted` returns now and at each reload.
+   * Starts a server on this claim's data, at this address, with the files of this digest. `mounted` returns the
+   * certificate now and at each reload.
    */
   start(address: string, claimUid: string, digest: string | null, mounted?: Mounted): Promise<void>
-  /** Other files are mounted. */
+  /** Mounts other files. */
   mount(claimUid: string, digest: string | null): void
-  /** How often any server was signalled to reload its files. */
+  /** How often each server got the signal to reload its files. */
   readonly reloads: Map<string, number>
   /** How often a checkpoint was requested from the server at an address. */
   readonly checkpoints: Map<string, number>
   stop(address: string): void
   initialise(claimUid: string): void
-  /** The content of a snapshot of a volume. */
+  /** The content of a volume's snapshot. */
   imageOf(claimUid: string): FakeData | undefined
-  /** A volume is created from a snapshot, and started for the first time: locked. */
+  /** Creates a volume from a snapshot, and starts it for the first time: closed. */
   copy(image: FakeData, claimUid: string): void
-  /** A user sets a role's password. */
+  /** Sets a role's password, like a user. */
   changePassword(claimUid: string, role: (typeof databaseRoles)[number], password: string): void
 }
 
@@ -246,8 +246,8 @@ export function createFakePostgres(): FakePostgres {
     open: async (target, desired) => {
       const found = find(target)
       if (stateRemains(found, (await desired()).mcpState))
-        throw new Error('what is opened has conversations of its source')
-      if (found.closed?.inherited) throw new Error('what is opened was not detached')
+        throw new Error('the copy to open has conversations of its source')
+      if (found.closed?.inherited) throw new Error('the copy to open still has slots or subscriptions of its source')
       delete found.closed
     },
     login: async (target, password): Promise<Login> => {
@@ -270,7 +270,7 @@ export function createFakePostgres(): FakePostgres {
       const { checkpoint, systemIdentifier } = find(target)
       checkpoints.set(target.host, (checkpoints.get(target.host) ?? 0) + 1)
       await Promise.race([checkpoint, aborted(signal)])
-      // A client answered by a server that has ended in the meantime was not answered.
+      // If the server has ended meanwhile, the client got no answer.
       find(target)
       return { systemIdentifier, timeline: 1, startLsn: '0/2000028', endLsn: '0/2000100' }
     },
@@ -355,8 +355,8 @@ function isSignedBy(certificate: string, authority: string): boolean {
 }
 
 /**
- * Both verify each other. `ca` contains the authorities whose keys the operator has, so it also represents its client
- * certificates: one of them must be trusted.
+ * Client and server verify each other. `ca` contains the authorities whose keys the operator has. So it also represents
+ * the operator's client certificates: the server must trust one of them.
  */
 function shakeHands({ certificate, trusts }: Tls, ca: string): void {
   const accepted = certificatesIn(ca)

@@ -1,24 +1,27 @@
 /**
- * How snapshots of volumes are taken and deleted, without any storage: in steps, as a snapshot controller does; only
- * when allowed; or never, for a reason of the storage.
+ * Does what a snapshot controller does, without storage: creates and deletes snapshots in steps, only when a test
+ * permits it, or never because of the storage.
  */
 import type { Cluster, VolumeSnapshot } from '../../cluster/index.ts'
 
 export type FakeSnapshots = {
-  /** `held`: nothing is done. `cut`: cut, and never ready. `failing`: the storage reports that it cannot. */
+  /**
+   * `held`: nothing is done. `cut`: the snapshot has its time, but never becomes ready. `failing`: the storage reports
+   * an error.
+   */
   making: { mode: 'making' } | { mode: 'held' } | { mode: 'cut' } | { mode: 'failing'; message: string }
-  /** While set, deleted objects remain. */
+  /** While `held`, deleted objects remain. */
   deleting: 'deleting' | 'held'
-  /** The handle of the source volume of each snapshot, by the snapshot's uid. */
+  /** The handle of each snapshot's source volume, by the snapshot's uid. */
   readonly images: Map<string, string>
-  /** Takes the next step of a snapshot, if there is one. */
+  /** Takes a snapshot's next step, if there is one. */
   step(snapshot: VolumeSnapshot): Promise<void>
 }
 
 const finalizer = 'snapshot.storage.kubernetes.io/volumesnapshot-bound-protection'
 const cutAt = '2026-01-02T03:04:05Z'
 
-/** `handleOfClaim`: the volume of a claim; undefined if it has none. */
+/** `handleOfClaim`: returns the volume of a claim; undefined if it has none. */
 export function createFakeSnapshots(
   own: Cluster,
   handleOfClaim: (

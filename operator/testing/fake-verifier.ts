@@ -1,4 +1,4 @@
-/** The part of a node that runs the pods which check copies of backups: they end with the output that a test sets. */
+/** Acts like a node that runs the pods which check copies of backups. They end with the output that a test sets. */
 import type { Cluster, Pod } from '../../cluster/index.ts'
 import { labels } from '../../crds/index.ts'
 import { verifierContainer } from '../backup/verification/drafts.ts'
@@ -15,7 +15,7 @@ export const soundCopy: VerifierEnding = {
 export async function startFakeVerifier(cluster: Cluster) {
   const stopped = new AbortController()
   const seen: Pod[] = []
-  /** The output of the next ones; `undefined`: they keep running. */
+  /** The output of the next verifications. `undefined`: they keep running. */
   let ending: VerifierEnding | undefined = soundCopy
   const selection = { labels: { [labels.component]: 'verification' } } as const
   const end = async (pod: Pod, ending: VerifierEnding) => {
@@ -40,7 +40,7 @@ export async function startFakeVerifier(cluster: Cluster) {
     says: (next: VerifierEnding | undefined) => {
       ending = next
     },
-    /** Ends the running ones, successfully. */
+    /** Ends running verifications successfully. */
     endAll: async () => {
       for (const pod of (await cluster.list('Pod', selection)).items) await end(pod, soundCopy)
     },

@@ -1,27 +1,27 @@
 /**
- * How volumes are created, unless the storage refuses, and how they grow, without any storage: in steps, as a storage
- * driver and a kubelet do; only when allowed; or never, for a reason of the driver or of the cluster's admission.
+ * Does what a storage driver and a kubelet do, without storage. Volumes are created, unless the storage refuses. They
+ * grow in steps, only when a test permits it, or never because of the driver or the cluster's admission.
  */
 import { type Cluster, ClusterError, type Draft, type PersistentVolumeClaim } from '../../cluster/index.ts'
 import { quantityToBytes } from '../../values/quantity.ts'
 
 export type FakeVolumes = {
-  /** Why a claim gets no volume, which an Event on it reports; undefined if it gets one. */
+  /** Returns why a claim gets no volume; an Event reports this. Undefined if the claim gets one. */
   unprovisioned(claim: PersistentVolumeClaim): string | undefined
-  /** Whether a claim without a volume gets none. */
+  /** Whether a claim without a volume must not get one. */
   withholds(claim: PersistentVolumeClaim): Promise<boolean>
-  /** `held`: no step is taken. `failing`: the driver reports that it cannot. */
+  /** `held`: no step is taken. `failing`: the driver reports an error. */
   growth: { mode: 'growing' } | { mode: 'held' } | { mode: 'failing'; message: string }
-  /** Why the cluster refuses a larger request: a quota, a class that cannot expand. */
+  /** Why the cluster refuses a larger request: a quota, or a class that cannot expand. */
   refusal: string | undefined
-  /** The cluster as a client sees it, with that admission. */
+  /** The cluster for clients, with this admission. */
   admitting(cluster: Cluster): Cluster
   /** Takes the next step of a claim's growth, if there is one. */
   step(claim: PersistentVolumeClaim, isMounted: boolean): Promise<void>
 }
 
 const storageOf = (quantity: string | undefined): number => quantityToBytes(quantity ?? '0')
-/** The class that the cluster sets in a claim without one. */
+/** The class that the cluster sets in a claim without a class. */
 export const defaultClass = 'standard'
 const pending = 'FileSystemResizePending'
 

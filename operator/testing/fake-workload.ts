@@ -1,7 +1,7 @@
 /**
- * What Kubernetes and its nodes do with the operator's objects, without running anything: claims are bound,
- * StatefulSets get their pod, pods run, and an empty volume is initialised, or refused as `espalier instance` would.
- * One or two writes for each step, so thousands of databases are cheap.
+ * Does what Kubernetes and its nodes do with the operator's objects, without running a program. Claims are bound,
+ * StatefulSets get their pod, pods run, and an empty volume is initialised, or refused as by `espalier instance`. Each
+ * step takes one or two writes, so thousands of databases are cheap.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
@@ -27,20 +27,20 @@ import { createFakeVolumes, type FakeVolumes } from './fake-volumes.ts'
 
 export type FakeWorkload = {
   postgres: FakePostgres
-  /** How volumes are created and grow; after a change `regrow` checks every claim again. */
+  /** How volumes are created and grow. After a change, call `regrow` to check every claim again. */
   volumes: FakeVolumes
   regrow(): void
-  /** How snapshots are taken; after a change `resnapshot` checks every one again. */
+  /** How snapshots are taken. After a change, call `resnapshot` to check every snapshot again. */
   snapshots: FakeSnapshots
   resnapshot(): void
-  /** Ends the Postgres of a pod and starts it again, as a kubelet would after a crash. */
+  /** Ends the Postgres of a pod and starts it again, like a kubelet after a crash. */
   restart(pod: { namespace: string; name: string }): Promise<void>
-  /** True: from now on no new pod starts to run; false: those that did not do now. */
+  /** With true, no new pod starts to run from now on. With false, the pods that did not start now do. */
   refuse(refuses: boolean): void
-  /** True: from now on no StatefulSet status is updated; false: all are. */
+  /** With true, no StatefulSet status is updated from now on. With false, all are updated. */
   lag(lags: boolean): void
   /**
-   * From now on each of these steps waits for the promise: the write of a StatefulSet's status, the creation of its
+   * From now on each of these steps waits for its promise: the write of a StatefulSet's status, the creation of its
    * pod, the request to delete its pod, and the end of a deleted pod.
    */
   slow(pace: Pace): void
@@ -50,7 +50,7 @@ export type FakeWorkload = {
 export type WorkloadStep = 'status' | 'create pod' | 'delete pod' | 'end pod'
 type Pace = (step: WorkloadStep) => Promise<void>
 
-/** A restore point that the archive does not have. */
+/** A restore point that is not in the archive. */
 export const unreachedPoint = 'unreached'
 
 const retryMs = 20
@@ -67,7 +67,7 @@ export async function startFakeWorkload({
 }: {
   cluster: Cluster
   logger: Logger
-  /** If given, continues with the data of an earlier workload. */
+  /** If given, the workload continues with the data of an earlier workload. */
   postgres?: FakePostgres
 }): Promise<FakeWorkload> {
   const quiet = logger.child({ part: 'fake-workload' })
@@ -81,7 +81,7 @@ export async function startFakeWorkload({
     indexes: { claim: volume => [reservationOf(volume)] },
     logger: quiet,
   })
-  /** The mounted claim of each pod, by its uid: it stays mounted whatever happens to the claim. */
+  /** The mounted claim of each pod, by its uid. The claim stays mounted whatever happens to it. */
   const mounted = new Map<string, string>()
   const binding = createFakeBinding(cluster, postgres.data, handle => [...mounted.values()].includes(handle))
   const pods = createInformer(cluster, 'Pod', { ...labelled, logger: quiet })
@@ -90,7 +90,7 @@ export async function startFakeWorkload({
   const snapshots = createInformer(cluster, 'VolumeSnapshot', { ...labelled, logger: quiet })
   /** The content of the snapshots, by uid. */
   const images = new Map<string, FakeData>()
-  /** The initial content of volumes, by handle: their snapshots may be deleted from then on. */
+  /** The initial content of volumes, by handle. After that, their snapshots may be deleted. */
   const filled = new Map<string, FakeData>()
   const imaging = createFakeSnapshots(cluster, async (key, snapshotUid) => {
     const claim = await cluster.get('PersistentVolumeClaim', key)
@@ -100,10 +100,10 @@ export async function startFakeWorkload({
     return volume && handleOf(volume)
   })
   let addresses = 0
-  /** The running work, one task at a time for each StatefulSet. */
+  /** The running work. Each StatefulSet has at most one task at the same time. */
   const chains = new Map<string, Promise<void>>()
   let stopped = false
-  /** Pods wait for it before they run. */
+  /** Pods wait for this promise before they run. */
   let refusing: Promise<void> = Promise.resolve()
   let accept = () => {}
   let isLagging = false
@@ -118,13 +118,13 @@ export async function startFakeWorkload({
     return next
   }
 
-  /** Another client may have been faster: then it checks again. */
+  /** Another client may have changed the object first. Then this checks again. */
   const untilDone = async (key: string, work: () => Promise<void>): Promise<void> => {
     while (!stopped) {
       try {
         return await work()
       } catch (error) {
-        quiet.warn({ key, err: error }, 'the fake workload tries again')
+        quiet.warn({ key, err: error }, 'the fake workload retries')
         await delay(retryMs)
       }
     }
@@ -135,7 +135,7 @@ export async function startFakeWorkload({
     const set = await cluster.get('StatefulSet', { namespace, name: metadata.name })
     const key = { namespace, name: `${metadata.name}-0` }
     const found = await cluster.get('Pod', key)
-    // A pod of this name of another owner keeps the set from having one.
+    // If another owner's pod has this name, the set gets no pod.
     const isOwn = found?.metadata.ownerReferences?.some(({ kind }) => kind === 'StatefulSet') === true
     const pod = isOwn ? found : undefined
     const isWanted = set !== undefined && set.metadata.deletionTimestamp === undefined && set.spec?.replicas === 1
@@ -144,7 +144,7 @@ export async function startFakeWorkload({
       else if (set !== undefined && !isLagging) await observed(set, 0)
       return
     }
-    // Once it has reported that, it keeps reporting it: nothing depends on its report for an earlier generation.
+    // After it has reported that, it keeps reporting it. Nothing depends on a report for an earlier generation.
     if (set.status?.observedGeneration !== undefined && !isLagging) await observed(set, 1)
     if (pod?.spec?.nodeName !== undefined) return
     const claim = await cluster.get('PersistentVolumeClaim', { namespace, name: claimOf(set) })
@@ -168,7 +168,7 @@ export async function startFakeWorkload({
     await cluster.delete('Pod', { namespace, name }, { uid })
   }
 
-  /** What a kubelet does with a deleted pod. */
+  /** Does what a kubelet does with a deleted pod. */
   const endPod = async ({ metadata: { namespace, name, uid } }: Pod): Promise<void> => {
     await pace?.('end pod')
     const pod = await cluster.get('Pod', { namespace, name })
@@ -177,7 +177,7 @@ export async function startFakeWorkload({
     await cluster.replace('Pod', { ...pod, metadata: { ...pod.metadata, finalizers } })
   }
 
-  /** The generation that the set's controller has observed, and its number of pods. */
+  /** The generation that the StatefulSet controller has observed, and its number of pods. */
   const observed = async (set: StatefulSet, replicas: number): Promise<void> => {
     const { generation: observedGeneration = 0 } = set.metadata
     if (set.status?.observedGeneration === observedGeneration && set.status.replicas === replicas) return
@@ -194,7 +194,7 @@ export async function startFakeWorkload({
     await cluster.replaceStatus('Pod', { ...created, status: unscheduled })
   }
 
-  /** Grows the volume of a claim. It is read from the cluster, since steps follow each other quickly. */
+  /** Grows the volume of a claim. Reads the claim from the cluster, because steps follow each other quickly. */
   const grow = async ({ metadata: { namespace, name } }: PersistentVolumeClaim): Promise<void> => {
     const claim = await cluster.get('PersistentVolumeClaim', { namespace, name })
     if (claim === undefined || claim.metadata.deletionTimestamp !== undefined) return
@@ -220,7 +220,7 @@ export async function startFakeWorkload({
     await cluster.replaceStatus('Pod', { ...pod, status: refusal ? failed(refusal) : running(podIP, 0) })
   }
 
-  /** The TLS Secret of a pod, as a kubelet mounts it: the current content. */
+  /** The current content of a pod's TLS Secret, as a kubelet mounts it. */
   const mountedIn = async ({ metadata, spec }: Pod): Promise<Tls | undefined> => {
     const name = spec?.volumes?.find(volume => volume.secret !== undefined)?.secret?.secretName ?? ''
     const secret = await cluster.get('Secret', { namespace: metadata.namespace, name })
@@ -228,7 +228,7 @@ export async function startFakeWorkload({
     return secret && { certificate: text('tls.crt'), trusts: text('ca.crt') }
   }
 
-  /** What `espalier instance prepare` does with the volume. */
+  /** Does what `espalier instance prepare` does with the volume. */
   const prepare = async ({ metadata, spec }: Pod, handle: string): Promise<RefusalReason | undefined> => {
     const map = await cluster.get('ConfigMap', { namespace: metadata.namespace, name: configurationName({ spec }) })
     if (map === undefined) return 'configuration'
@@ -250,10 +250,10 @@ export async function startFakeWorkload({
     return undefined
   }
 
-  /** For databases without pods: the last data of each. */
+  /** The last data of each database. Used if the database has no pod. */
   const archived = new Map<string, FakeData>()
 
-  /** The content of the archive: the current data of its database, or the last ones. */
+  /** The content of the archive: the current data of the database, or its last data. */
   const recoveredOf = async (map: ConfigMap): Promise<FakeData | undefined> => {
     const parsed: unknown = JSON.parse(map.data?.[instanceFile] ?? '{}')
     const recover = isRecord(parsed) && isRecord(parsed.recover) ? parsed.recover : undefined
@@ -263,7 +263,7 @@ export async function startFakeWorkload({
     return stored ?? archived.get(recover.id)
   }
 
-  /** What the volume of a claim is filled with. */
+  /** The initial content of a claim's volume. */
   const imageFor = async ({ metadata, spec }: PersistentVolumeClaim): Promise<FakeData | undefined> => {
     if (spec?.dataSource === undefined) return undefined
     const snapshot = await cluster.get('VolumeSnapshot', { namespace: metadata.namespace, name: spec.dataSource.name })
@@ -312,7 +312,7 @@ export async function startFakeWorkload({
     const set = setOf(object)
     if (set) void onSet(set)
   })
-  /** As a kubelet changes what is mounted, under the server that runs. */
+  /** Changes the mounted files under the running server, like a kubelet. */
   configurations.onChange(({ type, object }) => {
     if (type !== 'set') return
     const { namespace, name } = object.metadata

@@ -1,4 +1,4 @@
-/** One installation with its operator for the tests of a file, and common helpers. */
+/** One installation with its operator for all tests of a file, and common helpers. */
 import { afterAll, beforeAll } from 'vitest'
 import type { KindName, Kinds } from '../../cluster/index.ts'
 import {
@@ -23,7 +23,7 @@ import {
   testNamespace,
 } from './installation.ts'
 
-/** The name of a child, from its owner's id, or also from its incarnation. */
+/** The name of a child, derived from its owner's id, and for some children also from its incarnation. */
 export type NamedChild = Exclude<
   keyof typeof childNames,
   'serviceAddress' | 'serviceWorkload' | 'serviceSecret' | 'serviceState'
@@ -94,10 +94,10 @@ export function useInstallation(operatorOptions: OperatorOptions = {}) {
         () => database(name),
         found => found === undefined,
       ),
-    /** The child of a database, by the function that names it. */
+    /** The child of a database with this name. */
     child: async <K extends KindName>(kind: K, name: string, child: NamedChild): Promise<Kinds[K] | undefined> =>
       cluster().get(kind, { namespace: testNamespace, name: childNames[child](await idOf(name), 1) }),
-    /** Deletes a claim past all protection, as an administrator may. */
+    /** Deletes a claim despite all protection, as an administrator may. */
     deleteClaimByForce: async (key: { namespace: string; name: string }): Promise<void> => {
       await cluster().delete('PersistentVolumeClaim', key)
       const found = await cluster().get('PersistentVolumeClaim', key)

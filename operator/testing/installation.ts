@@ -1,6 +1,6 @@
 /**
- * A complete installation in memory for tests and benchmarks: the real store and the real operator, with a fake
- * workload, Postgres and gateway. The operator can be stopped, crashed and started again while the rest runs.
+ * A complete installation in memory for tests and benchmarks. Store and operator are real; workload, Postgres and
+ * gateway are fakes. A test can stop, crash and start the operator while the rest runs.
  */
 import { randomBytes } from 'node:crypto'
 import { pino } from 'pino'
@@ -34,7 +34,7 @@ export const testNamespace = 'databases'
 const testRegion = 'here'
 const testPorts = { first: 20000, last: 29999 }
 
-/** A form that a user may write; the API server stores `1`. */
+/** A format that a user may write. The API server stores `1`. */
 const testShape: SizeShape = { ...smallShape, cpuLimit: '1000m' }
 
 export const testConfiguration: OperatorConfiguration = operatorConfiguration.parse({
@@ -84,7 +84,7 @@ export const regionDraft = (ports = testPorts): Draft<'Region'> => ({
   },
 })
 
-/** A database as `kubectl apply` would send it; `id` as the API would label it. */
+/** A database as `kubectl apply` sends it. `id`: the label that the API would set. */
 export function databaseDraft(
   name: string,
   spec: Partial<ManagedDatabase['spec']> = {},
@@ -105,7 +105,7 @@ export const tenantDraft = (tenantId: string): Draft<'Tenant'> => ({
   spec: { tenantId } as Tenant['spec'], // the rest has defaults
 })
 
-/** Enables snapshots for the volumes of the region, by default of one instant. */
+/** Enables snapshots for the region's volumes. By default each is of one instant. */
 export async function giveSnapshots(cluster: Cluster, atomic = true): Promise<void> {
   const snapshotClass = { name: 'fast', atomic }
   for (;;) {
@@ -115,13 +115,13 @@ export async function giveSnapshots(cluster: Cluster, atomic = true): Promise<vo
       await cluster.replace('Region', { ...region, spec: { ...region.spec, snapshotClass } })
       return
     } catch (error) {
-      // The operator writes the status of regions in the meantime.
+      // The operator may write the status of regions at the same time.
       if (!isClusterError(error, 'Conflict')) throw error
     }
   }
 }
 
-/** A backup as `kubectl apply` would send it; `id` as the API would label it. */
+/** A backup as `kubectl apply` sends it. `id`: the label that the API would set. */
 export function backupDraft(
   name: string,
   database: { name: string; id: string },
@@ -136,7 +136,7 @@ export function backupDraft(
   }
 }
 
-/** Computed once: it takes longer than the rest of an installation. */
+/** Computed once, because it takes longer than the rest of an installation. */
 const definitions = Object.values(declarations).map(definitionOf)
 
 /** For an installation with an archive. */
@@ -145,7 +145,7 @@ export const withArchive: Partial<OperatorConfiguration> = {
   archiving: { lookMs: 20 },
 }
 
-/** Everything except the operator. */
+/** Starts everything except the operator. */
 export async function openInstallation({ fakes = true, ports = testPorts } = {}) {
   const store = await openStore({ definitions, logger: silent })
   const cluster = store.connect('test')
@@ -217,8 +217,8 @@ export async function startTestOperator(
 }
 
 /**
- * Waits until `isExpected` accepts the result of `read`, or until it returns true. Calls it at once and then often, up to a
- * deadline.
+ * Waits until `isExpected` accepts the result of `read`, or until `read` returns true. Calls `read` at once and then
+ * often, up to a deadline.
  */
 export async function eventually<T>(
   read: () => Promise<T> | T,
@@ -230,12 +230,12 @@ export async function eventually<T>(
     const value = await read()
     if (isExpected(value)) return value
     if (Date.now() > until)
-      throw new Error(`did not come about in ${withinMs} ms; last: ${JSON.stringify(value, undefined, 1)}`)
+      throw new Error(`did not happen within ${withinMs} ms; last:  ${JSON.stringify(value, undefined, 1)}`)
     await new Promise(resolve => setTimeout(resolve, everyMs))
   }
 }
 
-/** The database, once its status is as wanted. */
+/** Waits until the status of the database is as expected. */
 export const databaseWhen = (
   cluster: Cluster,
   name: string,
@@ -246,7 +246,7 @@ export const databaseWhen = (
     ...(withinMs === undefined ? {} : { withinMs }),
   })
 
-/** Changes a database's spec as `kubectl edit` would, despite concurrent writers. */
+/** Changes a database's spec like `kubectl edit`, despite concurrent writers. */
 export async function editSpec(
   cluster: Cluster,
   name: string,

@@ -1,4 +1,4 @@
-/** Every interleaving that the sweep tries for a scenario, by the number of effects of its undisturbed run. */
+/** Every disturbance that the sweep tries for a scenario. Depends on the number of effects of the undisturbed run. */
 import type { ClusterErrorReason, KindName } from '../../cluster/index.ts'
 import { frozenLeader, refusedForLong, refusedOnce, slowWorkload, staleCaches, staleStandby } from './disturbances.ts'
 import type { WorkloadStep } from './fake-workload.ts'
@@ -6,7 +6,7 @@ import type { Disturbance } from './swept-run.ts'
 
 type Interleaving = { name: string; disturb: Disturbance }
 
-/** Caches that fall behind separately: a decision from two of them uses two different times. */
+/** Caches that lag separately: a decision from two of them uses two different times. */
 const followed: KindName[] = [
   'ManagedDatabase',
   'StatefulSet',
@@ -41,7 +41,7 @@ export const interleavingKinds = [
 ] as const
 type InterleavingKind = (typeof interleavingKinds)[number]
 
-/** `shift`: selects another alternative at each effect, so that similar scenarios do not all try the same. */
+/** `shift`: selects another alternative at each effect, so that similar scenarios try different ones. */
 export function interleavings(effects: number, shift: number): Record<InterleavingKind, Interleaving[]> {
   const at = Array.from({ length: effects }, (_, index) => index + 1)
   const numbered = (make: (n: number) => Interleaving[], from = at) => from.flatMap(make)

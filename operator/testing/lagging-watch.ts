@@ -1,16 +1,19 @@
 /**
- * A cluster whose watches lag behind its store, while reads and writes use the current store: decisions from caches use
- * an older state.
+ * A cluster whose watches lag behind its store, while reads and writes use the current store. So decisions from caches
+ * use an older state.
  */
 import { type Cluster, ClusterError, type KindName, type WatchEvent, type WatchOptions } from '../../cluster/index.ts'
 
 type LaggingWatch = {
   cluster(inner: Cluster): Cluster
-  /** Watches of these kinds deliver an event only after `behind` later ones; Infinity: none until they catch up. */
+  /**
+   * Watches of these kinds deliver an event only after `behind` later events. Infinity: they deliver none until
+   * `catchUp`.
+   */
   lag(lags: (kind: KindName) => boolean, behind?: number): void
   /**
-   * Ends the lag. `events`: all delayed events are delivered, one by one. `relist`: the watch has expired, and objects
-   * that were created and deleted in the meantime are never seen.
+   * Ends the lag. `events`: delivers all delayed events, one by one. `relist`: the watch has expired. Objects that were
+   * created and deleted meanwhile are never seen.
    */
   catchUp(how: 'events' | 'relist'): void
 }

@@ -1,12 +1,12 @@
 /**
- * What another manager can do to the fields of an object: every one changed, removed and added to, derived from the
- * object itself. Of absent fields, only those with an effect are set.
+ * The changes that another manager can make to an object's fields. Every field is changed, removed and added to. Of
+ * absent fields, only those with an effect are set.
  */
 import type { AnyObject } from '../../cluster/index.ts'
 import { isRecord } from '../../values/record.ts'
 
 export type Mutation = {
-  /** The field, and the change. */
+  /** The field and the change. */
   name: string
   does: 'change' | 'remove' | 'add'
   field: string
@@ -49,7 +49,7 @@ function moreOf(list: readonly unknown[]): unknown {
   return Object.fromEntries(named)
 }
 
-/** Unset fields that matter to clients and to the next pod. */
+/** Absent fields that affect clients and the next pod. */
 const absent: Record<string, readonly (readonly [Path, unknown])[]> = {
   Service: [
     [['spec', 'internalTrafficPolicy'], 'Local'],
@@ -104,7 +104,7 @@ function below(value: unknown, path: Path): Mutation[] {
 
 const parts = ['spec', 'data'] as const
 
-/** All changes that are tried on an object. */
+/** All changes to try on an object. */
 export function mutationsOf(object: AnyObject): Mutation[] {
   const content: Record<string, unknown> = { ...object }
   const { labels, annotations } = object.metadata

@@ -1,7 +1,4 @@
-/**
- * For tests: a backup as a pass observes it, about to be taken of a serving database, with the changes that a test
- * makes.
- */
+/** For tests: a backup as a pass observes it. It is about to be taken of a serving database. Tests pass changes. */
 import {
   annotations,
   apiVersion,
@@ -92,7 +89,7 @@ export const source = (status: ManagedDatabase['status'], metadata = {}) => ({
   source: { database: database(status, metadata), region, isReachable: true },
 })
 const sourceBranch = { name: 'one-copy', id: 'c' }
-/** A backup of a branch, and that branch. */
+/** A backup of a branch, with that branch. */
 export const ofBranch = (status: Branch['status'], more: Partial<Branch['spec']> = {}): Partial<Observed> => {
   const { backup: _, ...spec } = plainSpec
   const { metadata, status: serving } = database()

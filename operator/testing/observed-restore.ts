@@ -1,7 +1,4 @@
-/**
- * For tests: a restore as a pass observes it, whose new volume is ready to replace the old one, with the changes that a
- * test makes.
- */
+/** For tests: a restore as a pass observes it. Its new volume is ready to replace the old one. Tests pass changes. */
 import {
   apiVersion,
   type Backup,
@@ -27,7 +24,7 @@ export const restore = (status: Restore['status'], metadata = {}): Restore => ({
   spec: { databaseName: 'one', databaseId: 'i', target: { backupName: 'one-1' } },
   ...(status === undefined ? {} : { status }),
 })
-/** The same, of a user who agrees to lose the current data. */
+/** The same restore, of a user who agrees to lose the current data. */
 export const discarding = (its: Restore): Restore => ({ ...its, spec: { ...its.spec, discardPrevious: true } })
 export const database = (status: ManagedDatabase['status'] = {}, more = {}): ManagedDatabase => ({
   apiVersion,
@@ -43,7 +40,7 @@ export const backup = (phase: NonNullable<Backup['status']>['phase'], more: Part
   spec: { databaseName: 'one', databaseId: 'i', kind: 'hot', purpose: 'user', ...more },
   status: { phase, ...(phase === 'completed' || phase === 'failed' ? { finishedAt: ago(0), error: 'why' } : {}) },
 })
-/** The operator's own, by all its labels and annotations. */
+/** The operator's own backup, with all labels and annotations. */
 export const prerestoreBackup = (
   phase: NonNullable<Backup['status']>['phase'],
   more: Partial<Backup['spec']> = {},

@@ -1,4 +1,7 @@
-/** The content of caches that have not received the last changes: lists of every watched kind, returned again later. */
+/**
+ * Simulates caches that have not received the last changes: stores lists of every watched kind, and returns them again
+ * later.
+ */
 import type { AnyObject, Cluster, KindName, Kinds, ListOptions, ListResult } from '../../cluster/index.ts'
 
 const followed: KindName[] = [
@@ -30,7 +33,8 @@ const isSelected = (object: AnyObject, { namespace, labels = {}, open }: ListOpt
 }
 
 /**
- * Remembers the current cluster; returns the same cluster, whose paged lists (those of caches) are answered as of now.
+ * Stores the lists of the current cluster. Returns a function: the cluster that it returns answers paged lists (as
+ * caches request them) with the stored ones.
  */
 export async function rememberLists(now: Cluster): Promise<(inner: Cluster) => Cluster> {
   const lists = new Map<KindName, ListResult<AnyObject>>()
@@ -40,7 +44,7 @@ export async function rememberLists(now: Cluster): Promise<(inner: Cluster) => C
     list: async <K extends KindName>(kind: K, options: ListOptions = {}) => {
       const known = lists.get(kind)
       if (known === undefined || options.limit === undefined) return inner.list(kind, options)
-      // What is remembered under a kind is of that kind.
+      // The lists stored under a kind have objects of that kind.
       const items = known.items.filter(object => isSelected(object, options)) as Kinds[K][]
       return { items, resourceVersion: known.resourceVersion }
     },

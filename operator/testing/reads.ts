@@ -1,4 +1,4 @@
-/** Counts an operator's reads of the cluster, so that a test can wait for its passes, and for their end. */
+/** Counts an operator's reads of the cluster, so that a test can wait for its passes and for their end. */
 import type { Cluster, KindName } from '../../cluster/index.ts'
 import { createActivity } from './activity.ts'
 
@@ -29,10 +29,10 @@ export function createReads() {
       replaceStatus: (kind, object) => touching(() => inner.replaceStatus(kind, object)),
       delete: (kind, key, options) => touching(() => inner.delete(kind, key, options)),
     }),
-    /** Resolves once the operator has read the object this many more times. */
+    /** Resolves when the operator has read the object this many more times. */
     of: (kind: KindName, name: string, times = 1): Promise<void> =>
       new Promise(resolve => waiting.push({ object: `${kind} ${name}`, remaining: times, resolve })),
-    /** Resolves once the operator is idle. */
+    /** Resolves when the operator is idle. */
     quiet: () => activity.quiet(),
   }
 }

@@ -11,7 +11,7 @@ import { type Installation, openInstallation, silent } from './installation.ts'
 
 const host = '127.0.0.1'
 
-/** `databases`: the number of ports. */
+/** `databases`: how many ports the gateway has. */
 export async function openRealInstallation(databases: number): Promise<Installation> {
   const directory = await mkdtemp(join(postgresDirectory, 'espalier-operator-'))
   const ports = await findFreeRange(host, databases)

@@ -1,6 +1,6 @@
 /**
- * A branch that serves with everything requested, as a pass observes it, with the changes that a test makes: for tables
- * of decisions. Its Postgres is the one of `reconciled-database.ts`, whose children it now owns.
+ * A branch that serves with its complete request applied, as a pass observes it. Tests pass changes, for tables of
+ * decisions. Its Postgres is that of `reconciled-database.ts`, whose children the branch now owns.
  */
 import type { AnyObject } from '../../cluster/index.ts'
 import { apiVersion, type Branch, type Condition, labels, teardownFinalizer } from '../../crds/index.ts'
@@ -20,7 +20,7 @@ export type GivenBranch = {
   metadata?: Partial<Branch['metadata']>
   spec?: Partial<Branch['spec']>
   status?: Partial<Status>
-  /** Replaces the condition of that type. */
+  /** Replaces the condition with that type. */
   conditions?: Partial<Record<string, Partial<Condition>>>
   /** The observed state without the branch. */
   rest?: Partial<Observed>
@@ -28,7 +28,7 @@ export type GivenBranch = {
 
 export const branchSettings = { creatingMs: 600_000, maintenanceMs: 300_000, highestDepth: 3 }
 
-/** The written object itself, if this is it. */
+/** The written object, if this is the same object. */
 const asWritten = (object: AnyObject, written: AnyObject): AnyObject =>
   object.kind === written.kind && object.metadata.name === written.metadata.name
     ? { ...written, metadata: { ...written.metadata, uid: object.metadata.uid } }
@@ -52,7 +52,7 @@ function conditionsOf({ conditions = [] }: Status, given: NonNullable<GivenBranc
   return [...conditions, ...added.map(type => ({ type, ...none }))].map(each => ({ ...each, ...given[each.type] }))
 }
 
-/** Created again for each test file, so that no state is shared. */
+/** Creates a new one for each test file, so that tests share no state. */
 export function reconciledBranch() {
   const { now, owner, observedOf: ofDatabase } = reconciledDatabase()
   const found = ofDatabase()

@@ -1,6 +1,6 @@
 /**
- * A database that serves with everything requested, as a pass observes it, with the changes that a test makes: for
- * tables of decisions.
+ * A database that serves with its complete request applied, as a pass observes it. Tests pass changes, for tables of
+ * decisions.
  */
 
 import { type Condition, labels, type ManagedDatabase } from '../../crds/index.ts'
@@ -19,7 +19,7 @@ type Answered = Extract<PostgresAnswer, { state: 'answered' }>
 type Children = Observed['children']
 type Found = { [Name in Exclude<keyof Children, 'disruptionBudget'>]: NonNullable<Children[Name]> }
 
-/** The changes. A part that is given as undefined is absent. */
+/** The changes. If a part is given as undefined, it is absent. */
 export type Given = {
   metadata?: Partial<ManagedDatabase['metadata']>
   spec?: Partial<ManagedDatabase['spec']>
@@ -78,7 +78,7 @@ function changed(reconciled: Observed, given: Given): Observed {
   }
 }
 
-/** Created again for each test file, so that no state is shared. */
+/** Creates a new one for each test file, so that tests share no state. */
 export function reconciledDatabase() {
   const clusterState = emptyClusterState()
   for (let count = 0; count < 15; count++) round(clusterState)
@@ -88,7 +88,7 @@ export function reconciledDatabase() {
   if (owner === undefined || status?.phase !== 'available') throw new Error('it serves')
   const { now } = clusterState
   const observedOf = (given: Given = {}): Observed => changed(reconciled, given)
-  /** The plan of a pass, for an owner that requests no restart except the given ones. */
+  /** The plan of a pass. The owner requests no restart except the given ones. */
   const assessmentOf = (given: Given = {}, restarts = noRestarts): Assessment =>
     assess(observedOf(given), owner, now, restarts)
   /** The planned actions. */
@@ -101,7 +101,7 @@ export function reconciledDatabase() {
 
 const withoutRole = ({ [labels.role]: _, ...others }: Record<string, string> = {}) => others
 
-/** The objects of a database from before its pods had roles. */
+/** The objects of a database from before pods had role labels. */
 export function beforeRoles({ service, statefulSet, pod }: Pick<Found, 'service' | 'statefulSet' | 'pod'>) {
   const { spec } = statefulSet
   const { metadata } = spec?.template ?? {}

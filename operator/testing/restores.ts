@@ -1,4 +1,4 @@
-/** Restores of databases for the tests of a file: how to request them, and what they have restored. */
+/** Restores of databases for the tests of a file: helpers to request them, and to read what they restored. */
 import { annotations, apiVersion, type Restore, renderRequestedRestore, visiblePhase } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import { at, type useBackups } from './backups.ts'
@@ -14,7 +14,7 @@ export function useRestores(it: ReturnType<typeof useInstallation>, { taken, dat
       () => restore(name),
       found => found !== undefined && isExpected(found),
     )
-  /** Creates the Restore, as kubectl does. */
+  /** Creates the Restore, like kubectl. */
   const request = async (name: string, database: string, backupName: string, databaseId?: string) =>
     it.cluster().create('Restore', {
       apiVersion,
@@ -22,7 +22,7 @@ export function useRestores(it: ReturnType<typeof useInstallation>, { taken, dat
       metadata: at(name),
       spec: { databaseName: database, databaseId: databaseId ?? (await it.idOf(database)), target: { backupName } },
     })
-  /** Annotates the database, as the API does. */
+  /** Annotates the database, like the API. */
   const requestByAnnotation = (name: string, database: string, backupName: string, discardPrevious?: true) =>
     editSpec(it.cluster(), database, spec => spec, {
       [annotations.restore]: renderRequestedRestore({ name, backupName, discardPrevious }),
@@ -41,7 +41,7 @@ export function useRestores(it: ReturnType<typeof useInstallation>, { taken, dat
     ;(await dataOf(name)).content = 'bad'
     if (Object.keys(more).length > 0) await editSpec(it.cluster(), name, spec => ({ ...spec, ...more }))
   }
-  /** Returns the data on the volume that serves now. */
+  /** Returns the data on the serving volume. */
   const servingOf = async (name: string) => {
     const { uid = '' } = (await it.database(name))?.status?.volume ?? {}
     return it.workload().postgres.data.get(uid)

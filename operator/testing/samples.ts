@@ -1,4 +1,4 @@
-/** For tests: a size with which Postgres just runs well, and a database with the defaults of its kind. */
+/** For tests: a size that is just large enough for Postgres, and a database with the defaults of its kind. */
 import type { ManagedDatabaseSpec, SizeShape } from '../../crds/index.ts'
 
 export const smallShape: SizeShape = {

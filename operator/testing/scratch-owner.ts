@@ -1,6 +1,7 @@
 /**
- * A controller whose owners are not ManagedDatabases: ConfigMaps with the desired Postgres and its reported status. It
- * uses only `workload/`, like the controllers of branches and restores, and shows how little is needed.
+ * A controller whose owners are ConfigMaps, not ManagedDatabases. A ConfigMap has the desired Postgres and its reported
+ * status. The controller uses only `workload/`, like the controllers of branches and restores, and shows how little
+ * code is needed.
  */
 import { type Cluster, type ConfigMap, isClusterError } from '../../cluster/index.ts'
 import { parseKey } from '../../cluster/informer/index.ts'
@@ -30,7 +31,7 @@ import { teardown } from '../workload/plan/teardown.ts'
 import { createWorkloads } from '../workload/workloads.ts'
 import { silent } from './installation.ts'
 
-/** The owner has none, and nothing is deleted by its age. */
+/** The owner has no services, and nothing is deleted by its age. */
 const withoutServices = {
   clock: { distrust: () => undefined },
   services: {

@@ -1,5 +1,5 @@
 /**
- * What must never happen to services: a Service that selects nothing while it could select a workload, and lost
+ * Records what must never happen to services: a Service that selects no ready workload although there is one, and lost
  * Secrets.
  */
 import type { Cluster, Secret, Service } from '../../cluster/index.ts'
@@ -36,7 +36,7 @@ export async function witnessServices(
     const isReady = (is: boolean) =>
       items.some(found => (found.metadata.labels?.[labels.configuration] === selected) === is && readyPods(found) > 0)
     if (!isReady(true) && isReady(false))
-      complain(`${metadata.name} selects a workload that is not ready, while another one is`)
+      complain(`${metadata.name} selects a workload that is not ready, although another workload is ready`)
   }
 
   const checkMounted = async ({ metadata: { name } }: Secret) => {
@@ -44,7 +44,7 @@ export async function witnessServices(
     const found = await cluster.get('Deployment', key)
     const secret = await cluster.get('Secret', key)
     if (found !== undefined && found.metadata.deletionTimestamp === undefined && secret === undefined)
-      complain(`the Secret ${name} was deleted, which a Deployment mounts`)
+      complain(`the Secret ${name} was deleted although a Deployment mounts it`)
   }
 
   services.onChange(({ type, object }) => {
@@ -65,7 +65,7 @@ export async function witnessServices(
     const { name, uid } = object.metadata
     if (type === 'deleted') return check(() => checkMounted(object))
     if (object.metadata.labels?.[labels.component] !== 'service-token') return
-    if (minted.has(name) && minted.get(name) !== uid) complain(`the token ${name} was minted again`)
+    if (minted.has(name) && minted.get(name) !== uid) complain(`the token ${name} was created again`)
     minted.set(name, uid)
   })
   const informers = [services, secrets, deployments]

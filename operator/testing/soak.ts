@@ -1,4 +1,4 @@
-/** How much of a long test runs: all of it in `make soak`, a sample in `make test`. */
+/** Which part of a long test runs: all of it in `make soak`, and a sample in `make test`. */
 export const isSoak = process.env.ESPALIER_SOAK !== undefined
 
 /** The points to try: all, or every n-th, starting with the one at `first`. */

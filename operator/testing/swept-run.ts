@@ -1,6 +1,6 @@
 /**
- * Runs one scenario from beginning to end with a disturbance, and reports the result: the cluster's objects, and
- * violated invariants.
+ * Runs one scenario from beginning to end with a disturbance. Reports the result: the cluster's objects, and violated
+ * invariants.
  */
 import type { Cluster, Secret } from '../../cluster/index.ts'
 import { childNames, systemNamespace } from '../../crds/index.ts'
@@ -38,29 +38,29 @@ export const subject: Subject = {
 export type RunControl = {
   installation: Installation
   workload: FakeWorkload
-  /** Starts an operator; those that the disturbance does not stop are stopped at the end of the run. */
+  /** Starts an operator. At the end of the run, operators that the disturbance has not stopped are stopped. */
   start(between?: Intercepted): Promise<Operator>
-  /** Requests the operation of the scenario. */
+  /** Requests the scenario's operation. */
   act(): Promise<void>
   isDone(): Promise<boolean>
   complaints: string[]
 }
 
-/** `happened`: false if the run was over before. */
+/** `happened`: false if the run ended before the disturbance. */
 type Disturbed = { effects: readonly string[]; happened: boolean }
 
-/** Runs the scenario in its cluster, and resolves once it is done. */
+/** Runs the scenario in its cluster, and resolves when the scenario is done. */
 export type Disturbance = (control: RunControl) => Promise<Disturbed>
 
 export type Run = Disturbed & {
   end: string[]
   complaints: string[]
   initialised: number[]
-  /** How many volumes contain data in the end. */
+  /** How many volumes contain data at the end. */
   volumesWithData: number
-  /** How many snapshots of volumes exist in the end. */
+  /** How many snapshots of volumes exist at the end. */
   images: number
-  /** The backups with objects in the archive in the end. */
+  /** The backups with objects in the archive at the end. */
   archived: number
 }
 
@@ -81,7 +81,7 @@ const startWith = (
     ...(between && installation.archive ? { archive: between.archive(installation.archive.ways) } : {}),
   })
 
-/** The initial database of the scenario, created by an undisturbed operator. */
+/** The scenario's initial database, which an undisturbed operator created. */
 export async function prepare(
   installation: Installation,
   { before, earlier, hasSnapshots, configuration }: Scenario,
@@ -119,7 +119,7 @@ const connectionSecretKey = (role: DatabaseRole) => ({
   name: connectionSecretName(subject.name, role),
 })
 
-/** A role's password, and the previous one while that is kept. */
+/** A role's password, and the previous one while the Secret has it. */
 const passwordsIn = (secret: Secret, sealingKey: Uint8Array, role: DatabaseRole): string[] =>
   [role, previousPassword(role)].flatMap(field => {
     const sealed = secret.data?.[field]
@@ -127,7 +127,7 @@ const passwordsIn = (secret: Secret, sealingKey: Uint8Array, role: DatabaseRole)
     return sealed === undefined ? [] : [open(sealingKey, location, Buffer.from(sealed, 'base64').toString())]
   })
 
-/** Whether each role's password in Postgres is in the Secret. */
+/** Checks whether each role's password in Postgres is in the Secret. */
 async function passwordCheck({ cluster, workload }: { cluster: Cluster; workload: FakeWorkload }) {
   const sealing = await cluster.get('Secret', { namespace: systemNamespace, name: sealingKeySecret })
   return (secret: Secret, role: DatabaseRole): boolean => {
@@ -146,7 +146,7 @@ async function rotationComplaints(
   const complaints: string[] = []
   const secret = await cluster.get('Secret', credentialsKey)
   if (secret && (!isKnown(secret, rotates) || previousPassword(rotates) in (secret.data ?? {})))
-    complaints.push('the rotation has left a password that is not valid')
+    complaints.push('after the rotation the Secret has a password that is not valid')
   const forClients = await cluster.get('Secret', connectionSecretKey(rotates))
   const shown = Buffer.from(forClients?.data?.password ?? '', 'base64').toString()
   if (forClients && [...workload.postgres.data.values()].some(({ roles }) => roles[rotates]?.password !== shown))
@@ -154,7 +154,7 @@ async function rotationComplaints(
   return complaints
 }
 
-/** `reference`: the end state that the processes after the disturbance must reach, within a few seconds. */
+/** `reference`: the end state that must be reached within a few seconds after the disturbance. */
 export async function run(scenario: Scenario, disturb: Disturbance, reference?: Run): Promise<Run> {
   const installation = await openInstallation()
   const { cluster, workload } = installation
@@ -206,7 +206,7 @@ export async function run(scenario: Scenario, disturb: Disturbance, reference?: 
 
 const shownLength = 240
 
-/** From a little before the first character that differs. */
+/** The text from a little before the first character that differs. */
 function differenceBetween(left: string, right: string): string {
   let at = 0
   while (at < left.length && left[at] === right[at]) at++
@@ -214,7 +214,7 @@ function differenceBetween(left: string, right: string): string {
   return `${left.slice(0, 60)}: ... ${shown(left)} ... instead of ... ${shown(right)} ...`
 }
 
-/** The differences of two end states, object by object. */
+/** The differences of two end states, by object. */
 function differences(left: string[], right: string[]): string[] {
   const objectOf = (text: string) => text.split(',', 2).join()
   const [lacks, surplus] = [right.filter(text => !left.includes(text)), left.filter(text => !right.includes(text))]
@@ -229,7 +229,7 @@ function differences(left: string[], right: string[]): string[] {
   ]
 }
 
-/** The faults of a run: complaints, another end state than the reference, data lost or created twice. */
+/** The faults of a run: complaints, an end state that differs from the reference, lost data, or data created twice. */
 export function faultsOf(
   { complaints, end, initialised, volumesWithData, images, archived }: Run,
   reference: Run,

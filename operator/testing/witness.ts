@@ -1,7 +1,12 @@
 /**
- * Watches one database beside the operator and records violated invariants: an endpoint open too early or too wide, a
- * password that changed or was lost, a changed timestamp of a branch, a pod of a size that its volume did not have, a
- * Task that ended twice or too early, a rewritten record of the volume.
+ * Watches one database beside the operator, and records violated invariants:
+ *
+ * - an endpoint that is open too early or for too many addresses;
+ * - a password that changed or was lost;
+ * - a changed timestamp of a branch;
+ * - a pod of a size for which its volume is too small;
+ * - a Task that ended twice or too early;
+ * - a changed record of the volume.
  */
 import type { Cluster, Secret, StatefulSet } from '../../cluster/index.ts'
 import { createInformer } from '../../cluster/informer/index.ts'
@@ -50,13 +55,13 @@ export async function startWitness(
       complaints.push(`it was ${status.phase}: ${conditionOf(status, 'Ready')?.message}`)
     const { systemIdentifier, claim } = status?.volume ?? {}
     const record = status?.volume && canonicalJson(scenario.isEndangered ? { systemIdentifier, claim } : status.volume)
-    // If the cache of claims lags, the record gets the name of the PersistentVolume later.
+    // If the claims' cache lags, the record gets the PersistentVolume's name later.
     const isCompleted = status?.volume && volume === canonicalJson({ ...status.volume, volumeName: undefined })
     if (isCompleted) volume = record
     const isNext = scenario.isRestored && status?.incarnation === 2 && incarnation === 1
     if (volume !== undefined && record !== volume && !isNext)
       complaints.push(`the record of the volume became ${record}`)
-    if (isNext && record === volume) complaints.push('another incarnation was said to serve from the same volume')
+    if (isNext && record === volume) complaints.push('the status reported another incarnation on the same volume')
     if (volume === undefined || isNext) volume = record
     incarnation = status?.incarnation
   })
@@ -90,7 +95,7 @@ export async function startWitness(
     const { uid, deletionTimestamp } = object.metadata
     const isRequested = deletionTimestamp !== undefined && previous?.metadata.deletionTimestamp === undefined
     if (isRequested && exists() && !scenario.isEndangered && uid === last?.status?.volume?.uid)
-      complaints.push('the claim on record was deleted')
+      complaints.push('the recorded claim was deleted')
   })
   secrets.onChange(({ type, object }) => {
     if (type === 'deleted' && object.metadata.name === childNames.credentials(subject.id) && exists())
@@ -107,25 +112,26 @@ export async function startWitness(
     const { route } = readRoute(object)
     if (type === 'deleted' || route === undefined || route.rules.length === 0) return
     if (last !== undefined && awaitsImport(last)) complaints.push('the endpoint was open before the import had ended')
-    if (!isPrepared()) complaints.push('the endpoint was open before the roles were there')
-    for (const rule of route.rules) if (!scenario.rules.includes(rule)) complaints.push(`it was open to ${rule}`)
+    if (!isPrepared()) complaints.push('the endpoint was open before the roles existed')
+    for (const rule of route.rules)
+      if (!scenario.rules.includes(rule)) complaints.push(`the endpoint was open to ${rule}`)
   })
   pods.onChange(({ type, object }) => {
     const of = (pod: typeof object) => pod.metadata.annotations?.[volumeAnnotation]
     // Pods of services have no volume.
     if (of(object) === undefined) return
     const others = pods.list().filter(pod => pod.metadata.name !== object.metadata.name && of(pod) === of(object))
-    if (type === 'set' && others.length > 0) complaints.push(`two pods were made for the volume ${of(object)}`)
+    if (type === 'set' && others.length > 0) complaints.push(`two pods were created for the volume ${of(object)}`)
     if (type === 'deleted' || object.metadata.annotations?.[sizeAnnotation] !== 'large-v1') return
     const capacities = claims.list().map(claim => claim.status?.capacity?.storage)
-    if (!capacities.includes('2Gi')) complaints.push(`a pod of the larger size stood on ${capacities}`)
+    if (!capacities.includes('2Gi')) complaints.push(`a pod of the larger size ran on a volume of ${capacities}`)
   })
   branches.onChange(({ object, previous }) => {
     const [before, after] = [previous?.status, object.status]
     if (before?.connectableAt !== undefined && before.connectableAt !== after?.connectableAt)
-      complaints.push(`the stamp of ${object.metadata.name} moved`)
+      complaints.push(`the timestamp of ${object.metadata.name} changed`)
     const isSame = (one: unknown, other: unknown) => canonicalJson(one ?? null) === canonicalJson(other ?? null)
-    // A move changes it, and returns to it if it fails.
+    // A move changes the source, and restores it if the move fails.
     const isMove = isSame(before?.source, after?.move?.previous?.source)
     const isReturn = after?.move?.error !== undefined && isSame(after.source, before?.move?.previous?.source)
     if (before?.source !== undefined && !isSame(before.source, after?.source) && !isMove && !isReturn)

@@ -1,4 +1,4 @@
-/** The backup requests of scenarios, as the API writes them, and when they are done. */
+/** The scenarios' backup requests, in the API's format, and when they are done. */
 import type { Cluster } from '../../../cluster/index.ts'
 import { annotations, apiVersion, childNames, labels, renderOperation } from '../../../crds/index.ts'
 import { backupDraft, testNamespace } from '../installation.ts'
@@ -9,7 +9,7 @@ const backupId = '7a1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f'
 const backupTaskId = '77777777-2222-4333-8444-555555555555'
 export const backupKey = ({ name }: Subject) => ({ namespace: testNamespace, name: `${name}-1` })
 
-/** A backup as the API requests it, and its Task. */
+/** Requests a backup like the API, with its Task. */
 export async function requestBackup(
   cluster: Cluster,
   subject: Subject,
@@ -28,7 +28,7 @@ export async function requestBackup(
   })
 }
 
-/** Ended, and so has its Task, which is forgotten. */
+/** The backup has ended. Its Task has ended, too, and is no longer in the status. */
 export const backupEndedAs =
   (phase: string) =>
   async (cluster: Cluster, subject: Subject): Promise<boolean> => {

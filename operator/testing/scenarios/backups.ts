@@ -62,7 +62,7 @@ async function isRestoreOver(cluster: Cluster): Promise<boolean> {
   return restore?.status?.phase === 'completed' && sets.length === 1 && pods.length === 1
 }
 
-/** The backup that is restored, and those of the data before and after. */
+/** The backup to restore, and the backups of the data before and after the restore. */
 async function areTaken(cluster: Cluster): Promise<boolean> {
   const { items } = await cluster.list('Backup')
   return items.length === 3 && items.every(({ status }) => status?.phase === 'completed')
@@ -109,7 +109,7 @@ const durableScenarios: Scenario[] = [
     images: 2,
     earlier: durableTaken,
     act: requestRestore,
-    // The objects that read the archive for the new volume are deleted at the end of the recovery.
+    // At the end of the recovery, the objects that read the archive for the new volume are deleted.
     isDone: async (cluster, subject) => {
       const database = await cluster.get('ManagedDatabase', key(subject))
       const isRetained = database?.status?.previous?.[0]?.reason === 'KeptForADay' && (await areTaken(cluster))

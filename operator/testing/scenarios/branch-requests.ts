@@ -1,4 +1,4 @@
-/** The branch requests of scenarios, as the API writes them, and when they are done. */
+/** The scenarios' branch requests, in the API's format, and when they are done. */
 import { type Cluster, isClusterError } from '../../../cluster/index.ts'
 import {
   annotations,
@@ -31,7 +31,7 @@ async function branchTask(cluster: Cluster, subject: Subject, name: OperationNam
   })
 }
 
-/** A branch as the API requests it, and its Task. */
+/** Requests a branch like the API, with its Task. */
 export async function requestBranch(
   cluster: Cluster,
   subject: Subject,
@@ -50,7 +50,7 @@ export async function requestBranch(
   await branchTask(cluster, subject, 'create-branch', branchTaskId)
 }
 
-/** Its deletion as the API requests it; the Task is created later. */
+/** Requests the branch's deletion like the API. The Task is created later. */
 export async function deleteBranch(cluster: Cluster, subject: Subject): Promise<void> {
   for (;;) {
     const branch = await cluster.get('Branch', branchKey(subject))
@@ -67,7 +67,7 @@ export async function deleteBranch(cluster: Cluster, subject: Subject): Promise<
   }
 }
 
-/** Another target as the API requests it; the Task is created later. */
+/** Requests another target like the API. The Task is created later. */
 export async function moveBranch(cluster: Cluster, subject: Subject, target: RestoreTarget): Promise<void> {
   for (;;) {
     const branch = await cluster.get('Branch', branchKey(subject))
@@ -83,7 +83,7 @@ export async function moveBranch(cluster: Cluster, subject: Subject, target: Res
   }
 }
 
-/** It serves from its second volume, and nothing is left of the first one. */
+/** The branch serves from its second volume, and no object of the first volume is left. */
 export async function isMovedBranch(cluster: Cluster, subject: Subject): Promise<boolean> {
   const { status } = (await cluster.get('Branch', branchKey(subject))) ?? {}
   const left = [
@@ -107,7 +107,7 @@ export async function isMovedBranch(cluster: Cluster, subject: Subject): Promise
   )
 }
 
-/** It serves from its first volume, and nothing is left of the second one. */
+/** The branch serves from its first volume, and no object of the second volume is left. */
 export async function hasNotMoved(cluster: Cluster, subject: Subject): Promise<boolean> {
   const { status } = (await cluster.get('Branch', branchKey(subject))) ?? {}
   const left = [
@@ -127,7 +127,7 @@ export async function hasNotMoved(cluster: Cluster, subject: Subject): Promise<b
   )
 }
 
-/** It serves, and none of its objects reaches the archive any more. */
+/** The branch serves, and none of its objects can access the archive any more. */
 export async function isRecoveredBranch(cluster: Cluster, subject: Subject): Promise<boolean> {
   const branch = await cluster.get('Branch', branchKey(subject))
   const { items } = await cluster.list('Secret', { namespace: testNamespace })
@@ -144,8 +144,8 @@ export async function isRecoveredBranch(cluster: Cluster, subject: Subject): Pro
 }
 
 /**
- * Reconciled, without its finalizer at the end, its Tasks ended and forgotten, and no objects of its source copy
- * remain.
+ * The branch is reconciled, or at the end has no finalizer. Its Tasks have ended and are no longer in the status. No
+ * objects of its source copy remain.
  */
 export const branchEndedAs =
   (phase: 'available' | 'failed' | 'deleted') =>

@@ -26,7 +26,7 @@ const branchAtBackup: Scenario['earlier'] = {
   isDone: isRecoveredBranch,
 }
 
-/** The same data, by another target. */
+/** Moves to the same data, by another target. */
 async function moveToEnd(cluster: Cluster, subject: Subject): Promise<void> {
   const backup = await cluster.get('Backup', { namespace: testNamespace, name: backupKey(subject).name })
   const lsn = backup?.status?.endLsn

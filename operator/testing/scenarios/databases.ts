@@ -16,7 +16,7 @@ import {
 } from './requests.ts'
 import type { Scenario, Subject } from './scenario.ts'
 
-/** Whether the Secrets for its clients are written. */
+/** Whether the Secrets for the database's clients exist. */
 async function hasSecrets(cluster: Cluster, subject: Subject): Promise<boolean> {
   const { status } = (await cluster.get('ManagedDatabase', key(subject))) ?? {}
   return status?.conditions?.find(({ type }) => type === 'SecretsReady')?.reason === 'Written'
@@ -26,7 +26,7 @@ async function hasSecrets(cluster: Cluster, subject: Subject): Promise<boolean> 
 const isRequested = async (cluster: Cluster, subject: Subject): Promise<boolean> =>
   (await cluster.get('Backup', backupKey(subject)))?.status?.snapshotName !== undefined
 
-/** The storage has finally taken it. */
+/** Completes the snapshot, like the storage. */
 async function makeSnapshot(cluster: Cluster): Promise<void> {
   const [snapshot] = (await cluster.list('VolumeSnapshot')).items
   if (snapshot === undefined || snapshot.status?.readyToUse === true) return
@@ -34,7 +34,7 @@ async function makeSnapshot(cluster: Cluster): Promise<void> {
   await cluster.replaceStatus('VolumeSnapshot', { ...snapshot, status: { creationTime, readyToUse: true } })
 }
 
-/** Whether its suspension waits for that backup, while Postgres runs. */
+/** Whether the database's suspension waits for that backup while Postgres runs. */
 async function isAwaited(cluster: Cluster, subject: Subject): Promise<boolean> {
   const database = await cluster.get('ManagedDatabase', key(subject))
   const pod = await cluster.get('Pod', { namespace: testNamespace, name: childNames.pod(subject.id, 1) })

@@ -1,11 +1,11 @@
-/** Imports of new databases, whose pods the fake importer ends. */
+/** Imports of new databases. The fake importer ends their pods. */
 import { importSourceField } from '../../../crds/index.ts'
 import { testNamespace } from '../installation.ts'
 import { createDatabase, createTask, narrow, reconciledAs } from './requests.ts'
 import type { Scenario } from './scenario.ts'
 
 const secretName = 'old-server'
-/** An address of a documentation block: nothing is resolved, and nothing connects. */
+/** An address that is reserved for documentation: nothing is resolved, and nothing connects. */
 const uri = 'postgresql://u:p@203.0.113.5/shop'
 
 export const importScenarios: Scenario[] = [

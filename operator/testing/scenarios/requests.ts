@@ -1,4 +1,4 @@
-/** The database requests of scenarios, as the API writes them, and when they are done. */
+/** The scenarios' database requests, in the API's format, and when they are done. */
 import type { Cluster } from '../../../cluster/index.ts'
 import {
   annotations,
@@ -18,7 +18,7 @@ export const key = ({ name }: Subject) => ({ namespace: testNamespace, name })
 export const narrow = { rules: [{ cidr: '198.51.100.0/24' }] }
 export const wide = { rules: [{ cidr: '198.51.100.0/24' }, { cidr: '203.0.113.7' }] }
 
-/** The Task as the API creates it after its write. */
+/** Creates the Task, like the API after its write. */
 export async function createTask(
   cluster: Cluster,
   { name, id, taskId }: Subject,
@@ -46,7 +46,7 @@ export const allTasksEnded = async (cluster: Cluster): Promise<boolean> =>
 
 export const toLarge = (spec: ManagedDatabase['spec']) => ({ ...spec, size: { name: 'large', version: 1 } })
 
-/** Reconciled, its operation forgotten, and its Task ended. */
+/** The database is reconciled. Its operation is no longer in the status, and its Task has ended. */
 export const reconciledAs =
   (phase: string, size = 'small') =>
   async (cluster: Cluster, subject: Subject): Promise<boolean> => {
@@ -66,7 +66,7 @@ export const annotationOf = (subject: Subject, name: OperationName, spec: Manage
   [annotations.operation]: renderOperation({ taskId: subject.taskId, name, hash: desiredHash(spec) }),
 })
 
-/** A database as the API writes it. */
+/** Creates a database like the API. */
 export async function createDatabase(
   cluster: Cluster,
   subject: Subject,
@@ -80,7 +80,7 @@ export async function createDatabase(
   await cluster.create('ManagedDatabase', { ...draft, metadata })
 }
 
-/** A change as the API writes it: spec and annotation at once. */
+/** Changes a database like the API: spec and annotation in one write. */
 export async function change(
   cluster: Cluster,
   subject: Subject,
@@ -92,5 +92,5 @@ export async function change(
   await editSpec(cluster, subject.name, edit, annotationOf(subject, name, edit(database.spec)))
 }
 
-/** All in the cluster: a swept database is alone there. */
+/** All volumes in the cluster, which has only the swept database. */
 export const volumesOf = async (cluster: Cluster) => (await cluster.list('PersistentVolume')).items

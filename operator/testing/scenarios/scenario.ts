@@ -1,4 +1,4 @@
-/** A scenario of the sweep: an operation on a database, and what may happen during it. */
+/** A scenario of the sweep: an operation on a database, and what may happen meanwhile. */
 import type { Cluster } from '../../../cluster/index.ts'
 import type { ManagedDatabase } from '../../../crds/index.ts'
 import type { DatabaseRole } from '../../../sealing/credentials.ts'
@@ -8,41 +8,41 @@ import type { FakeVolumes } from '../fake-volumes.ts'
 
 export type Scenario = {
   name: string
-  /** The database before; absent: there is none. */
+  /** The database before the operation. Absent if there is none. */
   before: Partial<ManagedDatabase['spec']> | undefined
-  /** Every address that may be allowed, before or after. */
+  /** Every address that may be allowed, before or after the operation. */
   rules: string[]
-  /** Its Task may fail: the request cannot be met. */
+  /** The operation's Task may fail, because the request cannot be met. */
   mayFail?: true
-  /** Another client deletes its volume: its phase reports that, and the record names another claim afterwards. */
+  /** Another client deletes the volume. The database's phase reports that, and the record later names another claim. */
   isEndangered?: true
   /** The role whose password is replaced. */
   rotates?: DatabaseRole
-  /** The database is deleted in the end. */
+  /** The database does not exist at the end. */
   takesAway?: true
-  /** How many branches the database has in the end; absent: none. */
+  /** How many branches the database has at the end. Absent for none. */
   copies?: number
-  /** How many snapshots of volumes exist in the end; absent: none. */
+  /** How many snapshots of volumes exist at the end. Absent for none. */
   images?: number
-  /** Another volume replaces the recorded one, which is kept: both contain data in the end. */
+  /** Another volume replaces the recorded one, which is kept. Both contain data at the end. */
   isRestored?: true
-  /** The replaced volume is deleted in the end. */
+  /** The replaced volume does not exist at the end. */
   discards?: true
-  /** Only swept by `make soak`. */
+  /** Only `make soak` sweeps this scenario. */
   isLong?: true
   /** The region's volumes can have snapshots. */
   hasSnapshots?: true
-  /** The behaviour of snapshots from then on. */
+  /** How snapshots behave from then on. */
   snapshots?: Partial<Pick<FakeSnapshots, 'making'>>
-  /** The behaviour of volumes from then on. */
+  /** How volumes behave from then on. */
   volumes?: Partial<Pick<FakeVolumes, 'growth' | 'refusal'>>
   /** The disk usage of the data from then on, in bytes. */
   volumeUse?: number
-  /** The earlier request, which could not be met. */
+  /** An earlier request that could not be met. */
   earlier?: Pick<Scenario, 'act' | 'isDone' | 'volumes' | 'snapshots'>
   act(cluster: Cluster, database: Subject): Promise<void>
   isDone(cluster: Cluster, database: Subject): Promise<boolean>
-  /** The deviation from the operator's usual configuration. */
+  /** Differences from the operator's usual configuration. */
   configuration?: Partial<OperatorConfiguration>
 }
 

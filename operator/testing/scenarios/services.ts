@@ -1,4 +1,4 @@
-/** The operations on databases with services that are swept for crashes. */
+/** Operations on databases with services. */
 import type { Cluster, Deployment } from '../../../cluster/index.ts'
 import {
   annotations,
@@ -25,7 +25,7 @@ const changed: ServiceConfig[] = [
   { ...rest, rest: { ...rest.rest, dbSchemas: 'api', dbAnonRole: 'anonymous', dbPool: 5, maxRows: 10 } },
 ]
 
-/** A replaced workload is deleted at once. */
+/** Replaced workloads are deleted at once. */
 const configuration = {
   images: { ...testConfiguration.images, services: 'espalier' },
   services: { ...testConfiguration.services, settleMs: 0 },

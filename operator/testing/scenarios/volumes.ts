@@ -1,11 +1,11 @@
-/** Volumes that grow, that cannot grow, and that are deleted by other clients. */
+/** Volumes that grow, volumes that cannot grow, and volumes that other clients delete. */
 import type { Cluster } from '../../../cluster/index.ts'
 import { childNames } from '../../../crds/index.ts'
 import { testNamespace } from '../installation.ts'
 import { allTasksEnded, change, key, narrow, reconciledAs, toLarge, volumesOf } from './requests.ts'
 import type { Scenario, Subject } from './scenario.ts'
 
-/** Another client deletes the claim, or the volume, of a running database. */
+/** Deletes the claim, or the volume, of a running database, like another client. */
 async function deleteVolume(cluster: Cluster, { id }: Subject, what: ('claim' | 'volume')[]): Promise<void> {
   const claim = await cluster.get('PersistentVolumeClaim', { namespace: testNamespace, name: childNames.claim(id, 1) })
   const { name = '', namespace } = claim?.metadata ?? {}
@@ -13,7 +13,7 @@ async function deleteVolume(cluster: Cluster, { id }: Subject, what: ('claim' | 
   if (what.includes('claim')) await cluster.delete('PersistentVolumeClaim', { namespace, name })
 }
 
-/** Stopped on one volume, which is no longer retained. */
+/** The database is stopped on one volume, which is no longer retained. */
 const isRescued = async (cluster: Cluster, subject: Subject): Promise<boolean> => {
   const [volume, ...others] = await volumesOf(cluster)
   const database = await cluster.get('ManagedDatabase', key(subject))
