@@ -1,7 +1,7 @@
 /**
- * Declares a kind of Espalier: a zod schema for spec and status, CEL rules about several fields (run by the API server
- * and by the embedded store), and the columns of `kubectl get`. The TypeScript type and the CRD are derived from this
- * declaration.
+ * Declares a kind of Espalier: a zod schema for spec and status, CEL rules about several fields, and the columns of
+ * `kubectl get`. The API server and the embedded store run the rules. The TypeScript type and the CRD are derived from
+ * this declaration.
  */
 import type { z } from 'zod'
 import type { ObjectMeta } from './metadata.ts'

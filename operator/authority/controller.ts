@@ -139,7 +139,7 @@ class AuthorityController {
     const others = next === undefined || faultOf(next, now()) !== undefined ? [] : [next]
     const signing = others.find(({ cert }) => published.startsWith(cert)) ?? given
     if (!isAuthority(signing)) {
-      logger.error({ secret: authoritySecret }, notEspaliers)
+      logger.error({ secret: authoritySecret }, notCreatedByEspalier)
       return again(hourMs)
     }
     const uses = [given, ...others].flatMap((authority): Member[] => {
@@ -245,11 +245,11 @@ class AuthorityController {
 
 const again = (ms: number) => ({ requeueAfterMs: Math.max(0, ms) })
 
-const notEspaliers = 'this Secret contains no certificate authority created by Espalier'
+const notCreatedByEspalier = 'this Secret contains no certificate authority created by Espalier'
 
 /** Why an authority cannot be used. Undefined if it can. */
 function faultOf(authority: Authority, now: number): string | undefined {
-  if (!isAuthority(authority)) return notEspaliers
+  if (!isAuthority(authority)) return notCreatedByEspalier
   const { validFromDate, validToDate } = new X509Certificate(authority.cert)
   if (now >= validFromDate.getTime() && now < validToDate.getTime()) return undefined
   return `the authority in this Secret is only valid from ${validFromDate.toISOString()} to ${validToDate.toISOString()}`

@@ -4,7 +4,7 @@
  * Inputs and results are PEM (certificates, and PKCS #8 keys).
  *
  * This module encodes certificates, and Node's crypto signs them. The available library needs a global metadata
- * polyfill that is not installed and takes 130 ms to load, and a certificate is only sixty lines of DER. Node's
+ * polyfill that is not installed, and takes 130 ms to load. A certificate is only sixty lines of DER. Node's
  * X509Certificate reads certificates.
  */
 import {

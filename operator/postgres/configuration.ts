@@ -127,20 +127,20 @@ function derivedSettings(shape: SizeShape): Record<string, string> {
 /**
  * Settings that nothing overrides.
  *
- * - Logging goes to standard error, where the cluster collects it: no collector, no log files on the user's volume. The
- *   JSON log would need both. The prefix begins with values of the server itself (time in UTC, process and line number,
- *   SQLSTATE), so that no name that a user chose can be read as a level: the level is the first word after the prefix.
- *   The API parses it (api/logs/entries.ts).
+ * - Postgres logs to standard error, where the cluster collects the log. There is no logging collector, and no log file
+ *   on the user's volume; the JSON log would need both. The prefix begins with values of the server itself (time in
+ *   UTC, process and line number, SQLSTATE). So no user's name can be read as a level: the level is the first word
+ *   after the prefix. The API parses it (api/logs/entries.ts).
  * - wal_level is `replica`, which base backups need. `logical` would cost WAL without use: no user's role has
  *   REPLICATION, so none could read it.
- * - archive_mode is on, with a command that succeeds: enabling it later would take a restart, and a failing command
- *   would retain every WAL file. In a database that archives the command waits for the agent
+ * - archive_mode is on, with a command that succeeds. Enabling it later would take a restart, and a failing command
+ *   would retain every WAL file. If the database archives, the command waits for the agent
  *   (member/archive/settings.ts).
  * - summarize_wal (from 17 on): incremental backups need it, and missing summaries cannot be created later.
- * - max_slot_wal_keep_size: WAL is on the same volume as the data. A copy that is never fetched loses its slot rather
- *   than fill the volume.
- * - pg_stat_statements records statements on data only: statements that create roles contain passwords.
- * - Addresses and sockets: none, except the one on the command line.
+ * - max_slot_wal_keep_size: WAL is on the same volume as the data. If a copy never fetches its WAL, it loses its slot
+ *   before the volume is full.
+ * - pg_stat_statements records only statements on data: statements that create roles contain passwords.
+ * - Postgres has no addresses and sockets, except the one on the command line.
  */
 function fixedSettings(shape: SizeShape, version: PgVersion): Record<string, string> {
   const storage = quantityToBytes(shape.storageSize)

@@ -2,23 +2,23 @@
  * The roles of a database and their privileges, as SQL: the statements that bring a server from its current to its
  * desired state. Pure. The same functions report whether work remains.
  *
- * - `admin` creates databases and roles, monitors, ends other sessions, and acts as `app`: it inherits what `app` owns
- *   and can SET ROLE to it, so it may install trusted extensions and repair whatever the application created. It has no
- *   ADMIN OPTION on `app` and `app_read_only`, so it can neither drop, alter nor grant them; and no membership that
- *   gives access to files, programs or replication.
+ * - `admin` creates databases and roles, monitors, ends other sessions, and acts as `app`. It inherits what `app` owns
+ *   and can SET ROLE to it. So it may install trusted extensions, and repair what the application created. It has no
+ *   ADMIN OPTION on `app` and `app_read_only`, so it cannot drop, alter or grant them. It has no membership that gives
+ *   access to files, programs or replication.
  * - `app` owns the application database, and through it the schema `public`.
- * - `espalier_replication` copies the instance, with a certificate of the platform, and has no password: no user is a
+ * - `espalier_replication` copies the instance, with a certificate of the platform. It has no password. No user is a
  *   member of it, and it cannot connect to a database.
- * - `espalier_monitor` reads monitoring views, for the pod's agent, with a certificate of this instance only; it can
+ * - `espalier_monitor` reads monitoring views for the pod's agent, only with a certificate of this instance. It can
  *   connect when all other connections are used.
- * - `app_read_only` reads what `app` and `admin` create, by grants that either of them can revoke. It is no member of
- *   pg_read_all_data, which would include the password hashes.
+ * - `app_read_only` reads what `app` and `admin` create. Either of them can revoke the grants for this. It is not a
+ *   member of pg_read_all_data, which would include the password hashes.
  * - `espalier_read_only` is a group without a login that inherits `app_read_only`. `admin` grants it to its own roles.
- *   It exists because a role that may grant `app_read_only` itself may also alter it, and its comment contains the
- *   operator's records.
+ *   The group is necessary because a role that may grant `app_read_only` may also alter it, and its comment contains
+ *   the operator's records.
  *
- * Attributes and memberships are restored whenever they differ, and so is the access of `app` to its database. Grants
- * inside it are made once: a grant that an owner revokes afterwards stays revoked.
+ * The operator restores attributes and memberships, and the access of `app` to its database, whenever they differ. It
+ * makes grants inside the database only once: a grant that an owner revokes later stays revoked.
  */
 import { createHash } from 'node:crypto'
 import { escapeIdentifier, escapeLiteral } from 'pg'

@@ -10,7 +10,7 @@ import type { PostgresControllerOptions } from '../controller-options.ts'
 import { fillInDatabaseId, lacksDatabaseId, onOtherDatabase, withReplacedDatabase } from '../objects/named-database.ts'
 import { withFindings } from '../objects/run-status.ts'
 import type { Run, RunKind, RunPlan, RunTools, StatusOf } from './kind.ts'
-import { newProblem, troubled, untroubled } from './problem.ts'
+import { newProblem, withoutProblem, withProblem } from './problem.ts'
 
 /** `create`: creates the kind, with the tools from its controller. */
 export function startRunController<R extends Run, Action, Seen>(
@@ -86,7 +86,7 @@ class RunController<R extends Run, Action, Seen> {
     const decided = this.#kind.plan(seen)
     const { caches, now } = this.#options
     const database = caches.databases.get({ namespace: run.metadata.namespace, name: run.spec.databaseName })
-    return { ...decided, status: untroubled(withReplacedDatabase(decided.status, run, database, now())) }
+    return { ...decided, status: withoutProblem(withReplacedDatabase(decided.status, run, database, now())) }
   }
 
   async #carryOut(run: R, seen: Seen, decided: RunPlan<R, Action>): Promise<ReconcileResult> {
@@ -128,7 +128,7 @@ class RunController<R extends Run, Action, Seen> {
   async #reportProblem(run: R, error: unknown) {
     const { events, logger, now } = this.#options
     const before = (run.status ?? {}) as StatusOf<R> // every field is optional
-    const status = troubled({ metadata: run.metadata, status: before }, error, this.#kind.texts(run), now())
+    const status = withProblem({ metadata: run.metadata, status: before }, error, this.#kind.texts(run), now())
     if (status === undefined || canonicalJson(status) === canonicalJson(before)) return
     try {
       await this.#kind.writeStatus(run, status)

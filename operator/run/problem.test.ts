@@ -8,10 +8,10 @@ import { plan } from '../restore/plan.ts'
 import { quotaMessage } from '../restore/quota.ts'
 import { notYet } from '../restore/status.ts'
 import { ago, database, deadlines, making, now, observed, restore, running } from '../testing/observed-restore.ts'
-import { troubled as report, untroubled } from './problem.ts'
+import { withProblem as report, withoutProblem } from './problem.ts'
 
 const its = restore(running)
-const troubled = ({ metadata, status = {} }: Restore, of: ManagedDatabase | undefined, error: unknown) =>
+const withProblem = ({ metadata, status = {} }: Restore, of: ManagedDatabase | undefined, error: unknown) =>
   report({ metadata, status }, error, { notYet, quota: message => quotaMessage(message, of) }, now)
 const previous = [
   { incarnation: 1, claim: 'a', uid: 'a' },
@@ -51,7 +51,7 @@ test.each<[string, unknown, string, RegExp]>([
     /^the last attempt failed: see the operator's log/,
   ],
 ])('a failed pass reports %s', (_, error, reason, message) => {
-  const status = troubled(its, database({ previous }), error)
+  const status = withProblem(its, database({ previous }), error)
   expect(status).toMatchObject({ ...running, phase: 'running' })
   expect(conditionOf(status, 'Progressing')).toMatchObject({
     ...{ status: 'True', reason, message: expect.stringMatching(message) },
@@ -60,13 +60,13 @@ test.each<[string, unknown, string, RegExp]>([
 })
 
 test('a failed pass is not reported if the next pass follows at once, or no user waits for the run', () => {
-  expect(troubled(its, undefined, new ClusterError('Conflict', 'x'))).toBeUndefined()
+  expect(withProblem(its, undefined, new ClusterError('Conflict', 'x'))).toBeUndefined()
   const ended = restore({ ...running, phase: 'failed', finishedAt: ago(0) })
-  expect(troubled(ended, undefined, new ClusterError('Unavailable', 'x'))).toBeUndefined()
+  expect(withProblem(ended, undefined, new ClusterError('Unavailable', 'x'))).toBeUndefined()
 })
 
 test('the error of a failed pass is the reason reported at the deadline', () => {
-  const status = troubled(its, undefined, new ClusterError('Forbidden', 'no right to it'))
+  const status = withProblem(its, undefined, new ClusterError('Forbidden', 'no right to it'))
   const late = restore({ ...running, ...status, deadlineAt: ago(1) })
   const { error } = plan(observed({ restore: late, candidate: making }), now, deadlines).status
   expect(error).toMatch(/^not done by .*: no right to it$/)
@@ -75,7 +75,7 @@ test('the error of a failed pass is the reason reported at the deadline', () => 
 const forbidden = new ClusterError('Forbidden', 'no right to it')
 
 test('a failed pass sets no phase if there is none, since a recreated run is recognised by that', () => {
-  const status = troubled(restore(undefined), undefined, new ClusterError('Unavailable', 'gone'))
+  const status = withProblem(restore(undefined), undefined, new ClusterError('Unavailable', 'gone'))
   expect(status?.phase).toBeUndefined()
   expect(conditionOf(status, 'Progressing')?.reason).toBe('Retrying')
 })
@@ -87,15 +87,15 @@ test('a refusal in the cleanup of an ended run is reported beside its outcome, u
   }
   const replaced = { ...outcome, type: 'DatabaseReplaced', reason: 'AnotherId' } as const
   const ended = { ...running, phase: 'failed', finishedAt: ago(0), conditions: [outcome, replaced] } as const
-  const status = troubled(restore({ ...ended, conditions: [...ended.conditions] }), undefined, forbidden)
+  const status = withProblem(restore({ ...ended, conditions: [...ended.conditions] }), undefined, forbidden)
   const reported = { type: 'CleanedUp', status: 'False', reason: 'Refused', message: 'no right to it' }
   expect(status).toEqual({ ...ended, conditions: [outcome, expect.objectContaining(reported), replaced] })
-  expect(untroubled(status ?? {})).toEqual(ended)
+  expect(withoutProblem(status ?? {})).toEqual(ended)
 })
 
 test('a refusal during the deletion of a run is reported as what the deletion waits for', () => {
   const ended = restore({ ...running, phase: 'completed', finishedAt: ago(0) }, { deletionTimestamp: ago(0) })
-  const status = troubled(ended, undefined, forbidden)
+  const status = withProblem(ended, undefined, forbidden)
   expect(conditionOf(status, 'Progressing')).toMatchObject({ status: 'True', reason: 'Refused' })
   expect(conditionOf(status, 'CleanedUp')).toBeUndefined()
 })
@@ -108,6 +108,6 @@ test('a failed pass changes no condition that deadlines depend on', () => {
     message: 'm',
     lastTransitionTime: ago(9),
   } as const
-  const status = troubled(restore({ ...running, conditions: [waits] }), undefined, forbidden)
+  const status = withProblem(restore({ ...running, conditions: [waits] }), undefined, forbidden)
   expect(conditionOf(status, 'DatabaseServing')).toEqual(waits)
 })

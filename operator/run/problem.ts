@@ -48,7 +48,7 @@ const hasEnded = (status: Status | undefined): boolean =>
   status?.finishedAt !== undefined || status?.phase === 'completed' || status?.phase === 'failed'
 
 /** The status of a run whose pass failed. Undefined if there is nothing to report. Does not set a missing phase. */
-export function troubled<S extends Status>(
+export function withProblem<S extends Status>(
   { metadata, status }: { metadata: ObjectMeta; status: S },
   error: unknown,
   texts: ProblemTexts,
@@ -72,7 +72,7 @@ export function troubled<S extends Status>(
 }
 
 /** The status after a pass that did not fail. */
-export function untroubled<S extends Status>(status: S): S {
+export function withoutProblem<S extends Status>(status: S): S {
   const conditions = status.conditions?.filter(({ type }) => type !== cleanedUp)
   return conditions?.length === status.conditions?.length ? status : { ...status, conditions }
 }

@@ -19,7 +19,7 @@ import {
 import { preciseTime } from '../../values/time.ts'
 import type { ControllerOptions } from '../controller-options.ts'
 import { createIfAbsent } from '../objects/create.ts'
-import { finished, outcomeOf, progressOf, takenUpWithinMs } from './progress.ts'
+import { finished, outcomeOf, progressOf, startWithinMs } from './progress.ts'
 import { startRetention } from './retention-controller.ts'
 import { type Subject, type SubjectSource, subjectWithTask } from './subject.ts'
 
@@ -94,7 +94,7 @@ export function startTaskController(options: TaskControllerOptions): { stop(): P
     const { namespace } = task.metadata
     const live = await source.live(cluster, { namespace, name: task.spec.subject.name })
     const outcome = outcomeOf(task, live, now())
-    if (outcome.state === 'waiting') return { requeueAfterMs: takenUpWithinMs }
+    if (outcome.state === 'waiting') return { requeueAfterMs: startWithinMs }
     await write(task, finished(task.status, now(), outcome.error))
     return undefined
   }

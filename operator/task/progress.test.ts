@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { annotations, desiredHash, labels, type ManagedDatabase, renderOperation, type Task } from '../../crds/index.ts'
 import { plainSpec } from '../testing/samples.ts'
-import { finished, outcomeOf, progressOf, takenUpWithinMs } from './progress.ts'
+import { finished, outcomeOf, progressOf, startWithinMs } from './progress.ts'
 import { type Subject, subjectOf } from './subject.ts'
 
 const now = Date.parse('2026-01-01T00:00:00Z')
@@ -106,10 +106,10 @@ describe("a Task that its subject's status does not name", () => {
     ],
     ['deletion running', task('delete-managed'), database({}, deleting), waiting],
     ['deletion recently requested', task('delete-managed'), database(), waiting],
-    ['deletion never requested', task('delete-managed', takenUpWithinMs), database(), failed],
+    ['deletion never requested', task('delete-managed', startWithinMs), database(), failed],
     ['change superseded by a deletion', task('update-managed'), database({}, deleting), failed],
     ['change not begun', task('update-managed'), database({}, annotated(taskId)), waiting],
-    ['change never begun', task('update-managed', takenUpWithinMs), database({}, annotated(taskId)), failed],
+    ['change never begun', task('update-managed', startWithinMs), database({}, annotated(taskId)), failed],
     ['change superseded by another change', task('update-managed'), database({}, annotated(otherId)), failed],
     ['change superseded without the API', task('update-managed'), database({}, annotated(taskId, 'old')), failed],
     [

@@ -108,7 +108,7 @@ type Outcome = { state: 'waiting' } | { state: 'over'; error?: string }
 const over = (error?: string): Outcome => (error === undefined ? { state: 'over' } : { state: 'over', error })
 
 /** How long an operation may wait before it is started, in ms. */
-export const takenUpWithinMs = 10 * 60_000
+export const startWithinMs = 10 * 60_000
 
 /**
  * The state of a Task that its subject's status does not name. `subject`: the current object with that name, read from
@@ -134,5 +134,5 @@ export function outcomeOf(task: Task, subject: Subject | undefined, now: number)
 
 function waitingSince(task: Task, now: number): Outcome {
   const since = Date.parse(task.metadata.creationTimestamp ?? '')
-  return now - since < takenUpWithinMs ? { state: 'waiting' } : over('the operation never started')
+  return now - since < startWithinMs ? { state: 'waiting' } : over('the operation never started')
 }

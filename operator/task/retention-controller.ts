@@ -18,7 +18,7 @@ const pageSize = 500
 /** The pause between two pages, so that a sweep does not keep the cluster busy. */
 const pauseMs = 100
 /** The maximum number of Tasks that one pass deletes. */
-const goingAtOnce = 2_000
+const mostDeleted = 2_000
 /** The key for a sweep of all Tasks; any other key is a subject's. */
 const everything = '*'
 
@@ -40,7 +40,7 @@ export function startRetention(options: RetentionOptions): { ended(task: Task): 
   /**
    * Returns how many Tasks were deleted. Skips a Task that its subject still names, because it would be created again.
    */
-  const letGo = async (tasks: readonly Task[], ending: AbortSignal): Promise<number> => {
+  const deleteTasks = async (tasks: readonly Task[], ending: AbortSignal): Promise<number> => {
     let deleted = 0
     for (const { metadata } of tasks) {
       ending.throwIfAborted()
@@ -55,20 +55,20 @@ export function startRetention(options: RetentionOptions): { ended(task: Task): 
     const { namespace, name } = parseKey(key)
     const { items } = await cluster.list('Task', { namespace, labels: { [labels.subject]: name } })
     const surplus = surplusOf(items)
-    await letGo(surplus.slice(0, goingAtOnce), ending)
+    await deleteTasks(surplus.slice(0, mostDeleted), ending)
     ended.set(key, items.filter(isEnded).length - surplus.length)
-    return surplus.length > goingAtOnce ? { requeueAfterMs: pauseMs } : undefined
+    return surplus.length > mostDeleted ? { requeueAfterMs: pauseMs } : undefined
   }
 
   const sweep = async (ending: AbortSignal) => {
     const counted = new Map<string, number>()
-    let remaining = goingAtOnce
+    let remaining = mostDeleted
     let continueToken: string | undefined
     do {
       const page = await cluster.list('Task', { limit: pageSize, continueToken })
       const isTrusted = clock.distrust() === undefined
       const outdated = isTrusted ? page.items.filter(task => isOutdated(task, now())).slice(0, remaining) : []
-      remaining -= await letGo(outdated, ending)
+      remaining -= await deleteTasks(outdated, ending)
       for (const task of page.items.filter(isEnded)) {
         const key = subjectKeyOf(task)
         if (key !== undefined) counted.set(key, (counted.get(key) ?? 0) + 1)

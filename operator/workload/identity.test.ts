@@ -69,12 +69,12 @@ describe('the id of a database', () => {
   const identified = { state: 'settled', owner: { id } }
   const contested = { state: 'contested' }
   const [a, b] = [database('a', id, late), database('b', id, early)]
-  const [withData, elder] = [database('b', id, late, true), elsewhere(database('a', id, early, true))]
+  const [withData, older] = [database('b', id, late, true), elsewhere(database('a', id, early, true))]
 
   test.each<[string, ManagedDatabase, ManagedDatabase[], ReturnType<typeof claimOf>, object]>([
-    ['stays with its data, although a copy in another namespace has its status', a, [elder], claimOf('a'), identified],
-    ['stays if its status has data, although a copy in another namespace is older', withData, [elder], [], identified],
-    ['is new if an older database in another namespace has it', a, [elder], [], { state: 'unsettled', id: undefined }],
+    ['stays with its data, although a copy in another namespace has its status', a, [older], claimOf('a'), identified],
+    ['stays if its status has data, although a copy in another namespace is older', withData, [older], [], identified],
+    ['is new if an older database in another namespace has it', a, [older], [], { state: 'unsettled', id: undefined }],
     [
       'is contested by an older database in its namespace while the data belong to neither',
       a,
@@ -89,7 +89,7 @@ describe('the id of a database', () => {
     [
       'is not contested because of data of that name in another namespace',
       a,
-      [elder],
+      [older],
       claimOf('a', 'elsewhere'),
       identified,
     ],

@@ -55,13 +55,13 @@ export function identityOf(owner: Identified, { childOwnerIds, others, orphanCla
   const identified = { state: 'settled', owner: ownerOf(owner, label) } as const
   if (known !== undefined) return identified
   const rival = rivalOf(owner, others, orphanClaims)
-  if (rival !== undefined) return { state: 'contested', why: contestedBetween(owner, rival, label, orphanClaims) }
-  const elders = others.filter(other => precedes(other, owner))
-  const isElsewhere = elders.every(({ metadata }) => metadata.namespace !== owner.metadata.namespace)
-  const hasLived = orphanClaims.length > 0 || owner.status?.volume !== undefined
-  const [elder] = elders
-  if (elder === undefined || (isElsewhere && hasLived)) return identified
-  return { state: 'unsettled', id: undefined, why: `the id belongs to ${keyOf(elder)}` }
+  if (rival !== undefined) return { state: 'contested', why: contestedMessage(owner, rival, label, orphanClaims) }
+  const earlier = others.filter(other => precedes(other, owner))
+  const isElsewhere = earlier.every(({ metadata }) => metadata.namespace !== owner.metadata.namespace)
+  const hasData = orphanClaims.length > 0 || owner.status?.volume !== undefined
+  const [first] = earlier
+  if (first === undefined || (isElsewhere && hasData)) return identified
+  return { state: 'unsettled', id: undefined, why: `the id belongs to ${keyOf(first)}` }
 }
 
 /** Another object in the namespace that may own the data: it has priority, or the data's annotations name it. */
@@ -76,7 +76,7 @@ function rivalOf(
     .find(other => precedes(other, owner) || orphanClaims.some(({ key }) => key === keyOf(other)))
 }
 
-const contestedBetween = (
+const contestedMessage = (
   owner: Identified,
   rival: Identified,
   id: string,

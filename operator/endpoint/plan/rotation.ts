@@ -12,14 +12,14 @@ import type { ObservedEndpoint } from '../observed.ts'
 type RotationFacts = Pick<ObservedEndpoint, 'credentials' | 'postgres' | 'rotations'>
 
 /** Postgres's answer about the current passwords. Undefined if the operator has changed Postgres since the answer. */
-function presentWord({ credentials, postgres }: RotationFacts, answered: Answered): Answered {
+function currentAnswer({ credentials, postgres }: RotationFacts, answered: Answered): Answered {
   if (credentials.state !== 'readable' || postgres === undefined || postgres.isOutdated) return undefined
   return postgres.passwordVersion === credentials.passwordVersion ? answered : undefined
 }
 
 /** Whether Postgres was observed to have the current passwords. */
 export const isRotationApplied = (facts: RotationFacts, answered: Answered): boolean =>
-  presentWord(facts, answered)?.rolesInOrder === true
+  currentAnswer(facts, answered)?.rolesInOrder === true
 
 /** Roles whose rotation is requested, and whose password is not from this rotation yet. */
 const rolesToRotate = ({ credentials, rotations: { requested } }: RotationFacts): DatabaseRole[] =>
@@ -38,15 +38,15 @@ export function rolesToRevert({ credentials, rotations }: RotationFacts): Databa
 
 export function rotation(observed: ObservedEndpoint, answered: Answered): EndpointAction[] {
   const { credentials, rotations } = observed
-  const word = presentWord(observed, answered)
-  if (word === undefined || credentials.state !== 'readable' || credentials.isImmutable) return []
+  const current = currentAnswer(observed, answered)
+  if (current === undefined || credentials.state !== 'readable' || credentials.isImmutable) return []
   if (credentials.previous.length > 0) {
-    if (word.rolesInOrder) return [{ do: 'forget-previous-passwords' }]
+    if (current.rolesInOrder) return [{ do: 'forget-previous-passwords' }]
     const roles = rolesToRevert(observed)
     return roles.length > 0 ? [{ do: 'take-back-passwords', roles }] : []
   }
   const due = rolesToRotate(observed)
-  if (rotations.isGivenUp || due.length === 0 || !word.rolesInOrder) return []
+  if (rotations.isGivenUp || due.length === 0 || !current.rolesInOrder) return []
   return [
     { do: 'rotate-passwords', rotations: Object.fromEntries(due.map(role => [role, rotations.requested[role] ?? ''])) },
   ]
@@ -55,8 +55,8 @@ export function rotation(observed: ObservedEndpoint, answered: Answered): Endpoi
 /** Roles whose rotation is requested, and was not observed to be done. */
 export function unfinished(observed: RotationFacts, answered: Answered): DatabaseRole[] {
   const { credentials, rotations } = observed
-  const word = presentWord(observed, answered)
-  const isTaken = word?.rolesInOrder === true
+  const current = currentAnswer(observed, answered)
+  const isTaken = current?.rolesInOrder === true
   const retained = credentials.state === 'readable' && !isTaken ? credentials.previous : []
   return [...new Set([...rolesToRotate(observed), ...retained])].filter(role => rotations.requested[role] !== undefined)
 }

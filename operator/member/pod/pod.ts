@@ -113,7 +113,7 @@ const aboutLog = /(?:LOG: {2}(?:redirecting|ending) log output|HINT: {2}Future l
  * Finds the line with the reason why a process ended. Postgres's last line and messages about refused clients can
  * follow it. Removes the part before the level, which differs at each start.
  */
-function tellingLine(text: string): string {
+function reasonLine(text: string): string {
   const lines = text
     .trim()
     .split('\n')
@@ -135,7 +135,7 @@ export function readMessage(text: string): string {
     const parsed: unknown = JSON.parse(text)
     if (isRecord(parsed) && 'message' in parsed) return String(parsed.message)
   } catch {}
-  return tellingLine(text)
+  return reasonLine(text)
 }
 
 /**

@@ -13,6 +13,6 @@ const isPrimary = (podLabels: Record<string, string> | undefined): boolean =>
 
 /** Whether the member's pod, and every pod that its StatefulSet may create, has the role label. */
 export function isFoundByRole({ children: { statefulSet, pod } }: ObservedMember): boolean {
-  const isMadeSo = statefulSet === undefined || isPrimary(statefulSet.spec?.template.metadata?.labels)
-  return isMadeSo && (pod === undefined || isPrimary(pod.metadata.labels))
+  const createsPrimary = statefulSet === undefined || isPrimary(statefulSet.spec?.template.metadata?.labels)
+  return createsPrimary && (pod === undefined || isPrimary(pod.metadata.labels))
 }

@@ -47,10 +47,10 @@ export async function volumesOf(
   const boundName = claim?.spec?.volumeName
   const isOwn = recorded === undefined || claim?.metadata.uid === recorded.uid
   const isTerminating = [claim, cached(boundName)].some(object => object?.metadata.deletionTimestamp !== undefined)
-  const isCalm = isOwn && !isTerminating
+  const mayUseCache = isOwn && !isTerminating
   const read = async (name: string | undefined): Promise<VolumeFacts | undefined> => {
     if (name === undefined) return undefined
-    const volume = (isCalm && cached(name)) || (await cluster.get('PersistentVolume', { name }))
+    const volume = (mayUseCache && cached(name)) || (await cluster.get('PersistentVolume', { name }))
     if (volume === undefined || (owner !== undefined && isUnderAnotherId(owner, volume))) return undefined
     const facts = volumeFacts(volume, owner)
     // Volumes have no namespace. A volume bound to a claim in another namespace does not belong to this database, even

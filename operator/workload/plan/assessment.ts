@@ -71,7 +71,7 @@ const unknownIn = ({ instance, region }: Observed, { size }: Desired): Finding |
   unknownReference({ name: instance.spec.region, region, size })
 
 /** Whether none of the instance's parts has been created yet. */
-const isUnbegun = ({ instance, children, pod }: Observed): boolean =>
+const hasNoParts = ({ instance, children, pod }: Observed): boolean =>
   instance.status?.volume === undefined && children.claim === undefined && pod === undefined
 
 /** The first unfinished step. */
@@ -87,8 +87,8 @@ function pendingStep(
   if (unknown !== undefined) return at('Preparing', unknown.message, unknown.reason)
   if (desired.statefulSet === undefined && observed.image === undefined)
     return at('Preparing', `this installation has no image of Postgres ${spec.pgVersion}`, 'VersionNotOffered')
-  const isUnminted = observed.credentials.state === 'absent' && !areCredentialsLost(observed)
-  if (isUnminted || observed.certificate.state === 'absent') return at('Preparing', 'creating credentials')
+  const lacksCredentials = observed.credentials.state === 'absent' && !areCredentialsLost(observed)
+  if (lacksCredentials || observed.certificate.state === 'absent') return at('Preparing', 'creating credentials')
   const { awaitsSource } = instance
   if (awaitsSource && children.claim?.status?.phase !== 'Bound')
     return at('Preparing', awaitsSource.message, awaitsSource.reason)
@@ -191,8 +191,8 @@ function readyFinding(observed: Observed, desired: Desired, findings: FoundParts
   if (credentials.status !== 'True' && !keepsClients(observed, credentials))
     return no(credentials.reason, credentials.message)
   if (answer?.login === 'refused') return no('LoginRefused', answer.loginMessage ?? 'a login as app was refused')
-  const astray = misroutedMessage(observed)
-  if (astray !== undefined) return no('NotReachable', astray)
+  const misrouted = misroutedMessage(observed)
+  if (misrouted !== undefined) return no('NotReachable', misrouted)
   if (answer?.login === 'unreachable') return no('NotReachable', answer.loginMessage ?? notSelectedMessage)
   if (observed.isCutOff) return no('CutOff', cutOffMessage)
   if (!pod.ready && !isFull(observed)) return no('PodNotReady', 'the pod is not ready')
@@ -257,7 +257,7 @@ export function assess(observed: Observed, owner: Owner, now: number, restartsOf
   const pending = pendingStep(observed, desired, findings, answered)
   const ready = readyFinding(observed, desired, findings, fatal)
   // The operator creates nothing before the spec is valid. Until then only Ready reports the spec's error.
-  const isUnknown = isUnbegun(observed) && unknownIn(observed, desired) !== undefined
+  const isUnknown = hasNoParts(observed) && unknownIn(observed, desired) !== undefined
   const services = planServices(observed, owner, {
     postgres: postgresForServices(observed, member, now),
     authenticator: answered?.authenticator,

@@ -16,7 +16,7 @@ export function maintenanceAnnotationFor(
   const { instance, pod } = observed
   const running = instance.status?.maintenance
   if (!isMaintained(running, time)) return { maintenance: undefined, isUnsure: false }
-  const isHad = pod?.restartAnnotations.maintenance === running.restart
-  const isWorth = isHad || isWorthRestart(observed, newest)
+  const isDone = pod?.restartAnnotations.maintenance === running.restart
+  const isWorth = isDone || isWorthRestart(observed, newest)
   return { maintenance: isWorth === true ? running.restart : undefined, isUnsure: isWorth === undefined }
 }

@@ -51,13 +51,13 @@ const sameSize = (left: PinnedSize, right: PinnedSize): boolean =>
 export function sizeState(observed: ObservedMember): SizeState {
   const { instance, children, size, appliedSize } = observed
   const requested = instance.spec.size
-  const wished: SizeState = { effective: requested, shape: size?.spec.shape, blocker: undefined }
+  const requestedState: SizeState = { effective: requested, shape: size?.spec.shape, blocker: undefined }
   // The operator replaces a claim that waits for its volume, so nothing has to grow.
-  if (size !== undefined && isUnprovisioned(observed)) return wished
+  if (size !== undefined && isUnprovisioned(observed)) return requestedState
   const { claim } = children
   const growth = size && claim && growthOf(claim, size.spec.shape.storageSize, observed.growthRefusal)
   const blocker = growth && blockerOf(growth, observed)
-  if (sameSize(requested, appliedSize.pinned)) return { ...wished, shortfall: blocker }
+  if (sameSize(requested, appliedSize.pinned)) return { ...requestedState, shortfall: blocker }
   const retained = (blocker: SizeBlocker): SizeState => ({
     effective: appliedSize.pinned,
     shape: appliedSize.size?.spec.shape,
@@ -73,9 +73,9 @@ export function sizeState(observed: ObservedMember): SizeState {
     })
   if (claim === undefined)
     return instance.status?.volume === undefined
-      ? wished
+      ? requestedState
       : retained({ reason: 'Growing', message: 'the volume does not exist', passes: true })
-  return blocker ? retained(blocker) : wished
+  return blocker ? retained(blocker) : requestedState
 }
 
 function blockerOf(growth: Growth, observed: ObservedMember): SizeBlocker | undefined {
@@ -123,8 +123,8 @@ export function recordedSize(
   const { spec, status } = instance
   if (isUnprovisioned(observed)) return undefined
   const runs = pod !== undefined && !pod.terminating && pod.size === sizeText(effective)
-  const rests = spec.suspended && pod === undefined && isPrepared
-  if (runs || rests) return effective
+  const nextPodHasIt = spec.suspended && pod === undefined && isPrepared
+  if (runs || nextPodHasIt) return effective
   return status?.size ?? (sameSize(effective, spec.size) ? undefined : effective)
 }
 

@@ -55,8 +55,8 @@ export const isSuspensionDelayed = (observed: ObservedMember): boolean => {
 const maySuspend = (observed: ObservedMember): boolean => mayStop(observed) && !isSuspensionDelayed(observed)
 
 /**
- * Whether no pod may run: the instance is fenced or suspended, there is no volume to run on, or the claim is to be
- * replaced.
+ * Whether no pod may run: the instance is fenced or suspended, there is no volume to run on, or the operator replaces
+ * the claim.
  */
 export function isStopped(observed: ObservedMember): boolean {
   const { instance, children, pod } = observed

@@ -96,9 +96,9 @@ export function withTemplate(observed: ObservedMember, newest: Draft<'StatefulSe
   const edits = editsOf(observed, newest)
   const lacksDigest = digest(live) === undefined && live.metadata?.annotations?.[imageAnnotation] !== undefined
   const isNew = mayStop(observed) && isDue(observed, newest, live)
-  const takesNewest = isSame || lacksDigest || edits.length > 0 || isNew
+  const usesNewest = isSame || lacksDigest || edits.length > 0 || isNew
   const { labels: objectLabels, annotations } = live.metadata ?? {}
-  const reference = referenceOf(takesNewest ? newest.spec.template : live) ?? ''
+  const reference = referenceOf(usesNewest ? newest.spec.template : live) ?? ''
   // Drops the other fields that the API server returned.
   const retained: Template = {
     metadata: {
@@ -109,6 +109,6 @@ export function withTemplate(observed: ObservedMember, newest: Draft<'StatefulSe
   }
   const isEdited = edits.some(({ field }) => field.endsWith('.image'))
   const image = imageFor(observed, reference, live, isEdited)
-  const template = withImage(takesNewest ? withRoleOf(newest.spec.template, live, isNew) : retained, image)
+  const template = withImage(usesNewest ? withRoleOf(newest.spec.template, live, isNew) : retained, image)
   return { ...newest, spec: { ...newest.spec, template } }
 }

@@ -165,6 +165,6 @@ function underway(
   const growth = growthOf(claim, requested, growthRefusal)
   if (growth.state === 'done') return undefined
   const reason = reasons[growth.state]
-  const isCalm = reason === 'Growing'
-  return no(reason, isCalm ? growth.message : `the volume does not grow to ${requested}: ${growth.message}`)
+  const isInProgress = reason === 'Growing'
+  return no(reason, isInProgress ? growth.message : `the volume does not grow to ${requested}: ${growth.message}`)
 }

@@ -59,7 +59,7 @@ export function nextRecord(observed: ObservedMember, answered: Answered): Volume
     const { systemIdentifier } = answered
     return named({ claim: claim.metadata.name, uid: claim.metadata.uid, systemIdentifier }, claim.spec?.volumeName)
   }
-  // The recorded object is being deleted, and the copy stands for the same storage.
+  // The recorded object is being deleted. The copy is the object for the same storage.
   if (volumes.copy !== undefined) return named(recorded, volumes.copy.name)
   const isOwnClaim = claim?.metadata.uid === recorded.uid
   return recorded.volumeName === undefined && isOwnClaim ? named(recorded, claim.spec?.volumeName) : recorded

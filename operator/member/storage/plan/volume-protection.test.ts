@@ -227,7 +227,7 @@ describe('the actions for a volume', () => {
   const giveBack = change({ to: 'give-back', claimUid: undefined })
   const unclaim = change({ to: 'unclaim' })
   const copy = { do: 'copy-volume', from: 'pv', uid: 'pv-uid', name: 'espalier-claim-1', owner }
-  const letGo = { do: 'delete', kind: 'PersistentVolumeClaim', name, namespace, uid: 'claim-1' }
+  const deletion = { do: 'delete', kind: 'PersistentVolumeClaim', name, namespace, uid: 'claim-1' }
   const rebind = (volume: VolumeFacts) => ({
     do: 'create-claim',
     draft: reboundClaimDraft({ owner, incarnation: reconciled.incarnation, number: 0 }, '7', volume),
@@ -262,7 +262,7 @@ describe('the actions for a volume', () => {
     [
       'that is being deleted, with a recorded second object: its claim is released when nothing runs',
       { bound: goingVolume, volume: retainedVolume, copy: retainedVolume, ...still, suspended: true },
-      [letGo],
+      [deletion],
     ],
     [
       'that is being deleted, with a recorded second object, while a pod exists: it is not released',
@@ -317,7 +317,7 @@ describe('the actions for a volume', () => {
     [
       'of a claim that has lost it: the claim is deleted',
       { claim: claimOf({}, 'Lost'), volume: retainedVolume, ...still },
-      [letGo],
+      [deletion],
     ],
     [
       'of a claim that has lost it, and is being deleted',

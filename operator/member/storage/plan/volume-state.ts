@@ -26,7 +26,7 @@ export function volumeStateOf(observed: ObservedMember): VolumeState {
       ? 'terminating'
       : 'safe'
   const isFree = claim === undefined || claim.metadata.uid === recorded.uid || isRebound(observed, claim)
-  return isFree && isThere(observed) ? 'released' : 'lost'
+  return isFree && isAvailable(observed) ? 'released' : 'lost'
 }
 
 /** Whether the operator created this claim for the volume, in place of the deleted claim. */
@@ -41,7 +41,7 @@ export function isRebound({ instance }: ObservedMember, claim: PersistentVolumeC
 }
 
 /** Whether the recorded volume exists, and is not reserved for another claim. */
-function isThere({ instance, children, volumes: { recorded } }: ObservedMember): boolean {
+function isAvailable({ instance, children, volumes: { recorded } }: ObservedMember): boolean {
   const { claim = '', uid } = instance.status?.volume ?? {}
   if (recorded === undefined || recorded.claim !== `${instance.metadata.namespace}/${claim}`) return false
   // Kubernetes deletes the storage of a volume with the policy `Delete` and without a claim.
@@ -68,8 +68,8 @@ export function outlivesClaim({
  */
 export function mayRunOnRecordedVolume({ instance, children: { claim }, pod }: ObservedMember): boolean {
   if (pod === undefined || pod.terminating) return false
-  const isComingBack = pod.problem !== undefined && !pod.isStuck
-  if (pod.address === undefined && !isComingBack) return false
+  const willRestart = pod.problem !== undefined && !pod.isStuck
+  if (pod.address === undefined && !willRestart) return false
   if (claim === undefined || claim.metadata.uid === instance.status?.volume?.uid) return true
   // Creation times have whole seconds. If two are equal, their order is unknown.
   return !((pod.createdAt ?? 0) > Date.parse(claim.metadata.creationTimestamp ?? ''))

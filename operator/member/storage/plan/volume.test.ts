@@ -317,9 +317,9 @@ describe('a claim without a volume', () => {
     expect([isUnprovisioned(observed), isToBeReplaced(observed)]).toEqual(expected)
   })
 
-  const letGo = { do: 'delete', kind: 'PersistentVolumeClaim', name: found.metadata.name, uid }
+  const deletion = { do: 'delete', kind: 'PersistentVolumeClaim', name: found.metadata.name, uid }
   test.each<[string, Given, object[]]>([
-    ['when there is no pod', { pod: undefined, replicas: 0 }, [letGo]],
+    ['when there is no pod', { pod: undefined, replicas: 0 }, [deletion]],
     ['not while a pod exists', { pod: down, replicas: 0 }, []],
     ['not if a pod is about to be created', { pod: undefined, replicas: 1 }, []],
     ['not twice', { pod: undefined, replicas: 0, claim: going }, []],
