@@ -195,7 +195,7 @@ function findingOf(window: Window, { failed }: Admission, clockDistrust: string 
       `not serving since their restart in a window: ${named(failed)}. The operator restarts no other database until they serve`,
     )
   if (window.state === 'open' && clockDistrust !== undefined)
-    return no('ClockDoubtful', `the operator begins no restart while the clock is not trusted:  ${clockDistrust}`)
+    return no('ClockDoubtful', `the operator begins no restart while the clock is not trusted: ${clockDistrust}`)
   return window.state === 'open'
     ? yes('WindowOpen', `open until ${timestamp(window.endsAt)}`)
     : yes('WindowClosed', window.opensAt === undefined ? 'never opens again' : `opens at ${timestamp(window.opensAt)}`)

@@ -337,7 +337,7 @@ describe('a release with another template', () => {
       found => found?.status?.conditions?.some(({ reason }) => reason === 'RolloutStopped') === true,
       { withinMs: 20_000 },
     )
-    expect(stopped?.status?.conditions?.[0]?.message).toMatch(/(db\d|copy)\. No other database is restarted/)
+    expect(stopped?.status?.conditions?.[0]?.message).toMatch(/(db\d|copy)\. The operator restarts no other database/)
     const begun = (await all(installation)).filter(({ status }) => status?.maintenance !== undefined)
     expect(begun.map(({ status }) => status?.maintenance?.outcome)).toEqual(['failed'])
     workload?.refuse(false)

@@ -102,7 +102,7 @@ const named = ({ type, message }: Fault): string => (message.startsWith(type) ? 
 
 function listed(messages: readonly string[]): string {
   const hidden = messages.length - shownFaults
-  const more = hidden > 0 ? `; ${hidden} more` : ''
+  const more = hidden > 0 ? `; and ${hidden} more` : ''
   return `${messages.slice(0, shownFaults).join('; ')}${more}`
 }
 

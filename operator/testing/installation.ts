@@ -230,7 +230,7 @@ export async function eventually<T>(
     const value = await read()
     if (isExpected(value)) return value
     if (Date.now() > until)
-      throw new Error(`did not happen within ${withinMs} ms; last:  ${JSON.stringify(value, undefined, 1)}`)
+      throw new Error(`did not happen within ${withinMs} ms; last: ${JSON.stringify(value, undefined, 1)}`)
     await new Promise(resolve => setTimeout(resolve, everyMs))
   }
 }

@@ -72,7 +72,7 @@ describe('credentials', () => {
   test('that a user changed are reported by role', () => {
     const changed = found({ answer: { changedByUser: ['app', 'admin'] } })
     expect(changed).toMatchObject({ status: 'True', reason: 'PasswordChangedByUser' })
-    expect(changed?.message).toMatch(/^app, admin: the password was changed in Postgres/)
+    expect(changed?.message).toMatch(/^app, admin: a user changed the password in Postgres/)
   })
 
   /** Postgres has not answered about the current passwords. */

@@ -19,5 +19,5 @@ export function lostCredentialsMessage({ instance }: CredentialsFacts): string {
     instance.kind === 'Branch'
       ? 'restore it, or delete the branch and create it again'
       : `restore it, or request new passwords by a rotation (annotation ${rotationAnnotations.app})`
-  return `the Secret with the passwords does not exist; Postgres still accepts these passwords, but the operator cannot show them:  ${remedy}`
+  return `the Secret with the passwords does not exist; Postgres still accepts these passwords, but the operator cannot show them: ${remedy}`
 }

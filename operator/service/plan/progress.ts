@@ -53,7 +53,7 @@ export function progressOf(
   const problems = own.flatMap(({ problem }) => (problem === undefined ? [] : [problem]))
   const loops = problems.find(({ reason, restarts }) => reason === 'CrashLoopBackOff' && restarts >= fewRestarts)
   if (loops !== undefined && ready === 0)
-    return { state: 'failed', message: `a container was restarted ${loops.restarts} times:  ${loops.message}` }
+    return { state: 'failed', message: `a container was restarted ${loops.restarts} times: ${loops.message}` }
   if (!isLate) return { state: 'starting', until }
   const [problem] = problems
   if (problem !== undefined) return { state: 'failed', message: `${problem.reason}: ${problem.message}` }

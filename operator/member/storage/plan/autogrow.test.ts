@@ -165,7 +165,7 @@ describe('a full volume', () => {
     clusterState.hasFreeSpace = false
     reconcile(clusterState, 60)
     expect(capacity(clusterState)).toBe('2Gi')
-    expect(growthCondition(clusterState)?.message).toMatch(/the volume is full and has 2Gi/)
+    expect(growthCondition(clusterState)?.message).toMatch(/the volume is full and has reached its maximum: it has 2Gi/)
   })
 })
 
