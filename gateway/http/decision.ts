@@ -1,9 +1,10 @@
 /** Decides on a request by its host, path, address and token. Pure except for the digest. */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { isIP } from 'node:net'
+import { isWellFormed } from '../../routes/request-target.ts'
 import type { RouteTarget } from '../../routes/route.ts'
 import { isAdmitted } from '../rules.ts'
-import { addressedPath, isWellFormed, locationOf, type ServiceLocation, serviceOf } from './paths.ts'
+import { addressedPath, locationOf, type ServiceLocation, serviceOf } from './paths.ts'
 import {
   type HttpRefusal,
   malformedRequest,

@@ -5,13 +5,14 @@
 import type { Agent, ClientRequest, IncomingMessage } from 'node:http'
 import type { Http2ServerResponse } from 'node:http2'
 import type { Logger } from 'pino'
+import { pathOf } from '../../routes/request-target.ts'
 import type { ServiceType } from '../../routes/route.ts'
 import type { Resolve } from '../connections.ts'
 import type { Forward, HttpDecision, HttpRequestFacts } from './decision.ts'
 import { type BodyLength, bodyLength, isPreflight, requestHeaders, responseHeaders } from './headers.ts'
 import type { HttpLimits } from './limits.ts'
 import type { HttpMetrics } from './metrics.ts'
-import { pathOf, serviceOf } from './paths.ts'
+import { serviceOf } from './paths.ts'
 import {
   badGateway,
   gatewayTimeout,

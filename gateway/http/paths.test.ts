@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { addressedPath, isWellFormed, locationOf, serviceOf } from './paths.ts'
+import { isWellFormed } from '../../routes/request-target.ts'
+import { addressedPath, locationOf, serviceOf } from './paths.ts'
 
 const id = '019c1f2a-5b3c-7d4e-8f60-718293a4b5c6'
 

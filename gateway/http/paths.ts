@@ -4,6 +4,7 @@
  * The gateway decodes and normalises nothing. It routes a path by its first segments, byte for byte, and forwards it
  * unchanged without the prefix. A path that another server could read as a different path is malformed.
  */
+import { pathOf } from '../../routes/request-target.ts'
 import type { ServiceType } from '../../routes/route.ts'
 
 /** The tool server of `mcp` and its bridge have separate ports. */
@@ -21,23 +22,6 @@ export type ServiceLocation = {
 type AddressedPath = { database: string; target: string; prefix: string }
 
 export const serviceOf = (upstream: UpstreamKind): ServiceType => (upstream === 'mcp-bridge' ? 'mcp' : upstream)
-
-const visible = /^\/[\x21-\x22\x24-\x7e]*$/
-const hidden = /%2e|%2f|%5c/gi
-const meanings: Readonly<Record<string, string>> = { '%2e': '.', '%2f': '/', '%5c': '\\' }
-
-export const pathOf = (target: string): string => {
-  const question = target.indexOf('?')
-  return question === -1 ? target : target.slice(0, question)
-}
-
-/** Whether every server reads the path of a request target in the same way. */
-export function isWellFormed(target: string): boolean {
-  const path = pathOf(target)
-  if (!visible.test(target) || path.includes('//') || path.includes('\\')) return false
-  const decoded = path.replace(hidden, code => meanings[code.toLowerCase()] ?? code)
-  return !decoded.split(/[/\\]/).some(segment => segment === '.' || segment === '..')
-}
 
 const own = (prefix: string, upstream: ServiceType, target: string): ServiceLocation => {
   const rest = target.slice(prefix.length)

@@ -1,0 +1,18 @@
+/** Request targets that every server reads in the same way. Nothing is decoded or normalised. Pure. */
+
+const visible = /^\/[\x21-\x22\x24-\x7e]*$/
+const hidden = /%2e|%2f|%5c/gi
+const meanings: Readonly<Record<string, string>> = { '%2e': '.', '%2f': '/', '%5c': '\\' }
+
+export const pathOf = (target: string): string => {
+  const question = target.indexOf('?')
+  return question === -1 ? target : target.slice(0, question)
+}
+
+/** Whether every server reads the path of a request target in the same way. */
+export function isWellFormed(target: string): boolean {
+  const path = pathOf(target)
+  if (!visible.test(target) || path.includes('//') || path.includes('\\')) return false
+  const decoded = path.replace(hidden, code => meanings[code.toLowerCase()] ?? code)
+  return !decoded.split(/[/\\]/).some(segment => segment === '.' || segment === '..')
+}
