@@ -88,8 +88,9 @@ export const notRun: readonly NotRun[] = [
   { file: 'docs/testing-the-operator.md', reason: 'runs the tests themselves' },
   {
     file: 'docs/api.md',
-    headings: ['Wait for a change', 'Run SQL'],
-    reason: 'an endless stream, and a table that the reader has; api/events and e2e/sql.test.ts send such requests',
+    headings: ['Wait for a change', 'Run SQL', 'Try a service'],
+    reason:
+      'an endless stream, and tables that the reader has; api/events, e2e/sql.test.ts and e2e/services.test.ts send such requests',
   },
   { file: 'docs/archive.md', reason: 'needs a bucket; bin/commands/archive runs the commands on a store of the test' },
   {

@@ -28,6 +28,15 @@ function* operations(
     '/managed/v1/databases/{id}/branches/{branch_id}': { target_time: '2026-01-31T12:00:00Z' },
     '/managed/v1/databases/{id}/branches/{branch_id}/sql': { text: 'SELECT 1' },
   }
+  const tries = {
+    rest: { method: 'GET', path: 't' },
+    mcp: { tool: 't' },
+    rag: { pipeline: 'docs', query: 'Why?' },
+  }
+  for (const [type, body] of Object.entries(tries)) {
+    bodies[`/managed/v1/databases/{id}/services/${type}/try`] = body
+    bodies[`/managed/v1/databases/{id}/branches/{branch_id}/services/${type}/try`] = body
+  }
   for (const [template, methods] of Object.entries(description.paths)) {
     const kind = /\/(?:deleted-)?(databases|backups|tasks|sizes)\/\{id\}/.exec(template)?.[1] ?? ''
     const path = template
@@ -77,7 +86,7 @@ describe('credentials', () => {
         expectError(await client.call(method, path, { body, token: null, headers: { authorization } }), 401)
       }
     }
-    expect(count).toBe(43)
+    expect(count).toBe(49)
     for (const path of ['./healthz', './readyz', '/openapi.json', '/login', './docs', './docs/static/swagger-ui.css']) {
       expect((await client.call('GET', path, { token: null })).status, path).toBe(200)
     }
@@ -101,7 +110,7 @@ describe('objects of another tenant', () => {
       expect(withoutIds(answer.body), `${method} ${template}`).toBe(withoutIds(other.body))
       compared++
     }
-    expect(compared).toBe(32)
+    expect(compared).toBe(38)
     for (const path of [
       '/databases',
       '/backups',

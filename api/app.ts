@@ -55,6 +55,7 @@ import { addSql } from './sql/routes.ts'
 import { addTasks } from './tasks/routes.ts'
 import { createTenants } from './tenants.ts'
 import { createVerifier } from './tokens/verify.ts'
+import { addTries } from './try/routes.ts'
 import { validatorCompiler } from './validation.ts'
 
 type AppOptions = {
@@ -161,6 +162,7 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
       options.metrics.sql.watch(() => sessions.taken)
       addSql(api, context, { figures: options.metrics.sql, sessions })
       addQueries(api, context, sessions)
+      addTries(api, context, configuration.sql.enabled)
       addSizes(api, context)
       addRegions(api, context)
       addPgVersions(api, context)

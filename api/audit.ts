@@ -7,6 +7,7 @@ import { createWriteStream } from 'node:fs'
 import { finished } from 'node:stream/promises'
 import type { FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
+import type { ServiceType } from '../crds/index.ts'
 import type { UserType } from './schemas/common.ts'
 
 export type AuditEntry = {
@@ -25,6 +26,8 @@ export type AuditEntry = {
   outcome: 'accepted' | 'refused' | 'failed'
   /** Statements that the SQL endpoint runs. */
   sql?: SqlAudit | undefined
+  /** A request that the API sends to a service. */
+  service?: ServiceAudit | undefined
 }
 
 /** One entry before the statements run, without `result`, and one when they have ended. Never their text. */
@@ -44,6 +47,22 @@ export type SqlAudit = {
   sqlstate?: string
 }
 
+/** One entry before the request is sent, without `result`, and one when it has ended. Never its path, body or token. */
+export type ServiceAudit = {
+  database_id: string
+  branch_id?: string
+  type: ServiceType
+  /** Of `rest`. */
+  method?: string
+  /** Of `mcp`. */
+  tool?: string
+  /** Of `rag`. */
+  pipeline?: string
+  result?: 'answered' | 'failed' | 'canceled'
+  /** Of the service's response. */
+  status?: number
+}
+
 export type AuditDestination = {
   write: (entry: AuditEntry) => void
   /** Resolves once everything written is passed to the operating system. */
@@ -56,6 +75,7 @@ export type DoneWrite = {
   taskId?: string | undefined
   subjectId?: string | undefined
   sql?: SqlAudit | undefined
+  service?: ServiceAudit | undefined
 }
 
 /** Information that write routes report. */

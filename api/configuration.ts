@@ -115,7 +115,9 @@ const fields = {
       enabled: z
         .boolean()
         .default(true)
-        .describe('whether the API runs SQL on databases; their NetworkPolicies must admit the API'),
+        .describe(
+          'whether the API runs SQL on databases and sends requests to their services; their NetworkPolicies must admit the API',
+        ),
     })
     .prefault({}),
   idempotency: z

@@ -103,6 +103,15 @@ function described(provider: EmbeddedProvider, { seen }: ProviderDouble): void {
       expect(await own.json()).toMatchObject({ answer: 'told: Fact of the orchard' })
     })
 
+    test('answers with its sources by the API, without a token', async () => {
+      const path = `/databases/${database.id}/services/rag/try`
+      const question = { pipeline: 'docs', query: 'Tell me of the harbour' }
+      const { status, body } = await api.call<{ status: number; body: string }>('POST', path, question)
+      expect([status, body.status]).toEqual([200, 200])
+      const { answer, sources } = JSON.parse(body.body) as { answer: string; sources: { content: string }[] }
+      expect([answer, sources[0]?.content]).toEqual(['told: Fact of the harbour', 'Fact of the harbour'])
+    })
+
     test('streams an answer', async () => {
       const answer = await send(database, { query: 'Tell me of the orchard', stream: true })
       expect(answer.headers.get('content-type')).toContain('text/event-stream')

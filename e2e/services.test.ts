@@ -83,6 +83,36 @@ test('MCP and REST clients can use the services through the gateway', async () =
   expect(await callTool(serviceOf(database, 'mcp'), 'SELECT name FROM fruit')).toContain('pear')
 })
 
+type Tried = { status: number; body: string; truncated: boolean }
+
+/** By the API, from inside the cluster. */
+async function tried(type: 'rest' | 'mcp', body: object, of = `/databases/${database.id}`): Promise<Tried> {
+  const answer = await api.call<Tried>('POST', `${of}/services/${type}/try`, body)
+  expect(answer.status, JSON.stringify(answer.body)).toBe(200)
+  return answer.body
+}
+
+test('the API sends requests to services', async () => {
+  const fruit = { method: 'GET', path: 'fruit', query: 'select=name' }
+  // On Kubernetes, the network may take a moment to apply the policy of a new pod.
+  await eventually('REST by the API', async () => {
+    const path = `/databases/${database.id}/services/rest/try`
+    return (await api.call('POST', path, fruit)).status === 200
+  })
+  const { status, body } = await tried('rest', fruit)
+  expect([status, JSON.parse(body)]).toEqual([200, [{ name: 'pear' }]])
+  expect(await tried('rest', { ...fruit, method: 'DELETE', query: 'id=eq.1' })).toMatchObject({ status: 400 })
+  // The service has no secret, which it reports once a token arrives.
+  expect((await tried('rest', { ...fruit, token: 'not.a.jwt' })).body).toMatch(/JWT secret/)
+
+  const call = { tool: 'query_database', arguments: { query: 'SELECT name FROM fruit' } }
+  const result = await tried('mcp', call)
+  expect(result).toMatchObject({ status: 200, truncated: false })
+  expect(JSON.parse(result.body).content[0].text).toContain('pear')
+  const unknown = await tried('mcp', { tool: 'no_such_tool' })
+  expect(JSON.stringify(JSON.parse(unknown.body))).toMatch(/no_such_tool/)
+})
+
 type Metrics = { series: { name: string; columns: string[]; values: (string | number | null)[][] }[] }
 
 /** The newest row of a series that has values, by its columns. */
@@ -146,6 +176,8 @@ test('a branch has its own services, which refuse the tokens of the source', asy
     callTool({ ...mcp, mcp_config: serviceOf(database, 'mcp').mcp_config ?? {} }, 'SELECT 1'),
   ).rejects.toThrow()
   expect((await raw(rest, '/fruit')).status).toBe(200)
+  const call = { tool: 'query_database', arguments: { query: 'SELECT name FROM fruit' } }
+  expect((await tried('mcp', call, path)).body).toContain('pear')
   expect((await api.call('DELETE', path, undefined, { prefer: 'wait=60' })).status).toBe(204)
   expect(await stopAll(loads)).toEqual([])
 })

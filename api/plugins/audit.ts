@@ -32,7 +32,11 @@ function subjectOf({ params, subjectId }: FastifyRequest): string | undefined {
   return typeof id === 'string' ? id.slice(0, 64) : undefined
 }
 
-function entryOf(request: FastifyRequest, { status, taskId, subjectId, sql }: DoneWrite, now: number): AuditEntry {
+function entryOf(
+  request: FastifyRequest,
+  { status, taskId, subjectId, sql, service }: DoneWrite,
+  now: number,
+): AuditEntry {
   return {
     time: new Date(now).toISOString(),
     request_id: request.id,
@@ -46,6 +50,7 @@ function entryOf(request: FastifyRequest, { status, taskId, subjectId, sql }: Do
     status,
     outcome: outcomeOf(status),
     ...(sql === undefined ? {} : { sql }),
+    ...(service === undefined ? {} : { service }),
   }
 }
 

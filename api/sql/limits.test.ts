@@ -15,13 +15,13 @@ function takeAll({ take }: ReturnType<typeof createSlots>, account: string): (()
 }
 
 test('an account gets at most half of the connections that other accounts do not use', () => {
-  const slots = createSlots()
+  const slots = createSlots('SQL requests')
   expect(['a', 'b', 'c', 'd', 'e'].map(account => takeAll(slots, account).length)).toEqual([4, 2, 1, 1, 0])
   expect(slots.taken).toBe(8)
 })
 
 test('an account that released its connections can take as many again', () => {
-  const slots = createSlots()
+  const slots = createSlots('SQL requests')
   for (const release of takeAll(slots, 'a')) {
     release()
     release()

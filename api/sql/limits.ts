@@ -1,8 +1,8 @@
-/** Limits how many connections the endpoint opens concurrently: per database, per account, and in this process. */
+/** Limits how many connections an endpoint opens concurrently: per database, per account, and in this process. */
 import { ApiError } from '../errors.ts'
 
 const mostOfProcess = 8
-const mostOfDatabase = 4
+export const mostOfDatabase = 4
 /** The divisor of the connections that other accounts do not use. An account gets at most this part. */
 const shareOfAccount = 2
 /** The divisor of a database's connections. The endpoint uses at most this part. */
@@ -24,7 +24,8 @@ type Slots = {
   readonly taken: number
 }
 
-export function createSlots(): Slots {
+/** `what`: the requests, as errors name them. Each kind of request has limits of its own. */
+export function createSlots(what: string): Slots {
   const counts = new Map<string, number>()
   let taken = 0
   const countOf = (key: string): number => counts.get(key) ?? 0
@@ -37,12 +38,12 @@ export function createSlots(): Slots {
     take(account, database, limit) {
       const keys = [`account ${account}`, `database ${database}`]
       if (countOf(`database ${database}`) >= limit)
-        throw refusal(`the database already runs ${limit} SQL requests, its limit: wait until one ends, or cancel it`)
+        throw refusal(`the database already runs ${limit} ${what}, its limit: wait until one ends, or cancel it`)
       const own = countOf(`account ${account}`)
       const share = Math.ceil((mostOfProcess - (taken - own)) / shareOfAccount)
       if (own > 0 && own >= share)
-        throw refusal(`the account already runs ${own} SQL requests, its share now: wait until one ends`)
-      if (taken >= mostOfProcess) throw refusal('too many SQL requests run now: retry')
+        throw refusal(`the account already runs ${own} ${what}, its share now: wait until one ends`)
+      if (taken >= mostOfProcess) throw refusal(`too many ${what} run now: retry`)
       taken++
       for (const key of keys) add(key, 1)
       let isTaken = true

@@ -24,7 +24,7 @@ export type SqlSessions = {
 }
 
 export function createSqlSessions(context: ApiContext, isEnabled: boolean): SqlSessions {
-  const slots = createSlots()
+  const slots = createSlots('SQL requests')
   return {
     requireEnabled() {
       if (!isEnabled) throw forbidden('SQL by the API is turned off in this installation (api.sql.enabled)')

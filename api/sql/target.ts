@@ -22,8 +22,8 @@ type TargetContext = Pick<ApiContext, 'caches' | 'readCredentials' | 'openPasswo
  */
 const withoutPostgres = ['suspended', 'suspending', 'deleting', 'creating', 'resuming']
 
-/** @throws ApiError 409 */
-function requireRunning(owner: CredentialsOwner): void {
+/** @throws ApiError 409 if nothing of it can serve a request */
+export function requireRunning(owner: CredentialsOwner): void {
   if (owner.kind === 'ManagedDatabase') {
     const phase = visiblePhase(owner)
     if (withoutPostgres.includes(phase)) throw busy(phase)
@@ -31,10 +31,7 @@ function requireRunning(owner: CredentialsOwner): void {
   }
   const phase = branchPhase(owner)
   if (phase !== 'available')
-    throw conflict(
-      `the branch is ${phase}: SQL runs on an available branch`,
-      phase === 'creating' ? retryAfter.busy : undefined,
-    )
+    throw conflict(`the branch is ${phase}: it must be available`, phase === 'creating' ? retryAfter.busy : undefined)
 }
 
 /** @throws ApiError 409 if the database does not run; 503 if it cannot be reached */

@@ -45,6 +45,8 @@ const exceptions: readonly Exception[] = [
     'a copy is where its backup is, in the version of its backup',
   ),
   refused(/^expires_at: must be in the future/, 'what the future is changes'),
+  refused(/^path: must not contain \/\//, 'the parts of a path have no schema'),
+  refused(/^body: is for POST and PATCH only/, 'a schema knows one field at a time'),
   refused(/^start_time: must be before end_time/, 'a schema knows one parameter at a time'),
   refused(/^interval: more than 1000 points/, 'likewise'),
   {
