@@ -13,6 +13,7 @@ import { wantedSizes } from '../operator/bootstrap/sizes.ts'
 import { operatorConfiguration } from '../operator/configuration.ts'
 import { statefulSetDraft } from '../operator/member/pod/stateful-set.ts'
 import { podSettings } from '../operator/pod-settings.ts'
+import { servicePorts } from '../operator/service/configuration/ports.ts'
 import { smallShape } from '../operator/testing/samples.ts'
 import { systemCertificates } from '../sealing/credentials.ts'
 import { samplesPorts } from '../server/samples.ts'
@@ -199,8 +200,10 @@ describeChart('processes of chart espalier', espalierChart, ({ rendered }) => {
     const ports = (...flags: string[]) =>
       egressOf(...flags).flatMap((rule: Rendered) => rule.ports.map(({ port }: Rendered) => port))
     const others = [samplesPorts.first, samplesPorts.second, 8443]
-    expect(ports()).toEqual([443, 6443, 53, 53, agentPort, 5432, ...others])
-    // Without SQL, the API cannot reach Postgres.
+    const { mcp, rest, rag } = servicePorts
+    const services = [mcp.tools, mcp.bridge, rest.http, rag.http]
+    expect(ports()).toEqual([443, 6443, 53, 53, agentPort, 5432, ...services, ...others])
+    // Without SQL, the API reaches neither Postgres nor services.
     const off = ['--set', 'api.sql.enabled=false']
     expect(ports(...off)).toEqual([443, 6443, 53, 53, agentPort, ...others])
     expect([configurationOf().sql, configurationOf(...off).sql]).toEqual([{ enabled: true }, { enabled: false }])

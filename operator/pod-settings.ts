@@ -132,7 +132,10 @@ export const podSettings = z.strictObject({
     .max(few)
     .default([])
     .describe("clients that may connect to databases' agents besides the API, as NetworkPolicy peers"),
-  apiConnects: z.boolean().default(false).describe('whether the API may connect to Postgres, for its SQL endpoint'),
+  apiConnects: z
+    .boolean()
+    .default(false)
+    .describe('whether the API may connect to Postgres and to services, for the requests of its callers'),
   disruptionBudget: z
     .boolean()
     .default(false)

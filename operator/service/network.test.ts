@@ -16,15 +16,15 @@ const mcp = [
 ]
 const prometheus = { namespaceSelector: { matchLabels: { name: 'monitoring' } } }
 
-const policyOf = (type: 'mcp' | 'rest', containers: readonly ServiceContainer[]) =>
+const policyOf = (type: 'mcp' | 'rest', containers: readonly ServiceContainer[], apiConnects = false) =>
   servicePolicyDraft(
     { owner, type, containers, config: serviceConfig.parse({ serviceId: '0123abcd', serviceType: type }) },
-    { metricsFrom: [prometheus] },
+    { metricsFrom: [prometheus], apiConnects },
     { egress: [], baseUrls: {} },
   ).spec
 
-const ingressOf = (type: 'mcp' | 'rest', containers: readonly ServiceContainer[]) =>
-  (policyOf(type, containers)?.ingress ?? []).map(({ from = [], ports = [] }) => ({
+const ingressOf = (type: 'mcp' | 'rest', containers: readonly ServiceContainer[], apiConnects = false) =>
+  (policyOf(type, containers, apiConnects)?.ingress ?? []).map(({ from = [], ports = [] }) => ({
     from,
     ports: ports.map(({ port }) => port),
   }))
@@ -40,6 +40,19 @@ test('the API reaches samples and nothing else, and no other client reaches them
   expect(toMcp[0]?.ports).toEqual([8080, 8090])
   // Replicas of mcp reach each other's own ports.
   expect(JSON.stringify(policyOf('mcp', mcp)?.egress)).not.toMatch(/843[34]/)
+})
+
+test('the API reaches the port for clients only where it may connect, and then nothing else changes', () => {
+  const toApi = (type: 'mcp' | 'rest', containers: readonly ServiceContainer[]) => ingressOf(type, containers, true)[1]
+  // Neither the port of metrics, nor the bridge.
+  expect(toApi('rest', rest)).toEqual({ from: [systemPods('api')], ports: [3000, 8433] })
+  expect(toApi('mcp', mcp)).toEqual({ from: [systemPods('api')], ports: [8080, 8433, 8434] })
+  const without = (type: 'mcp' | 'rest', containers: readonly ServiceContainer[], apiConnects: boolean) => ({
+    ...policyOf(type, containers, apiConnects),
+    ingress: policyOf(type, containers, apiConnects)?.ingress?.toSpliced(1, 1),
+  })
+  expect(without('rest', rest, true)).toEqual(without('rest', rest, false))
+  expect(without('mcp', mcp, true)).toEqual(without('mcp', mcp, false))
 })
 
 test('samples are no port of the Service', () => {

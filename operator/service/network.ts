@@ -1,6 +1,6 @@
 /** The network objects of a service: its Service, its NetworkPolicy and its disruption budget. */
 import type { Draft, NetworkPolicy } from '../../cluster/index.ts'
-import { childNames, labels, type ServiceConfig } from '../../crds/index.ts'
+import { childNames, labels, type ServiceConfig, servicePorts } from '../../crds/index.ts'
 import { samplesPortPattern } from '../../server/samples.ts'
 import { systemPods } from '../endpoint/network-policy.ts'
 import { type Component, childMetadata, type Owner } from '../objects/ownership.ts'
@@ -46,12 +46,12 @@ const metricsPorts = ['admin', 'metrics']
 
 /**
  * Only the gateway reaches a service, since only the gateway enforces allowlists and tokens; the API reaches its
- * samples. A service reaches its Postgres, DNS and, if it uses one, its model provider. A pod of `mcp` reaches the
+ * samples, and with `apiConnects` the port for clients, to send the requests of its own callers. A service reaches its Postgres, DNS and, if it uses one, its model provider. A pod of `mcp` reaches the
  * other one, which may have the session of a request.
  */
 export function servicePolicyDraft(
   address: Address & { config: ServiceConfig },
-  { metricsFrom }: Pick<PodSettings, 'metricsFrom'>,
+  { metricsFrom, apiConnects }: Pick<PodSettings, 'metricsFrom' | 'apiConnects'>,
   settings: Pick<ServiceInstallationSettings, 'egress' | 'baseUrls'>,
 ): Draft<'NetworkPolicy'> {
   const { owner, type, config } = address
@@ -70,7 +70,7 @@ export function servicePolicyDraft(
       policyTypes: ['Ingress', 'Egress'],
       ingress: [
         { from: [systemPods('gateway'), ...peers], ports: tcp(ports) },
-        { from: [systemPods('api')], ports: tcp(samples) },
+        { from: [systemPods('api')], ports: tcp([...(apiConnects ? [{ port: servicePorts[type] }] : []), ...samples]) },
         ...(metricsFrom.length > 0 && metrics.length > 0 ? [{ from: [...metricsFrom], ports: tcp(metrics) }] : []),
       ],
       egress: [
