@@ -333,6 +333,122 @@ else
         ],
       })
       expect(faults).toEqual([])
+      await page.unrouteAll({ behavior: 'ignoreErrors' })
+      await context.close()
+    })
+
+    test('a request to a service is sent by a click only, and every answer is shown as text', async () => {
+      const { context, page, faults } = await open()
+      const services = [
+        { service_type: 'mcp', service_id: 'a', uri: 'https://x/mcp', mcp_config: { allow_writes: true } },
+        { service_type: 'rest', service_id: 'b', uri: 'https://x/rest', rest_config: { db_pool: 5 } },
+        { service_type: 'rag', service_id: 'c', uri: 'https://x/rag', rag_config: { pipelines: [{ name: 'docs' }] } },
+      ]
+      await page.route(`**/managed/v1/databases/${id}`, async route => {
+        const answer = await route.fetch()
+        return route.fulfill({ json: { ...((await answer.json()) as object), services } })
+      })
+      const sent: unknown[] = []
+      const answers: { status?: number; json: unknown }[] = []
+      await page.route('**/services/*/try', route => {
+        const request = route.request()
+        sent.push([new URL(request.url()).pathname.split('/').at(-2), JSON.parse(request.postData() ?? '')])
+        const next = answers.shift()
+        // Without an answer it stays open, until it is cancelled.
+        return next === undefined ? undefined : route.fulfill(next)
+      })
+      const answered = (body: unknown, more: object = {}) =>
+        void answers.push({
+          json: {
+            ...{ status: 200, content_type: hostile, truncated: false, milliseconds: 12 },
+            body: typeof body === 'string' ? body : JSON.stringify(body),
+            ...more,
+          },
+        })
+      await logIn(page)
+      await go(page, '/databases/ID/services')
+
+      await page.getByText('Try it: REST').click()
+      const rest = page.getByRole('region', { name: 'REST API (rest)', exact: true })
+      await rest.getByLabel('Method').selectOption('DELETE')
+      await rest.getByLabel('Table, view or function').fill(hostile)
+      const jwt = rest.getByLabel('JWT (optional)')
+      await jwt.fill('x.y.z')
+      await jwt.press('Enter')
+      expect(sent).toEqual([])
+      answered([{ id: hostile }])
+      await rest.getByRole('button', { name: 'Send' }).focus()
+      await page.keyboard.press('Enter')
+      await rest.getByLabel('The answer').getByText(`"id": "${hostile}"`).waitFor()
+      await rest.getByText(`12 ms, ${hostile}`).waitFor()
+      const path = encodeURIComponent(hostile)
+      expect(sent.splice(0)).toEqual([['rest', { method: 'DELETE', path, query: 'limit=10', token: 'x.y.z' }]])
+      expect(await findings(page), 'rest').toEqual([])
+      answered(hostile, { status: 404, truncated: true })
+      await rest.getByRole('button', { name: 'Send' }).click()
+      await rest.getByText('Check the path').waitFor()
+      await rest.getByText('Its beginning is shown').waitFor()
+      answers.push({ status: 403, json: { code: 403, message: `turned off (api.sql.enabled) ${hostile}` } })
+      await rest.getByRole('button', { name: 'Send' }).click()
+      await rest.getByRole('alert').getByText(`turned off (api.sql.enabled) ${hostile}`).waitFor()
+      await rest.getByRole('button', { name: 'Send' }).click()
+      await rest.getByText('Waiting for the answer').waitFor()
+      const failed = page.waitForEvent('requestfailed', request => request.url().endsWith('/services/rest/try'))
+      await rest.getByRole('button', { name: 'Cancel', exact: true }).click()
+      await failed
+      await rest.getByText('Cancelled.').waitFor()
+      expect(await page.evaluate('document.activeElement.textContent')).toBe('Send')
+      sent.length = 0
+
+      await page.getByText('Try it: Tools').click()
+      const mcp = page.getByRole('region', { name: 'Tools for language models (mcp)', exact: true })
+      await mcp.getByLabel('Arguments (JSON)').fill('[]')
+      await mcp.getByText('This is not a JSON object').waitFor()
+      expect(await mcp.getByRole('button', { name: 'Send' }).isDisabled()).toBe(true)
+      await mcp.getByLabel('Arguments (JSON)').fill('{"a": 1}')
+      answered({
+        content: [
+          { type: hostile, text: hostile },
+          { type: 'text', text: hostile },
+        ],
+        isError: true,
+      })
+      await mcp.getByRole('button', { name: 'Send' }).click()
+      await mcp.getByText('The tool reports an error').waitFor()
+      await mcp.getByLabel('Part 2 of the result (text)').getByText(hostile).waitFor()
+      expect(sent.splice(0)).toEqual([['mcp', { tool: 'query_database', arguments: { a: 1 } }]])
+
+      await page.getByText('Try it: Answers').click()
+      const rag = page.getByRole('region', { name: 'Answers from documents (rag)', exact: true })
+      expect(await rag.getByRole('button', { name: 'Send' }).isDisabled()).toBe(true)
+      await rag.getByLabel('Question').fill('Why?')
+      const content = `https://untrusted.test ${hostile}`
+      answered({ answer: `Because. ${hostile}`, sources: [{ id: hostile, score: 0.5, content }] })
+      await rag.getByRole('button', { name: 'Send' }).click()
+      await rag.getByText(`Because. ${hostile}`).waitFor()
+      await rag.getByRole('listitem').getByText(content).waitFor()
+      expect(
+        await rag
+          .getByRole('region', { name: /^Answer of Answers/ })
+          .locator('a, img')
+          .count(),
+      ).toBe(0)
+      expect(sent).toEqual([['rag', { pipeline: 'docs', query: 'Why?' }]])
+      expect(await findings(page), 'all').toEqual([])
+
+      await page.route(`**/managed/v1/databases/${id}/branches/*`, async route => {
+        const answer = await route.fetch()
+        return route.fulfill({ json: { ...((await answer.json()) as object), services } })
+      })
+      await go(page, '/databases/ID/branches/BRANCH/services')
+      await page.getByText('Try it: REST').click()
+      answered([])
+      const ofBranch = page.waitForRequest(request => request.url().endsWith('/services/rest/try'))
+      await rest.getByRole('button', { name: 'Send' }).click()
+      expect((await ofBranch).url()).toMatch(/\/databases\/[^/]+\/branches\/[^/]+\/services\/rest\/try$/)
+      await rest.getByText('Status 200').waitFor()
+      expect(faults).toEqual([])
+      await page.unrouteAll({ behavior: 'ignoreErrors' })
       await context.close()
     })
 

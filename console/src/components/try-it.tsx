@@ -1,10 +1,13 @@
-/** One request to a service, as a command to run: a REST request, a call of a tool, or a question. */
+/** One request to a service: a REST request, a call of a tool, or a question. The API sends it; a command does the same. */
 import { type ReactNode, useState } from 'react'
 import type { Service, ServiceType } from '../lib/services.ts'
-import { methods, needsBody, type Trial, tryCommand } from '../lib/try-it.ts'
+import { methods, needsBody, type Trial, type TryRequest, tryCommand, tryRequest } from '../lib/try-it.ts'
+import { useTry } from '../lib/use-try.ts'
 import { texts } from '../texts.ts'
+import { Button } from './button.tsx'
 import { Code } from './code.tsx'
 import { Field } from './field.tsx'
+import { TryAnswer } from './try-answer.tsx'
 
 const own = texts.services.trial
 const longest = 4000
@@ -35,12 +38,33 @@ function Text({ label, hint, value, onChange, lines = 1, error }: TextProps) {
   )
 }
 
-function Command({ text }: { text: string | undefined }): ReactNode {
-  return text === undefined ? null : <Code label={own.command} text={text} />
+type SendProps = { type: ServiceType; command: string | undefined; request: TryRequest | undefined }
+
+/** Nothing is sent but by the button. */
+function Send({ type, command, request }: SendProps): ReactNode {
+  const { attempt, send, cancel } = useTry()
+  const isRunning = attempt.state === 'running'
+  return (
+    <>
+      {command !== undefined && <Code label={own.command(texts.services.names[type])} text={command} />}
+      <div className="row">
+        {isRunning ? (
+          <Button onClick={cancel}>{own.cancel}</Button>
+        ) : (
+          <Button variant="primary" disabled={request === undefined} onClick={() => request && send(request)}>
+            {own.send}
+          </Button>
+        )}
+      </div>
+      <TryAnswer type={type} attempt={attempt} />
+    </>
+  )
 }
 
 function TryRest({ uri }: { uri: string }) {
-  const [trial, setTrial] = useState<Trial['rest']>({ method: 'GET', path: 'my_table', query: 'limit=10', body: '{}' })
+  const [trial, setTrial] = useState<Trial['rest']>({
+    ...{ method: 'GET', path: 'my_table', query: 'limit=10', body: '{}', token: '' },
+  })
   const change = (next: Partial<Trial['rest']>) => setTrial({ ...trial, ...next })
   const command = tryCommand('rest', uri, trial)
   return (
@@ -70,7 +94,20 @@ function TryRest({ uri }: { uri: string }) {
           error={command === undefined ? own.notJson : undefined}
         />
       )}
-      <Command text={command} />
+      <Field label={own.jwt} hint={own.jwtHint}>
+        {given => (
+          <input
+            {...given}
+            className="input mono"
+            type="password"
+            autoComplete="off"
+            maxLength={longest}
+            value={trial.token}
+            onChange={event => change({ token: event.target.value.trim() })}
+          />
+        )}
+      </Field>
+      <Send type="rest" command={command} request={tryRequest('rest', trial)} />
     </>
   )
 }
@@ -86,9 +123,9 @@ function TryMcp({ uri }: { uri: string }) {
         lines={3}
         value={trial.arguments}
         onChange={text => setTrial({ ...trial, arguments: text })}
-        error={command === undefined ? own.notJson : undefined}
+        error={command === undefined ? own.notObject : undefined}
       />
-      <Command text={command} />
+      <Send type="mcp" command={command} request={tryRequest('mcp', trial)} />
     </>
   )
 }
@@ -97,6 +134,7 @@ function TryRag({ uri, pipelines }: { uri: string; pipelines: readonly string[] 
   const [question, setQuestion] = useState('')
   const [chosen, setChosen] = useState('')
   const pipeline = pipelines.find(one => one === chosen) ?? pipelines[0] ?? 'my_pipeline'
+  const trial = { pipeline, question }
   return (
     <>
       <Field label={own.pipeline}>
@@ -109,7 +147,11 @@ function TryRag({ uri, pipelines }: { uri: string; pipelines: readonly string[] 
         )}
       </Field>
       <Text label={own.question} hint={own.questionHint} lines={2} value={question} onChange={setQuestion} />
-      <Command text={tryCommand('rag', uri, { pipeline, question })} />
+      <Send
+        type="rag"
+        command={tryCommand('rag', uri, trial)}
+        request={question.trim() === '' ? undefined : tryRequest('rag', trial)}
+      />
     </>
   )
 }

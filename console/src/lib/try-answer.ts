@@ -1,0 +1,85 @@
+/** What a service answered, as the page shows it: always as text. Pure. */
+import type { Schemas } from '../api/client.ts'
+import { formatJson } from './format-json.ts'
+import type { ServiceType } from './services.ts'
+
+export type ServiceAnswer = Schemas['ServiceAnswer']
+
+type Part = { label: string; text: string }
+type Source = { id: string; score: string; content: string }
+type AnswerView =
+  | { kind: 'body'; text: string }
+  | { kind: 'tool'; isError: boolean; parts: Part[] }
+  | { kind: 'fault'; message: string }
+  | { kind: 'answer'; text: string; sources: Source[] }
+
+type Fields = Record<string, unknown>
+const isFields = (value: unknown): value is Fields => typeof value === 'object' && value !== null
+
+const textOf = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value ?? ''))
+
+/** As lines, if it is JSON. */
+const readable = (text: string): string => formatJson(text, '  ') ?? text
+
+function partOf(part: unknown): Part {
+  if (!isFields(part)) return { label: '', text: textOf(part) }
+  const label = textOf(part.type)
+  if (part.type === 'text' && typeof part.text === 'string') return { label, text: readable(part.text) }
+  return { label, text: readable(JSON.stringify(part)) }
+}
+
+function toolView({ content, isError, structuredContent, error }: Fields): AnswerView | undefined {
+  if (isFields(error)) {
+    const { message, data } = error
+    const problem = isFields(data) && typeof data.problem === 'string' ? `: ${data.problem}` : ''
+    return { kind: 'fault', message: `${textOf(message)}${problem}` }
+  }
+  if (!Array.isArray(content)) return undefined
+  const structured =
+    structuredContent === undefined
+      ? []
+      : [{ label: 'structuredContent', text: readable(JSON.stringify(structuredContent)) }]
+  return { kind: 'tool', isError: isError === true, parts: [...content.map(partOf), ...structured] }
+}
+
+function ragView({ answer, sources }: Fields): AnswerView | undefined {
+  if (typeof answer !== 'string') return undefined
+  const list = Array.isArray(sources) ? sources.filter(isFields) : []
+  const shown = list.map(({ id, score, content }) => ({
+    id: textOf(id),
+    score: typeof score === 'number' ? score.toFixed(3) : '',
+    content: textOf(content),
+  }))
+  return { kind: 'answer', text: answer, sources: shown }
+}
+
+export function viewOf(type: ServiceType, { body, truncated }: ServiceAnswer): AnswerView {
+  let parsed: unknown
+  try {
+    parsed = truncated ? undefined : JSON.parse(body)
+  } catch {}
+  const view = !isFields(parsed)
+    ? undefined
+    : type === 'mcp'
+      ? toolView(parsed)
+      : type === 'rag'
+        ? ragView(parsed)
+        : undefined
+  return view ?? { kind: 'body', text: truncated ? body : readable(body) }
+}
+
+const hints: Record<ServiceType, Partial<Record<number, AnswerHint>>> = {
+  rest: { 401: 'restToken', 403: 'restGrant', 404: 'restPath' },
+  mcp: { 401: 'mcpToken' },
+  rag: { 404: 'ragPipeline' },
+}
+type AnswerHint = 'restToken' | 'restGrant' | 'restPath' | 'mcpToken' | 'ragPipeline' | 'failed'
+
+/** A missing right, which has the status 400 for a request without a token. */
+const isDenied = (body: string): boolean => /"code" *: *"42501"/.test(body)
+
+/** What the user can do about an error; undefined if it is none, or says enough. */
+export function hintOf(type: ServiceType, { status, body }: ServiceAnswer): AnswerHint | undefined {
+  if (type === 'rest' && status >= 400 && isDenied(body)) return 'restGrant'
+  return hints[type][status] ?? (status >= 500 ? 'failed' : undefined)
+}
