@@ -86,7 +86,7 @@ describe('credentials', () => {
         expectError(await client.call(method, path, { body, token: null, headers: { authorization } }), 401)
       }
     }
-    expect(count).toBe(49)
+    expect(count).toBe(50)
     for (const path of ['./healthz', './readyz', '/openapi.json', '/login', './docs', './docs/static/swagger-ui.css']) {
       expect((await client.call('GET', path, { token: null })).status, path).toBe(200)
     }

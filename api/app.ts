@@ -8,6 +8,9 @@ import { createIds } from '../values/id.ts'
 import { type Agents, createAgents, type ResolveService, resolveByName } from './agents.ts'
 import { basePath } from './answers.ts'
 import type { AuditDestination } from './audit.ts'
+import { createAuditReader } from './audit-log/read.ts'
+import { createAuditRecorder } from './audit-log/recorder.ts'
+import { addAuditLog } from './audit-log/routes.ts'
 import { addBackups } from './backups/routes.ts'
 import { addBranches } from './branches/routes.ts'
 import type { Caches } from './caches.ts'
@@ -92,9 +95,11 @@ const mostBuckets = 10_000
 /** Creates the complete API, which does not listen yet. @throws KeyError if the configured key is unusable */
 export async function buildApp(options: AppOptions): Promise<BuiltApp> {
   const { configuration, caches, cluster, now, audit } = options
-  const auditLog = createAudit(audit, now)
   const connections = createConnections()
   const app = createFramework(options, connections)
+  const { auditDropped } = options.metrics
+  const auditRecorder = createAuditRecorder({ cluster, logger: app.log, now, dropped: auditDropped })
+  const auditLog = createAudit([audit, auditRecorder], now)
   const relatedObjectsEpoch = createRelatedObjectsEpoch(caches)
   const resolve = options.resolve ?? resolveByName
   const agents = options.agents ?? createAgents(cluster, resolve, now)
@@ -121,6 +126,8 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
     readAuthority: createAuthorityReader(cluster, now),
     idempotency: createIdempotency(cluster, now, configuration.idempotency.recordsPerTenant),
     audit: auditLog,
+    auditRecorder,
+    readAudit: createAuditReader({ cluster, recorder: auditRecorder, logger: app.log, now }),
     stopping: options.stopping,
     unready: options.unready ?? (() => undefined),
     now,
@@ -155,6 +162,7 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
       addBranches(api, context)
       addBackups(api, context)
       addTasks(api, context)
+      addAuditLog(api, context)
       addEvents(api, context, options.metrics)
       addLogs(api, context)
       addMetrics(api, context)

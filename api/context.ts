@@ -8,6 +8,8 @@ import type { PgVersion } from '../crds/index.ts'
 import type { IdSource } from '../values/id.ts'
 import type { Agents, ResolveService } from './agents.ts'
 import type { Audit } from './audit.ts'
+import type { ReadAudit } from './audit-log/read.ts'
+import type { AuditRecorder } from './audit-log/recorder.ts'
 import type { Caches } from './caches.ts'
 import type { OpenPassword, ReadCredentials } from './databases/credentials.ts'
 import type { DatabaseText } from './databases/render.ts'
@@ -46,6 +48,9 @@ export type ApiContext = {
   readAuthority: () => Promise<string | undefined>
   idempotency: Idempotency
   audit: Audit
+  /** Stores audit entries for clients. */
+  auditRecorder: AuditRecorder
+  readAudit: ReadAudit
   /** Aborts when the API starts to stop, so that long polls answer immediately. */
   stopping: AbortSignal
   /** Why the API can serve no request, in addition to the caches. */

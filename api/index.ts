@@ -76,6 +76,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
         .catch(error => logger.warn({ err: error }, 'cannot remove old idempotency keys; will retry'))
     const sweeping = setInterval(sweep, sweepEveryMs)
     sweeping.unref()
+    context.auditRecorder.start()
 
     const stop = async () => {
       clearInterval(sweeping)
@@ -87,6 +88,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       await app.close()
       clearInterval(idle)
       clearTimeout(impatience)
+      await context.auditRecorder.stop()
       await stopCaches(caches)
       await audit.close()
     }

@@ -17,6 +17,8 @@ export type ApiMetrics = {
   sql: SqlFigures
   /** Reads the number of event streams at every scrape. */
   watchEventStreams(read: () => number): void
+  /** Counts audit entries that clients cannot read. */
+  auditDropped(count: number): void
   /** Counts every request of the application, from its head to the end of its response. */
   observe(app: App): void
 }
@@ -56,6 +58,11 @@ export function createApiMetrics(version: string): ApiMetrics {
     registers,
   })
   for (const limit of ['tenant', 'failures']) limited.inc({ limit }, 0)
+  const auditDropped = new Counter({
+    name: 'espalier_api_audit_dropped_total',
+    help: 'Audit entries that GET /audit does not return, since they could not be stored. The log of the API has them.',
+    registers,
+  })
   new Gauge({
     name: 'espalier_build_info',
     help: 'Always 1; the labels show the running version.',
@@ -66,6 +73,7 @@ export function createApiMetrics(version: string): ApiMetrics {
   return {
     registry,
     sql: sqlFigures(registry),
+    auditDropped: count => auditDropped.inc(count),
     watchCaches: read => watchCaches(registry, read),
     watchEventStreams: read =>
       addGauge(registry, 'espalier_api_event_streams', 'Streams of events (GET /events) that are open.', read),

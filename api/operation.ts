@@ -12,6 +12,7 @@ export const tags = {
   catalog: 'The catalogue: sizes, regions and Postgres versions.',
   tasks: 'Records of asynchronous operations.',
   events: 'Changes as they happen.',
+  audit: 'Attempts to write.',
   caller: "The API's view of the caller.",
   service: 'The API itself: its description, its certificate authority, its health.',
 } as const

@@ -2,6 +2,8 @@
 import { once } from 'node:events'
 import { pino } from 'pino'
 import { expect, test } from 'vitest'
+import { segmentName } from '../api/audit-log/segment.ts'
+import { recordName } from '../api/idempotency/record.ts'
 import type { Cluster, KindName, ListOptions, WatchOptions } from '../cluster/index.ts'
 import { createMetrics } from '../controller/index.ts'
 import {
@@ -149,6 +151,16 @@ describeChart('protection by chart espalier', espalierChart, ({ rendered }) => {
     for (const name of [serviceKeysName(id, 'deadbeef'), importSourceName(id)]) expect(name).toMatch(pattern)
     for (const name of [childNames.import(id), 'db-01a21938e6b37aee-1-data', `x${importSourceName(id)}`])
       expect(name).not.toMatch(pattern)
+  })
+
+  test('the API writes ConfigMaps with responses and audit entries, in namespaces of tenants only', () => {
+    const { validations } = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-api-writes').spec
+    const [{ expression }] = validations.filter((one: Rendered) => one.expression.includes("'configmaps'"))
+    const [inTenants] = expression.split('\n').join(' ').split("|| (request.operation == 'UPDATE'")
+    expect(inTenants).toContain("request.namespace.startsWith('espalier-t-') && (request.name")
+    const prefixes = [...inTenants.matchAll(/request\.name\.startsWith\('([^']+)'\)/g)].map(([, prefix]) => prefix)
+    expect(prefixes).toEqual(['idempotency-', 'audit-'])
+    expect(recordName('k').startsWith('idempotency-') && segmentName(1).startsWith('audit-')).toBe(true)
   })
 
   test('databases with branches are deleted by the API, with force, by an orphaning delete, and with their namespace', () => {

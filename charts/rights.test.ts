@@ -302,6 +302,9 @@ describe('an API with no other rights', () => {
     const call = async (...args: Parameters<Client['call']>) => (await client.call(...args)).status
     expect(await call('GET', '/tasks')).toBe(200)
     expect(await call('GET', '/backups')).toBe(200)
+    await client.auditRecorder.flush()
+    expect(client.auditRecorder.waiting('acme')).toEqual([])
+    expect(await call('GET', '/audit')).toBe(200)
     expect(await call('DELETE', `/databases/${id}?force=true`)).toBeLessThan(300)
     expect([...denied]).toEqual([])
   })

@@ -54,13 +54,20 @@ function entryOf(
   }
 }
 
-export function createAudit(destination: AuditDestination, now: () => number): AuditPlugin {
+type Destination = Pick<AuditDestination, 'write'>
+
+export function createAudit(destinations: readonly Destination[], now: () => number): AuditPlugin {
   const noted = new WeakSet<FastifyRequest>()
+
+  function write(request: FastifyRequest, what: DoneWrite): void {
+    const entry = entryOf(request, what, now())
+    for (const destination of destinations) destination.write(entry)
+  }
 
   function done(request: FastifyRequest, what: DoneWrite): void {
     if (noted.has(request)) return
     noted.add(request)
-    destination.write(entryOf(request, what, now()))
+    write(request, what)
   }
 
   const onSend = (request: FastifyRequest, reply: FastifyReply, _payload: unknown, next: () => void): void => {
@@ -72,7 +79,7 @@ export function createAudit(destination: AuditDestination, now: () => number): A
 
   return {
     done,
-    also: (request, what) => destination.write(entryOf(request, what, now())),
+    also: write,
     // Only on routes that write, to spare the others the cost.
     watch: app =>
       void app.addHook('onRoute', route => {

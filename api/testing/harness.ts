@@ -21,6 +21,7 @@ import { databaseRoles, seal, sealingKeySecret, secretLocation } from '../../sea
 import type { Agents, ResolveService } from '../agents.ts'
 import { buildApp } from '../app.ts'
 import type { AuditEntry } from '../audit.ts'
+import type { AuditRecorder } from '../audit-log/recorder.ts'
 import { createCaches, credentialsComponent, startCaches, stopCaches } from '../caches.ts'
 import { type ApiConfiguration, apiConfiguration } from '../configuration.ts'
 import type { App } from '../context.ts'
@@ -122,6 +123,8 @@ export type Harness = {
   app: App
   cluster: InterceptedCluster
   audit: AuditEntry[]
+  /** Stores what GET /audit returns; a test calls `flush`. */
+  auditRecorder: AuditRecorder
   metrics: ApiMetrics
   stop: AbortController
   now: { ms: number }
@@ -192,7 +195,7 @@ export async function startHarness(options: HarnessOptions = {}): Promise<Harnes
   const metrics = createApiMetrics('test')
   const stop = new AbortController()
   const now = { ms: 0 }
-  const { app } = await buildApp({
+  const { app, context } = await buildApp({
     cluster: own,
     caches,
     configuration: options.configuration ?? configurationOf(),
@@ -210,6 +213,7 @@ export async function startHarness(options: HarnessOptions = {}): Promise<Harnes
     app,
     cluster,
     audit,
+    auditRecorder: context.auditRecorder,
     metrics,
     stop,
     now,

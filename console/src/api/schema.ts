@@ -354,6 +354,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/managed/v1/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["listAuditEntries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/managed/v1/events": {
         parameters: {
             query?: never;
@@ -764,6 +780,23 @@ export interface components {
             message: string;
             /** Format: date-time */
             since: string;
+        };
+        AuditEntry: {
+            /** Format: uuid */
+            id: string;
+            /** Format: date-time */
+            time: string;
+            request_id: string;
+            member?: string;
+            address: string;
+            method: string;
+            path: string;
+            subject_id?: string;
+            /** Format: uuid */
+            task_id?: string;
+            status: number;
+            outcome: string;
+            sql?: components["schemas"]["SqlAudit"];
         };
         Autogrow: {
             at_percent?: number;
@@ -1307,6 +1340,20 @@ export interface components {
             price_amount: number;
             currency: string;
             billing_interval: string;
+        };
+        SqlAudit: {
+            /** Format: uuid */
+            database_id: string;
+            /** Format: uuid */
+            branch_id?: string;
+            mode: string;
+            role: string;
+            explain?: string;
+            statements: number;
+            sha256: string;
+            result?: string;
+            completed?: number;
+            sqlstate?: string;
         };
         SqlColumn: {
             name: string;
@@ -2704,6 +2751,42 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["UnexpectedError"];
+        };
+    };
+    listAuditEntries: {
+        parameters: {
+            query?: {
+                database_id?: string;
+                since?: string;
+                until?: string;
+                limit?: number;
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Applied-Limit": components["headers"]["X-Applied-Limit"];
+                    Link: components["headers"]["Link"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditEntry"][];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["TooManyRequests"];
             503: components["responses"]["ServiceUnavailable"];
             default: components["responses"]["UnexpectedError"];

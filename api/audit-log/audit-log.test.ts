@@ -1,0 +1,271 @@
+/** GET /audit: what replicas store, and what clients read. */
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { ClusterError, type ConfigMap } from '../../cluster/index.ts'
+import { labels, tenantNamespace } from '../../crds/index.ts'
+import type { AuditEntry } from '../audit.ts'
+import { type Client, createStable, expectError, startClient } from '../testing/client.ts'
+import { auditComponent, linesOf, mostSegments, retentionMs } from './segment.ts'
+
+const namespace = tenantNamespace('acme')
+/** When tokens of tests that change the clock expire. */
+const always = 4_000_000_000
+let client: Client
+let other: Client
+let log: string[]
+beforeEach(async () => {
+  log = []
+  client = await startClient({ log: line => log.push(line) })
+  other = await startClient({ beside: client, log: line => log.push(line) })
+})
+afterEach(async () => {
+  await other.close()
+  await client.close()
+})
+
+type Entry = {
+  id: string
+  time: string
+  request_id: string
+  method: string
+  path: string
+  status: number
+  outcome: string
+}
+const read = async (replica: Client, query = '', claims = {}): Promise<Entry[]> => {
+  const answer = await replica.call('GET', `/audit${query}`, { claims })
+  expect(answer.status).toBe(200)
+  return answer.body
+}
+/** A refused write. Its request id identifies it. */
+const attempt = (replica: Client, requestId: string, claims = {}) =>
+  replica.call('POST', '/databases', { body: {}, headers: { 'x-request-id': requestId }, claims })
+const requestIds = (entries: readonly Entry[]) => entries.map(({ request_id: requestId }) => requestId)
+const segments = async (): Promise<ConfigMap[]> =>
+  (await client.cluster.list('ConfigMap', { namespace, labels: { [labels.component]: auditComponent } })).items
+const warnings = (text: string) => log.filter(line => JSON.parse(line).level >= 40 && line.includes(text))
+
+describe('GET /audit', () => {
+  test('returns accepted and refused writes of every replica, newest first', async () => {
+    const { body } = await client.create('shop')
+    client.now.ms = other.now.ms = 1000
+    await attempt(other, 'second')
+    client.now.ms = 2000
+    await client.call('DELETE', `/databases/${body.id}`, { headers: { 'x-request-id': 'third' } })
+    await Promise.all([client.auditRecorder.flush(), other.auditRecorder.flush()])
+    await Promise.all([client.auditRecorder.flush(), other.auditRecorder.flush()])
+    const [third, second, first] = await read(client)
+    expect(first).toMatchObject({
+      ...{ method: 'POST', path: '/managed/v1/databases', status: 200, outcome: 'accepted', member: 'ada' },
+      subject_id: body.id,
+    })
+    expect(first).toMatchObject({ id: expect.any(String), address: '127.0.0.1', task_id: expect.any(String) })
+    expect(second).toMatchObject({ request_id: 'second', status: 400, outcome: 'refused' })
+    expect(third).toMatchObject({ request_id: 'third', method: 'DELETE' })
+    expect(await read(other)).toEqual([third, second, first])
+    expect(await segments()).toHaveLength(1)
+  })
+
+  test('returns entries of this replica at once, and all of them after a stop', async () => {
+    await client.create('shop')
+    await attempt(client, 'at-once')
+    expect(requestIds(await read(client))[0]).toBe('at-once')
+    expect(await read(other)).toEqual([])
+    await client.auditRecorder.stop()
+    expect(requestIds(await read(other))[0]).toBe('at-once')
+  })
+
+  test('never returns an entry of another tenant, also from a segment that was copied', async () => {
+    await client.create('shop')
+    const theirs = { tenant: 'globex' }
+    await client.call('POST', '/databases', { body: { name: 'x', region: 'local', size: 'small' }, claims: theirs })
+    await attempt(client, 'theirs', theirs)
+    expect(requestIds(await read(client))).not.toContain('theirs')
+    await client.auditRecorder.flush()
+    expect(requestIds(await read(client))).not.toContain('theirs')
+    expect(requestIds(await read(client, '', theirs))).toContain('theirs')
+    const [copied] = (
+      await client.cluster.list('ConfigMap', {
+        namespace: tenantNamespace('globex'),
+        labels: { [labels.component]: auditComponent },
+      })
+    ).items
+    await client.cluster.create('ConfigMap', {
+      ...{ apiVersion: 'v1', kind: 'ConfigMap', data: copied?.data ?? {} },
+      metadata: { name: 'audit-00000009', namespace, labels: copied?.metadata.labels ?? {} },
+    })
+    expect(requestIds(await read(client))).not.toContain('theirs')
+    expect(warnings('not a segment of this tenant')).toHaveLength(1)
+  })
+
+  test('filters by database, with its branches, and by time', async () => {
+    const one = await createStable(client, 'one')
+    const two = await createStable(client, 'two')
+    client.now.ms = 60_000
+    const headers = (id: string) => ({ headers: { 'x-request-id': id } })
+    await client.call('POST', `/databases/${one}/branches`, { body: { unknown: 1 }, ...headers('branch') })
+    await client.call('PATCH', `/databases/${two}`, { body: { display_name: 'Two' }, ...headers('two') })
+    await client.call('POST', `/databases/${one.toUpperCase()}/sql`, { body: {}, ...headers('sql') })
+    await client.auditRecorder.flush()
+    const [sql, branch, created] = await read(client, `?database_id=${one}`)
+    expect(requestIds([sql, branch] as Entry[])).toEqual(['sql', 'branch'])
+    expect(created).toMatchObject({ path: '/managed/v1/databases', subject_id: one })
+    expect(await read(client, `?database_id=${one}`)).toHaveLength(3)
+    const time = encodeURIComponent(branch?.time ?? '')
+    expect(requestIds(await read(client, `?since=${time}`)).toReversed()).toEqual(['branch', 'two', 'sql'])
+    expect(await read(client, `?until=${time}`)).toHaveLength(2)
+    expect(await read(client, `?database_id=${crypto.randomUUID()}`)).toEqual([])
+    for (const query of ['?since=yesterday', '?cursor=1', '?limit=0', '?database_id=x', '?offset=1'])
+      expectError(await client.call('GET', `/audit${query}`), 400)
+  })
+
+  test('a cursor continues where the page ended, while entries arrive', async () => {
+    await client.create('shop')
+    for (let number = 0; number < 7; number++) await attempt(number % 2 ? client : other, `n${number}`)
+    await client.auditRecorder.flush()
+    await other.auditRecorder.flush()
+    const seen: string[] = []
+    let path: string | undefined = '/audit?limit=3'
+    for (let page = 0; path !== undefined && page < 10; page++) {
+      const answer: Awaited<ReturnType<Client['call']>> = await other.call('GET', path)
+      seen.push(...requestIds(answer.body))
+      await attempt(client, 'late')
+      await client.auditRecorder.flush()
+      const [, next] = /^<\/managed\/v1([^>]+)>; rel="next"$/.exec(String(answer.headers.link ?? '')) ?? []
+      path = next
+    }
+    expect(seen).toHaveLength(8)
+    expect(new Set(seen).size).toBe(8)
+    expect((await client.call('GET', '/audit?limit=1000')).headers['x-applied-limit']).toBe('200')
+  })
+
+  test('orders entries by the clocks of their replicas, and returns none that is older than 30 days', async () => {
+    await client.create('shop')
+    other.now.ms = -5000
+    await attempt(other, 'earlier')
+    await attempt(client, 'later')
+    other.now.ms = 0
+    await client.auditRecorder.flush()
+    await other.auditRecorder.flush()
+    expect(requestIds(await read(client)).filter(id => id === 'earlier' || id === 'later')).toEqual([
+      'later',
+      'earlier',
+    ])
+    client.now.ms = retentionMs + 5000
+    await attempt(client, 'now', { exp: always })
+    expect(requestIds(await read(client, '', { exp: always }))).toEqual(['now'])
+  })
+
+  test('skips a segment that cannot be read, once in the log, and begins the next one', async () => {
+    await client.create('shop')
+    await client.auditRecorder.flush()
+    const [first] = await segments()
+    if (first === undefined) throw new Error('no segment')
+    await client.cluster.replace('ConfigMap', { ...first, data: { 'entries.jsonl.gz': 'tampered' } })
+    await attempt(client, 'after')
+    await client.auditRecorder.flush()
+    for (let times = 0; times < 3; times++) expect(requestIds(await read(other))).toEqual(['after'])
+    expect(warnings('cannot be decompressed')).toHaveLength(1)
+    expect((await segments()).map(({ metadata }) => metadata.name)).toEqual(['audit-00000001', 'audit-00000002'])
+  })
+})
+
+const entry = (number: number): AuditEntry => ({
+  ...{ time: new Date().toISOString(), tenant: 'acme', address: '::1', method: 'POST', path: '/x' },
+  ...{ request_id: `${number} ${crypto.randomUUID()}${crypto.randomUUID()}`, status: 200, outcome: 'accepted' },
+})
+
+describe('the recorder', () => {
+  const dropped = async () =>
+    Number(/^espalier_api_audit_dropped_total (\d+)$/m.exec(await client.metrics.registry.metrics())?.[1])
+
+  test('stores each entry once, if two replicas write at once and responses are lost', async () => {
+    await client.create('shop')
+    let calls = 0
+    client.cluster.after = () => {
+      if (++calls % 3 === 0) throw new ClusterError('Unavailable', 'the response is lost')
+    }
+    for (let number = 0; number < 20; number++) {
+      await attempt(client, `a${number}`)
+      await attempt(other, `b${number}`)
+      await Promise.all([client.auditRecorder.flush(), other.auditRecorder.flush()])
+    }
+    client.cluster.after = undefined
+    for (let pass = 0; pass < 3; pass++) {
+      await client.auditRecorder.flush()
+      await other.auditRecorder.flush()
+    }
+    const third = await startClient({ beside: client })
+    const found = requestIds(await read(third, '?limit=200'))
+    await third.close()
+    expect(found).toHaveLength(41)
+    expect(new Set(found).size).toBe(41)
+    const lines = await Promise.all((await segments()).map(linesOf))
+    expect(lines.flat()).toHaveLength(41)
+    expect(await dropped()).toBe(0)
+  })
+
+  test('keeps at most 256 KiB of a tenant, and the newest entries', async () => {
+    await client.create('shop')
+    let number = 0
+    for (let batch = 0; batch < 12; batch++) {
+      for (let count = 0; count < 300; count++) {
+        number++
+        client.auditRecorder.write(entry(number))
+      }
+      while (client.auditRecorder.waiting('acme').length > 0) await client.auditRecorder.flush()
+    }
+    const stored = await segments()
+    expect(stored).toHaveLength(mostSegments)
+    const bytes = stored.reduce((sum, { data }) => sum + JSON.stringify(data).length, 0)
+    expect(bytes).toBeLessThan(257 * 1024)
+    const [newest] = await read(other, '?limit=1')
+    expect(newest?.request_id).toMatch(new RegExp(`^${number} `))
+  })
+
+  test('delays no request if the cluster does not respond, and drops entries above the limit', async () => {
+    await client.create('shop')
+    let release = () => {}
+    const hanging = new Promise<void>(resolve => {
+      release = resolve
+    })
+    client.cluster.before = (_, kind) => (kind === 'ConfigMap' ? hanging : undefined)
+    const flushing = client.auditRecorder.flush()
+    for (let number = 0; number < 590; number++) client.auditRecorder.write(entry(number))
+    for (let number = 0; number < 10; number++) await attempt(client, `n${number}`)
+    expect(await dropped()).toBe(101)
+    expect(warnings('are dropped')).toHaveLength(1)
+    client.cluster.before = undefined
+    release()
+    await flushing
+    while (client.auditRecorder.waiting('acme').length > 0) await client.auditRecorder.flush()
+    expect(await read(other, '?limit=200')).toHaveLength(200)
+  })
+
+  test('drops entries of an account without a namespace after ten minutes', async () => {
+    const claims = { tenant: 'nobody', exp: always }
+    await attempt(client, 'refused', claims)
+    await client.auditRecorder.flush()
+    expect(requestIds(await read(client, '', claims))).toEqual(['refused'])
+    client.now.ms = 11 * 60_000
+    await client.auditRecorder.flush()
+    expect(await read(client, '', claims)).toEqual([])
+    expect(await dropped()).toBe(1)
+  })
+
+  test('works without the view if the cluster refuses it, and reports that once', async () => {
+    await client.create('shop')
+    client.cluster.before = (operation, kind) => {
+      if (kind === 'ConfigMap' && operation === 'create')
+        throw new ClusterError('Invalid', 'ValidatingAdmissionPolicy espalier-api-writes denied request')
+    }
+    for (let pass = 0; pass < 3; pass++) {
+      expect((await attempt(client, `n${pass}`)).status).toBe(400)
+      await client.auditRecorder.flush()
+    }
+    expect(warnings('upgrade the chart')).toHaveLength(1)
+    expectError(await client.call('GET', '/audit'), 503, /^the cluster refuses audit entries/)
+    client.cluster.before = undefined
+    await client.auditRecorder.flush()
+    expect(await read(other)).toHaveLength(4)
+  })
+})
