@@ -42,6 +42,12 @@ const answers: Record<string, unknown> = {
       error: attack,
     },
   ],
+  '/audit': [
+    {
+      ...{ id, time: attack, member: attack, method: attack, path: attack, status: 200, outcome: attack },
+      sql: { mode: attack, role: attack, statements: 1, result: attack, sqlstate: attack },
+    },
+  ],
   '/sizes': [
     {
       ...branch,
@@ -61,6 +67,7 @@ const hostileIds: Record<string, unknown> = {
   [`/databases/${id}/branches`]: [{ ...branch, id: `../${attack}` }],
   '/backups': [{ ...branch, id: attack, database_id: id, created_at: '', kind: '' }],
   '/tasks': [{ ...branch, id: attack, created_at: '', subject_kind: '', subject_id: '', messages: [] }],
+  '/audit': [{ id: attack, time: '', method: '', path: '', status: 200, outcome: '' }],
 }
 
 let server: Server
@@ -109,6 +116,7 @@ test.each([
   'db create x --region r --size s',
   'db create x --size s',
   'tasks',
+  'audit',
   `logs ${id}`,
   `logs ${id} --json`,
   `metrics ${id}`,
@@ -128,7 +136,7 @@ test.each([
   expect(out + err).not.toMatch(controls)
 })
 
-test.each(['db list', `branch list ${id}`, 'backup list', 'tasks', `db delete ${id} --yes`])(
+test.each(['db list', `branch list ${id}`, 'backup list', 'tasks', 'audit', `db delete ${id} --yes`])(
   '%s refuses ids with slashes or control characters',
   async line => {
     answersOf = { ...answers, ...hostileIds, ...(line.startsWith('branch') && { '/databases': [database] }) }

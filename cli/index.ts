@@ -24,6 +24,7 @@ export const clientCommands: Readonly<Record<string, Entry>> = {
   logs: ['print the log, and follow it', () => import('./commands/logs.ts')],
   metrics: ['print measurements', () => import('./commands/metrics.ts')],
   tasks: ['list operations', () => import('./commands/tasks.ts')],
+  audit: ['list attempts to write: who did what', () => import('./commands/audit.ts')],
   size: ['list sizes, and resize a database', () => import('./commands/size.ts')],
   suspend: ['stop a database and keep its data', state('suspend')],
   resume: ['start a suspended database', state('resume')],

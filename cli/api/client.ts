@@ -4,6 +4,8 @@ import { type Api, ApiFailure, type Call, claimsOf, readJson, refusal, request }
 import { type Change, followChanges } from './events.ts'
 import type { Answer } from './request.ts'
 import {
+  type AuditEntry,
+  auditEntry,
   type Backup,
   type Branch,
   backup,
@@ -26,6 +28,7 @@ export type UserType = 'application' | 'admin' | 'application_read_only'
 export const longestWait = 60
 const pageLength = 1000
 const shortPageLength = 100
+const auditPageLength = 200
 /** The maximum number of attempts if other clients change the same object. */
 const mostTries = 5
 
@@ -36,6 +39,20 @@ async function readAll<T>(length: number, read: (offset: number) => Promise<T[]>
     const page = await read(all.length)
     all.push(...page)
     if (page.length < length) return all
+  }
+}
+
+/** Reads pages of audit entries, each before the last entry of the previous page, until there are `limit`. */
+async function readBefore(
+  limit: number,
+  read: (length: number, cursor: string | undefined) => Promise<AuditEntry[]>,
+): Promise<AuditEntry[]> {
+  const all: AuditEntry[] = []
+  for (;;) {
+    const length = Math.min(auditPageLength, limit - all.length)
+    const page = await read(length, all.at(-1)?.id)
+    all.push(...page)
+    if (page.length < length || all.length >= limit) return all
   }
 }
 
@@ -173,6 +190,9 @@ export function createClient(api: Api) {
     /** Returns at most `limit` tasks, newest first. */
     tasks: (of: { subject_id?: string; database_id?: string }, limit: number) =>
       call(list(task), `/tasks${query({ ...of, limit })}`),
+    /** Returns at most `limit` attempts to write, newest first. */
+    audit: (of: { database_id?: string | undefined; since?: string | undefined }, limit: number) =>
+      readBefore(limit, (length, cursor) => call(list(auditEntry), `/audit${query({ ...of, limit: length, cursor })}`)),
     sizes: () => call(list(size), '/sizes'),
     regions: () => call(list(named), '/regions'),
     logs: async (place: Place, options: Query) =>

@@ -93,6 +93,26 @@ export const task = object({
 })
 export type Task = ShapeType<typeof task>
 
+export const auditEntry = object({
+  id,
+  time: string,
+  member: optional(string),
+  method: string,
+  path: string,
+  status: number,
+  outcome: string,
+  sql: optional(
+    object({
+      mode: string,
+      role: string,
+      statements: number,
+      result: optional(string),
+      sqlstate: optional(string),
+    }),
+  ),
+})
+export type AuditEntry = ShapeType<typeof auditEntry>
+
 export const size = object({
   id,
   name: string,

@@ -91,6 +91,42 @@ test('sizes and operations of a database', async () => {
   expect(title?.split(/ {2,}/)).toEqual(['OPERATION', 'SUBJECT', 'STATUS', 'STARTED', 'MESSAGE'])
 })
 
+test('attempts to write are listed, of the account, of a database and since a time', async () => {
+  const id = JSON.parse((await cli.run('db get shop --json')).out).id
+  expect(await cli.run('db create shop --wait -q')).toMatchObject({ code: 1 })
+  cli.api.auditRecorder.write({
+    ...{ time: new Date().toISOString(), request_id: 'r', tenant: 'acme', member: 'bob', address: '::1' },
+    ...{ method: 'POST', path: `/managed/v1/databases/${id}/sql`, status: 200, outcome: 'accepted' },
+    sql: {
+      database_id: id,
+      mode: 'write',
+      role: 'application',
+      statements: 2,
+      sha256: '',
+      result: 'failed',
+      sqlstate: '42P01',
+    },
+  })
+  await cli.api.auditRecorder.flush()
+  const text = (await cli.run('audit --limit 2')).out.replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME')
+  expect(text.replaceAll(id, 'ID').replaceAll(/ {2,}/g, '  ')).toMatchInlineSnapshot(`
+    "TIME  MEMBER  OUTCOME  REQUEST  SQL
+    TIME  bob  accepted 200  POST /databases/ID/sql  write as application, 2 statements: failed 42P01
+    TIME  ada  refused 400  POST /databases  -
+    "
+  `)
+  const all = JSON.parse((await cli.run('audit --json --limit 1000')).out)
+  expect(all.length).toBeGreaterThan(2)
+  expect(all.at(-1)).toMatchObject({ outcome: 'accepted', subject_id: id, member: 'ada', address: expect.any(String) })
+  const ofShop = JSON.parse((await cli.run('audit -d shop --json')).out)
+  expect(ofShop.length).toBeLessThan(all.length)
+  expect(ofShop.at(-1)).toMatchObject({ subject_id: id })
+  expect((await cli.run('audit -q --since 1h')).out.trim().split('\n')[0]).toBe(all[0].id)
+  expect(await cli.run('audit --since 2100-01-01T00:00:00Z')).toMatchObject({ code: 0, out: '' })
+  expect(await cli.run('audit --since never')).toMatchObject({ code: 2 })
+  expect(await cli.run('audit -d none')).toMatchObject({ code: 3 })
+})
+
 test('a change of the allowlist keeps its other rules', async () => {
   await cli.run('db create open --wait -q')
   expect(await cli.run('allow list open')).toMatchObject({

@@ -1,0 +1,46 @@
+/** `espalier audit`: attempts to write, newest first: who, what and with which result. */
+import type { AuditEntry } from '../api/shapes.ts'
+import { act, type ClientCommand, createCommand, databaseOption, integer } from '../arguments.ts'
+import type { Column } from '../output/table.ts'
+import { findProject } from '../project.ts'
+import { chosenDatabase } from '../session.ts'
+import { sinceTime } from './logs.ts'
+
+type Options = { database?: string; since?: string; limit: number }
+
+const prefix = '/managed/v1'
+const mostEntries = 1000
+
+const pathText = (path: string): string => (path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : path)
+
+function sqlText({ sql }: AuditEntry): string | undefined {
+  if (sql === undefined) return undefined
+  const { mode, role, statements, result = 'started', sqlstate } = sql
+  const count = statements === 1 ? '1 statement' : `${statements} statements`
+  return `${mode} as ${role}, ${count}: ${sqlstate === undefined ? result : `${result} ${sqlstate}`}`
+}
+
+const columns: readonly Column<AuditEntry>[] = [
+  { title: 'TIME', value: ({ time }) => time },
+  { title: 'MEMBER', value: ({ member }) => member },
+  { title: 'OUTCOME', value: ({ outcome, status }) => `${outcome} ${status}` },
+  { title: 'REQUEST', value: ({ method, path }) => `${method} ${pathText(path)}` },
+  { title: 'SQL', value: sqlText },
+]
+
+const command: ClientCommand = run => {
+  const parsed = databaseOption(
+    createCommand(run, 'audit', 'Lists attempts to write of the account, or about one database and its branches.'),
+  )
+    .option('--since <time>', 'only attempts since this time: 10m, 2h or 2026-01-31T12:00:00Z')
+    .option('--limit <count>', 'how many attempts', integer(1, mostEntries), 50)
+  return act<Options>(run, parsed, async (session, _, { database: name, since, limit }) => {
+    const isOfOne = name !== undefined || (await findProject(session.io.directory)) !== undefined
+    const chosen = isOfOne ? (await chosenDatabase(session, name)).database : undefined
+    const client = await session.client()
+    const start = since === undefined ? undefined : sinceTime(since)
+    const entries = await client.audit({ database_id: chosen?.id, since: start }, limit)
+    session.printer.list(entries, columns, ({ id }) => id, 'No attempts to write are recorded.')
+  })
+}
+export default command
