@@ -97,7 +97,7 @@ describe('GET /audit', () => {
     expect(warnings('not a segment of this tenant')).toHaveLength(1)
   })
 
-  test('filters by database, with its branches, and by time', async () => {
+  test('filters by database, with its branches, by time, and by outcome', async () => {
     const one = await createStable(client, 'one')
     const two = await createStable(client, 'two')
     client.now.ms = 60_000
@@ -114,7 +114,8 @@ describe('GET /audit', () => {
     expect(requestIds(await read(client, `?since=${time}`)).toReversed()).toEqual(['branch', 'two', 'sql'])
     expect(await read(client, `?until=${time}`)).toHaveLength(2)
     expect(await read(client, `?database_id=${crypto.randomUUID()}`)).toEqual([])
-    for (const query of ['?since=yesterday', '?cursor=1', '?limit=0', '?database_id=x', '?offset=1'])
+    expect(requestIds(await read(client, '?outcome=refused'))).toEqual(['sql', 'branch'])
+    for (const query of ['?outcome=lost', '?since=yesterday', '?cursor=1', '?limit=0', '?database_id=x', '?offset=1'])
       expectError(await client.call('GET', `/audit${query}`), 400)
   })
 

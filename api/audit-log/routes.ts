@@ -60,10 +60,11 @@ export function addAuditLog(app: App, context: ApiContext): void {
   )
   app.get('/audit', { schema }, async (request, reply) => {
     const { namespace, tenantId } = accountOf(request)
-    const { database_id: databaseId, limit, cursor, ...range } = request.query
+    const { database_id: databaseId, outcome, limit, cursor, ...range } = request.query
     const isInTime = within(range)
     const isAbout = databaseId === undefined ? () => true : aboutDatabase(context, namespace, databaseId)
-    const isMeant = (entry: StoredEntry) => isInTime(entry) && isAbout(entry)
+    const isMeant = (entry: StoredEntry) =>
+      (outcome === undefined || entry.outcome === outcome) && isInTime(entry) && isAbout(entry)
     const { entries, hasMore } = await context.readAudit({ namespace, tenantId }, { limit, cursor, isMeant })
     const last = entries.at(-1)
     reply.header('X-Applied-Limit', String(limit))

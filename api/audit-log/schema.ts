@@ -3,6 +3,8 @@ import { z } from 'zod'
 import { id, idText, queryLimit, queryTime, time, userType } from '../schemas/common.ts'
 import { output } from '../schemas/components.ts'
 
+const outcomes = ['accepted', 'refused', 'failed'] as const
+
 const sqlAudit = output(
   'SqlAudit',
   z
@@ -49,9 +51,7 @@ export const auditEntryShape = output(
       subject_id: z.string().optional().describe('The id of the object that the request created or named.'),
       task_id: idText.optional().describe('The task that records the operation.'),
       status: z.int().describe('The HTTP status of the response.'),
-      outcome: z
-        .enum(['accepted', 'refused', 'failed'])
-        .describe('`refused`: a status from 400 to 499. `failed`: a status from 500.'),
+      outcome: z.enum(outcomes).describe('`refused`: a status from 400 to 499. `failed`: a status from 500.'),
       sql: sqlAudit.optional().describe('The statements that a request ran.'),
     })
     .meta({
@@ -76,6 +76,7 @@ export const listAuditQuery = z.strictObject({
   database_id: id
     .optional()
     .describe('Only entries about this database, its branches, and its backups that exist. It may be deleted.'),
+  outcome: z.enum(outcomes).optional().describe('Only entries with this outcome.'),
   since: queryTime.optional().describe('Only entries of this time or later.'),
   until: queryTime.optional().describe('Only entries before this time.'),
   limit: queryLimit(200, 50).describe('The most entries to return. A limit above 200 is reduced to 200.'),

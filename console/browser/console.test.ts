@@ -26,7 +26,7 @@ const tabs = [
 ]
 const branchTabs = ['connect', 'services', 'sql', 'tables', 'logs', 'metrics', 'queries']
 const pages = [
-  ...['/', '/new', '/operations', '/nowhere'],
+  ...['/', '/new', '/operations', '/audit', '/nowhere'],
   ...tabs.map(tab => `/databases/ID/${tab}`),
   ...branchTabs.map(tab => `/databases/ID/branches/BRANCH/${tab}`),
 ]

@@ -1,10 +1,15 @@
 /** The routes of the console. Each page is a file of its own that is loaded when it is opened. */
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect } from '@tanstack/react-router'
+import { type Outcome, outcomes } from './api/queries.ts'
 import { Crash } from './components/boundary.tsx'
 import { NotFound } from './components/not-found.tsx'
 import { Shell } from './components/shell.tsx'
 import { Loading } from './components/state.tsx'
 import { texts } from './texts.ts'
+
+type AuditSearch = { database?: string | undefined; outcome?: Outcome | undefined }
+
+const isId = (text: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)
 
 const root = createRootRoute({ component: Shell, notFoundComponent: NotFound })
 
@@ -18,6 +23,16 @@ const operations = createRoute({
   getParentRoute: () => root,
   path: '/operations',
   component: lazyRouteComponent(() => import('./pages/operations.tsx')),
+})
+
+const audit = createRoute({
+  getParentRoute: () => root,
+  path: '/audit',
+  validateSearch: ({ database, outcome }: Record<string, unknown>): AuditSearch => ({
+    database: typeof database === 'string' && isId(database) ? database.toLowerCase() : undefined,
+    outcome: outcomes.find(one => one === outcome),
+  }),
+  component: lazyRouteComponent(() => import('./pages/audit.tsx')),
 })
 
 /** Where an OpenID provider leads back to. */
@@ -183,6 +198,7 @@ export const router = createRouter({
     overview,
     create,
     operations,
+    audit,
     signedIn,
     database.addChildren([
       databaseHome,

@@ -1,5 +1,5 @@
 /** What pages read. The keys begin with the kinds that `events.ts` names. */
-import { queryOptions } from '@tanstack/react-query'
+import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query'
 import { type Range, ranges } from '../lib/metrics.ts'
 import type { Description } from '../lib/schema-form.ts'
 import type { ServiceType } from '../lib/services.ts'
@@ -67,6 +67,22 @@ export const tasksQuery = (api: Api, of: { subject_id?: string; database_id?: st
           signal,
         }),
       ),
+  })
+
+export const outcomes = ['accepted', 'refused', 'failed'] as const satisfies Schemas['AuditEntry']['outcome'][]
+export type Outcome = (typeof outcomes)[number]
+
+/** Attempts to write, newest first. Each page begins before the last entry of the previous one. */
+export const auditQuery = (api: Api, of: { database_id?: string | undefined; outcome?: Outcome | undefined }) =>
+  infiniteQueryOptions({
+    queryKey: ['audit', of],
+    initialPageParam: undefined as string | undefined,
+    queryFn: async ({ pageParam, signal }) => {
+      const params = { query: { ...of, cursor: pageParam } }
+      const { data, response } = await answer(api.GET('/managed/v1/audit', { params, signal }))
+      return { entries: data, next: hasNext(response) ? data.at(-1)?.id : undefined }
+    },
+    getNextPageParam: ({ next }) => next,
   })
 
 const catalogue = { staleTime: 5 * 60_000 }

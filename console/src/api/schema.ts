@@ -2760,6 +2760,7 @@ export interface operations {
         parameters: {
             query?: {
                 database_id?: string;
+                outcome?: "accepted" | "refused" | "failed";
                 since?: string;
                 until?: string;
                 limit?: number;

@@ -3,6 +3,7 @@ const paths = {
   overview: 'M3 3h4v4H3zM9 3h4v4H9zM3 9h4v4H3zM9 9h4v4H9z',
   plus: 'M8 3v10M3 8h10',
   operations: 'M2 8h3l2-5 2.5 10 2-5H14',
+  audit: 'M3.5 2h9v12h-9zM6 5.500h4M6 8h4M6 10.500h2',
   search: 'M7 12A5 5 0 1 0 7 2a5 5 0 0 0 0 10zM10.6 10.6 14 14',
   book: 'M3 3h4a1 1 0 0 1 1 1v9a1.5 1.5 0 0 0-1.5-1H3zM13 3H9a1 1 0 0 0-1 1v9a1.5 1.5 0 0 1 1.5-1H13z',
   menu: 'M2 4h12M2 8h12M2 12h12',

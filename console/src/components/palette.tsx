@@ -90,6 +90,7 @@ function useCommands(): Command[] {
       group: texts.palette.pages,
       run: () => navigate({ to: '/operations' }),
     },
+    { key: 'audit', text: texts.navigation.audit, group: texts.palette.pages, run: () => navigate({ to: '/audit' }) },
     { key: 'new', text: texts.navigation.create, group: texts.palette.actions, run: () => navigate({ to: '/new' }) },
     ...themes.map(theme => ({
       key: `theme ${theme}`,

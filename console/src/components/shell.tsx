@@ -15,6 +15,7 @@ import { Palette, useShortcut } from './palette.tsx'
 const navigation = [
   { to: '/', text: texts.navigation.overview, icon: 'overview' },
   { to: '/operations', text: texts.navigation.operations, icon: 'operations' },
+  { to: '/audit', text: texts.navigation.audit, icon: 'audit' },
 ] as const satisfies { to: string; text: string; icon: IconName }[]
 
 function AccountMenu() {
@@ -170,7 +171,7 @@ export function Shell() {
             <ul className="nav-list">
               {navigation.map(({ to, text, icon }) => (
                 <li key={to}>
-                  <Link to={to} className="nav-link" activeOptions={{ exact: true }}>
+                  <Link to={to} className="nav-link" activeOptions={{ exact: true, includeSearch: false }}>
                     <Icon name={icon} />
                     {text}
                   </Link>

@@ -1,6 +1,6 @@
 /** The operations of one database and its branches, with their messages. */
 import { useQuery } from '@tanstack/react-query'
-import { useParams } from '@tanstack/react-router'
+import { Link, useParams } from '@tanstack/react-router'
 import { useApi } from '../../api/accounts.ts'
 import { tasksQuery } from '../../api/queries.ts'
 import { Empty, Result } from '../../components/state.tsx'
@@ -15,6 +15,11 @@ export default function DatabaseTasks() {
       <Result query={query} what={texts.database.tab.tasks}>
         {tasks => (tasks.length === 0 ? <Empty title={texts.operations.none} /> : <TaskList tasks={tasks} />)}
       </Result>
+      <p className="card-body">
+        <Link to="/audit" search={{ database: id }}>
+          {texts.operations.audit}
+        </Link>
+      </p>
     </section>
   )
 }
