@@ -105,14 +105,19 @@ describe('GET /audit', () => {
     await client.call('POST', `/databases/${one}/branches`, { body: { unknown: 1 }, ...headers('branch') })
     await client.call('PATCH', `/databases/${two}`, { body: { display_name: 'Two' }, ...headers('two') })
     await client.call('POST', `/databases/${one.toUpperCase()}/sql`, { body: {}, ...headers('sql') })
+    // As a branch that is deleted since: only the path names the database.
+    client.auditRecorder.write({
+      ...{ ...entry(0), request_id: 'deleted-branch', subject_id: crypto.randomUUID(), tenant: 'acme' },
+      ...{ path: `/managed/v1/databases/${one}/branches`, time: new Date(Date.now() + 59_000).toISOString() },
+    })
     await client.auditRecorder.flush()
-    const [sql, branch, created] = await read(client, `?database_id=${one}`)
-    expect(requestIds([sql, branch] as Entry[])).toEqual(['sql', 'branch'])
+    const [deleted, sql, branch, created] = await read(client, `?database_id=${one}`)
+    expect(requestIds([deleted, sql, branch] as Entry[])).toEqual(['deleted-branch', 'sql', 'branch'])
     expect(created).toMatchObject({ path: '/managed/v1/databases', subject_id: one })
-    expect(await read(client, `?database_id=${one}`)).toHaveLength(3)
+    expect(await read(client, `?database_id=${one}`)).toHaveLength(4)
     const time = encodeURIComponent(branch?.time ?? '')
     expect(requestIds(await read(client, `?since=${time}`)).toReversed()).toEqual(['branch', 'two', 'sql'])
-    expect(await read(client, `?until=${time}`)).toHaveLength(2)
+    expect(await read(client, `?until=${time}`)).toHaveLength(3)
     expect(await read(client, `?database_id=${crypto.randomUUID()}`)).toEqual([])
     expect(requestIds(await read(client, '?outcome=refused'))).toEqual(['sql', 'branch'])
     for (const query of ['?outcome=lost', '?since=yesterday', '?cursor=1', '?limit=0', '?database_id=x', '?offset=1'])
