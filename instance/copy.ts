@@ -8,15 +8,17 @@
  *     espalier-copy/opened_hba.conf, opened.conf
  *                                   written by the operator, through Postgres, to open it; from the next start on the copy
  *                                   is an ordinary volume
+ *     espalier-copy/opened_hba.conf.d/, opened.conf.d/
+ *                                   Postgres includes these directories; the two files are links into them
  */
-import { existsSync, mkdirSync, rmSync } from 'node:fs'
+import { existsSync, lstatSync, mkdirSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { syncDirectory, writeDurably } from './files.ts'
 import { quoteSetting } from './settings.ts'
 
 /** In the volume's root, next to the data directory. */
 export const copyDirectory = 'espalier-copy'
-/** Postgres reads these files at a reload, if they exist. */
+/** Postgres reads these files at a reload, once the operator has created them. */
 export const openedFiles = { settings: 'opened.conf', hba: 'opened_hba.conf' } as const
 /** A setting of Espalier that shows that a Postgres is closed. */
 export const closedSetting = 'espalier.closed'
@@ -35,12 +37,28 @@ export const isClosed = (root: string): boolean => {
   return existsSync(directory) && !existsSync(join(directory, openedFiles.settings))
 }
 
+const includedDirectory = (directory: string, name: string): string => join(directory, `${name}.d`)
+
+/**
+ * Makes the file a link into an empty directory that Postgres includes. An include of the file itself would log an error
+ * at each reload until the file exists, and an empty file would mark the copy as open. Through the link, an operator of
+ * any version creates the file in the directory. A file without a link remains if an earlier version stopped while the
+ * operator opened the copy: the operator then writes it again.
+ */
+function linkIntoDirectory(directory: string, name: string): void {
+  const path = join(directory, name)
+  mkdirSync(includedDirectory(directory, name), { recursive: true, mode: 0o700 })
+  if (lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink()) return
+  rmSync(path, { force: true })
+  symlinkSync(join(`${name}.d`, name), path)
+}
+
 /** The first line is the operator's line of pg_hba.conf: the operator can only log in by certificate. */
 const closedHba = (directory: string): string =>
   [
     '# Written before every start of a copy that is closed; changes made here are lost.',
     'hostssl  all  postgres  all  cert map=espalier',
-    `include_if_exists "${join(directory, openedFiles.hba)}"`,
+    `include_dir "${includedDirectory(directory, openedFiles.hba)}"`,
     '',
   ].join('\n')
 
@@ -52,9 +70,11 @@ export function closure(root: string): { settings: Record<string, string>; inclu
   if (!isClosed(root)) return undefined
   const directory = join(root, copyDirectory)
   const hba = join(directory, 'pg_hba.conf')
+  for (const name of Object.values(openedFiles)) linkIntoDirectory(directory, name)
+  syncDirectory(directory)
   writeDurably(hba, closedHba(directory))
   return {
     settings: { hba_file: hba, max_logical_replication_workers: '0', [closedSetting]: 'yes' },
-    include: `include_if_exists ${quoteSetting(join(directory, openedFiles.settings))}\n`,
+    include: `include_dir ${quoteSetting(includedDirectory(directory, openedFiles.settings))}\n`,
   }
 }

@@ -1,6 +1,6 @@
 /** A copy of a subscriber, on real servers. The copy is closed, and never contacts the publisher. */
 import { execFileSync } from 'node:child_process'
-import { existsSync, rmSync } from 'node:fs'
+import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -139,8 +139,12 @@ test('a copy starts closed, loses slots and subscriptions without contacting the
   await administrator().ensureRoles(copy.target, renamed, signal, { opens: true })
   expect((await observe(copy)).closed).toEqual({ inherited: 0 })
 
-  // It was killed before it was opened, so it is closed again.
+  // It was killed before it was opened, so it is closed again, also with the files of an earlier version on its volume.
   await copy.kill()
+  const directory = join(copy.mounts.volume, 'espalier-copy')
+  for (const name of ['opened.conf', 'opened.conf.d', 'opened_hba.conf', 'opened_hba.conf.d'])
+    rmSync(join(directory, name), { recursive: true })
+  writeFileSync(join(directory, 'opened_hba.conf'), '')
   copy = await restarted(copy)
   expect((await observe(copy)).closed).toEqual({ inherited: 0 })
   const ofCopy = { owner: copyId, isRequested: true, login: { password: 'copy-2', passwordVersion: 'copy' } }
@@ -164,6 +168,10 @@ test('a copy starts closed, loses slots and subscriptions without contacting the
   await fresh.end()
   const client = await connectAs(copy, 'app', 'another-1')
   await client.end()
+
+  // Files that do not exist yet cause no line in the log, at a start or at a reload.
+  expect(copy.log()).toContain('received SIGHUP')
+  expect(copy.log()).not.toContain('skipping missing')
 
   // From the next start on, the copy is like any other instance, and has its data.
   await copy.kill()
