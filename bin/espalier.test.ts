@@ -44,6 +44,32 @@ test('bin/espalier is started by the Node of the packages, also by a link, whate
   }
 })
 
+test('hints and help name the program as it was started', () => {
+  const directory = mkdtempSync(join(tmpdir(), 'espalier-named-'))
+  try {
+    for (const name of ['espalier', 'kubectl-espalier']) symlinkSync(command.replace('.mjs', ''), join(directory, name))
+    const run = (program: string, ...args: string[]) => {
+      const env = { PATH: `${directory}:/usr/bin:/bin`, HOME: directory }
+      const { stdout, stderr } = spawnSync(program, args, { env, encoding: 'utf8', cwd: join(command, '../..') })
+      return stdout + stderr
+    }
+    for (const [program, named] of [
+      ['espalier', 'espalier'],
+      ['kubectl-espalier', 'kubectl espalier'],
+      ['bin/espalier', 'bin/espalier'],
+    ] as const) {
+      expect(run(program, '--help')).toContain(`\nUsage: ${named} COMMAND`)
+      expect(run(program, 'db', '--help')).toContain(`Usage: ${named} db `)
+      const ofConnect = run(program, 'connect', '--help')
+      expect(ofConnect).toContain(`\nUsage: ${named} connect [NAME]`)
+      expect(ofConnect).toContain(`(${named} branch checkout)`)
+      expect(run(program, 'none')).toContain(`run ${named} --help to list the commands`)
+    }
+  } finally {
+    rmSync(directory, { recursive: true, force: true })
+  }
+})
+
 test('signals that make the REST service reload are forwarded, and end nothing', { timeout: 60_000 }, async () => {
   const directory = mkdtempSync(join(tmpdir(), 'espalier-signals-'))
   const file = join(directory, 'rest.conf')

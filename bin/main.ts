@@ -1,4 +1,5 @@
 /** The command line: finds the subcommand, prints help, and turns errors into one line and an exit code. */
+import { program } from '../server/program.ts'
 import { type Command, UsageError } from './command.ts'
 
 /** Loaded only when requested, so that a small command starts fast. */
@@ -40,7 +41,7 @@ async function usage(): Promise<string> {
     lines.map(([name, summary]) => `  ${name.padEnd(10)} ${summary}`).join('\n')
   return `Managed Postgres with branches.
 
-Usage: espalier COMMAND [options]
+Usage: ${program} COMMAND [options]
 
 Client of the API:
 ${listed([...client, ...own.filter(([name]) => name === 'connect')])}
@@ -48,8 +49,11 @@ ${listed([...client, ...own.filter(([name]) => name === 'connect')])}
 This machine, and servers:
 ${listed(own.filter(([name]) => name !== 'connect'))}
 
-espalier COMMAND --help shows the options of each. espalier --version prints the version.`
+${program} COMMAND --help shows the options of each. ${program} --version prints the version.`
 }
+
+/** Help names the program as the user started it. */
+const withProgram = (help: string): string => help.replace(/(?<![\w./-])espalier (?=[a-z])/g, `${program} `)
 
 /** @returns the exit code: 0 done, 1 failed, 2 wrong usage; commands of the client have more (cli/errors.ts) */
 export async function main(argv: string[]): Promise<number> {
@@ -71,7 +75,7 @@ export async function main(argv: string[]): Promise<number> {
   // Arguments after `--` are for another program.
   const own = args.includes('--') ? args.slice(0, args.indexOf('--')) : args
   if (name !== 'instance' && (own.includes('--help') || own.includes('-h'))) {
-    console.log((await command.helpFor?.(own)) ?? command.help)
+    console.log(withProgram((await command.helpFor?.(own)) ?? command.help))
     return 0
   }
   try {

@@ -1,5 +1,6 @@
 /** Builds the client's commands with commander, and adds the common options. */
 import { Command, InvalidArgumentError } from 'commander'
+import { program } from '../server/program.ts'
 import type { Io } from './io.ts'
 import { type CommonOptions, openSession, type Session } from './session.ts'
 
@@ -17,7 +18,7 @@ export type ClientCommand = (run: Run) => Command
 
 /** Creates a command or a group of commands. On an error, the parser throws instead of ending the process. */
 export function createCommand({ io }: Run, name: string, description: string): Command {
-  return new Command(`espalier ${name}`)
+  return new Command(`${program} ${name}`)
     .description(description)
     .exitOverride()
     .helpCommand(false)
@@ -39,7 +40,7 @@ export function act<O extends object = object>(run: Run, command: Command, actio
   return command
     .option('--json', 'prints the result as JSON')
     .option('-q, --quiet', 'prints only names, ids or values')
-    .option('--profile <name>', 'a profile from espalier login; "local" means the embedded installation')
+    .option('--profile <name>', `a profile from ${program} login; "local" means the embedded installation`)
     .option('--tenant <id>', 'the tenant of the embedded installation (default: demo)')
     .action(async () => {
       const options = command.opts<O & CommonOptions>()

@@ -1,5 +1,6 @@
 /** Runs the commands that call the API. Loads the module of a command only when the command is called. */
 
+import { program } from '../server/program.ts'
 import { escapeControls, escapeLines } from '../values/escape.ts'
 import type { ClientCommand, Run } from './arguments.ts'
 import { CommandFailure, exitCodes } from './errors.ts'
@@ -56,7 +57,9 @@ async function report(io: Io, name: string, error: unknown): Promise<number> {
   io.errors.write(`espalier ${name}: ${escapeLines(error instanceof Error ? error.message : String(error))}\n`)
   if (error instanceof CommandFailure) {
     if (error.exitCode === exitCodes.notAuthorised)
-      io.errors.write('run espalier login to store a token, or espalier login --status to show the profile in use\n')
+      io.errors.write(
+        `run ${program} login to store a token, or ${program} login --status to show the profile in use\n`,
+      )
     return error.exitCode
   }
   return error instanceof Error && error.name === 'UsageError' ? exitCodes.usage : exitCodes.failed
@@ -82,7 +85,7 @@ export async function runClient(name: string, args: readonly string[], around: C
   const [, load] = (Object.hasOwn(clientCommands, name) ? clientCommands[name] : undefined) ?? []
   if (load === undefined) {
     io.errors.write(
-      `espalier: unknown command ${escapeControls(JSON.stringify(name))}; run espalier --help to list the commands\n`,
+      `espalier: unknown command ${escapeControls(JSON.stringify(name))}; run ${program} --help to list the commands\n`,
     )
     return exitCodes.usage
   }

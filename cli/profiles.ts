@@ -6,6 +6,7 @@ import { link, mkdir, open, readFile, rename, rm, stat, writeFile } from 'node:f
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { program } from '../server/program.ts'
 import { UsageError } from '../server/usage-error.ts'
 import { byName, matching, number, object, optional, type ShapeType, sized, string } from './shape.ts'
 
@@ -188,6 +189,6 @@ export async function readProfile(
   if (name === undefined) return undefined
   const names = [localProfile, ...Object.keys(profiles)].join(', ')
   throw new UsageError(
-    `there is no profile ${JSON.stringify(name)}; known profiles: ${names}; run espalier login to create a profile`,
+    `there is no profile ${JSON.stringify(name)}; known profiles: ${names}; run ${program} login to create a profile`,
   )
 }

@@ -5,6 +5,7 @@
  */
 import { lstat, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
+import { program } from '../server/program.ts'
 import { UsageError } from '../server/usage-error.ts'
 import { exactly, optional, type ShapeType, sized } from './shape.ts'
 
@@ -28,7 +29,7 @@ export function foldersAbove(directory: string): string[] {
 }
 
 /** `branch checkout --database` replaces an invalid file, since this command does not read the file. */
-const toReplace = 'to replace the file, run espalier branch checkout --database NAME'
+const toReplace = `to replace the file, run ${program} branch checkout --database NAME`
 
 /** @throws UsageError if the text is not a project */
 export function parseProject(text: string, path: string): Project {
@@ -104,6 +105,6 @@ type Choice = { database?: string | undefined; branch?: string | undefined }
 export function chooseTarget({ database, branch }: Choice, found: FoundProject | undefined): Project {
   if (database !== undefined) return { database, branch }
   if (found === undefined)
-    throw new UsageError(`name a database, or choose one for this folder: espalier branch checkout --database NAME`)
+    throw new UsageError(`name a database, or choose one for this folder: ${program} branch checkout --database NAME`)
   return { database: found.project.database, branch: branch ?? found.project.branch }
 }

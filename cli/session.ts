@@ -1,5 +1,6 @@
 /** Gives a command's action its printer, its API client and the chosen database. */
 
+import { program } from '../server/program.ts'
 import { escapeControls } from '../values/escape.ts'
 import type { Api } from './api/call.ts'
 import type { Client } from './api/client.ts'
@@ -57,7 +58,7 @@ async function ofProject<T>(path: string | undefined, find: () => Promise<T>): P
     return await find()
   } catch (error) {
     if (path === undefined || !(error instanceof CommandFailure) || error.exitCode !== exitCodes.notFound) throw error
-    const change = 'espalier branch checkout --database NAME'
+    const change = `${program} branch checkout --database NAME`
     const hint = `the name is from ${escapeControls(path)}; to change the file: ${change}`
     throw new CommandFailure(`${error.message} (${hint})`, error.exitCode)
   }

@@ -3,6 +3,7 @@
  * machine. A token is sent only to the API that it was created for.
  */
 import { readFile } from 'node:fs/promises'
+import { program } from '../server/program.ts'
 import { UsageError } from '../server/usage-error.ts'
 import type { Api } from './api/call.ts'
 import {
@@ -21,7 +22,7 @@ export const targetHelp = `  ESPALIER_API_URL   the API (default: the profile's 
                      (default: the profile's token, else a new token for the installation in ESPALIER_HOME)
   ESPALIER_API_CA    without a profile: a file with the CA of the API's certificate (default: the public CAs)
   ESPALIER_API_NAME  without a profile: the name in the API's certificate, if it is not the host of ESPALIER_API_URL
-  ESPALIER_PROFILE   a profile from \`espalier login\`; \`local\` means the embedded installation`
+  ESPALIER_PROFILE   a profile from \`${program} login\`; \`local\` means the embedded installation`
 
 /** The lifetime of a new token for the embedded installation. Longer commands renew the token. */
 const tokenSeconds = 3600

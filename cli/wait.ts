@@ -4,6 +4,7 @@
  * long polls.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { program } from '../server/program.ts'
 import { escapeControls } from '../values/escape.ts'
 import { ApiFailure } from './api/call.ts'
 import type { Client } from './api/client.ts'
@@ -61,7 +62,7 @@ export async function waitFor<T extends Waited>(
       if (remaining <= 0) {
         const still = escapeControls(`${object.name} is still ${object.status}`)
         throw new CommandFailure(
-          `${still} after ${timeout} s; the operation continues: run espalier tasks to see its state`,
+          `${still} after ${timeout} s; the operation continues: run ${program} tasks to see its state`,
           exitCodes.timeout,
         )
       }
@@ -78,7 +79,7 @@ export async function waitFor<T extends Waited>(
     progress.end()
   }
   if (!failed.has(object.status)) return object
-  const why = (await newestFailure(client, object.id)) ?? 'run espalier tasks to see the reason'
+  const why = (await newestFailure(client, object.id)) ?? `run ${program} tasks to see the reason`
   throw new CommandFailure(escapeControls(`${object.name} is ${object.status}: ${why}`))
 }
 

@@ -4,6 +4,7 @@ import { type Role, roles } from '../../cli/connect/connection.ts'
 import { connect } from '../../cli/connect/index.ts'
 import { chooseTarget, findProject } from '../../cli/project.ts'
 import { readTarget, targetHelp } from '../../cli/target.ts'
+import { program } from '../../server/program.ts'
 import { escapeLines } from '../../values/escape.ts'
 import { type Command, parseArguments, UsageError } from '../command.ts'
 
@@ -47,7 +48,7 @@ const command: Command = {
     const [name, ...more] = positionals
     const project = name === undefined ? await findProject(process.cwd()) : undefined
     if (more.length > 0 || (name === undefined && project === undefined))
-      throw new UsageError('NAME is missing: espalier connect NAME')
+      throw new UsageError(`NAME is missing: ${program} connect NAME`)
     if (values.print && rest.length > 0)
       throw new UsageError('--print does not run psql: remove the arguments after --')
     const role = roleOf(values.role)

@@ -1,5 +1,6 @@
 /** `espalier allow`: the addresses that may connect to a database. */
 
+import { program } from '../../server/program.ts'
 import { UsageError } from '../../server/usage-error.ts'
 import { escapeControls } from '../../values/escape.ts'
 import type { Database } from '../api/shapes.ts'
@@ -95,7 +96,7 @@ function addChanges(run: Run, group: ReturnType<typeof createCommand>): void {
       const remaining = rulesWithout(rules, cidr)
       if (remaining !== undefined) return remaining
       throw new CommandFailure(
-        `there is no rule for ${JSON.stringify(cidr)}: run espalier allow list to see the rules`,
+        `there is no rule for ${JSON.stringify(cidr)}: run ${program} allow list to see the rules`,
         exitCodes.notFound,
       )
     }),
@@ -111,7 +112,7 @@ const command: ClientCommand = run => {
       database.ip_allowlist.rules,
       columns,
       ({ cidr }) => cidr,
-      `No address may connect to ${escapeControls(database.name)}: run espalier allow me to add this machine`,
+      `No address may connect to ${escapeControls(database.name)}: run ${program} allow me to add this machine`,
     )
   })
   addChanges(run, group)

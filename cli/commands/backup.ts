@@ -1,5 +1,6 @@
 /** `espalier backup`: backups of databases. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { program } from '../../server/program.ts'
 import { escapeControls } from '../../values/escape.ts'
 import type { Backup } from '../api/shapes.ts'
 import {
@@ -40,7 +41,7 @@ async function list(session: Session, name: string | undefined): Promise<void> {
   const databases = chosen === undefined ? await client.list() : [chosen]
   const nameOf = (id: string) => databases.find(database => database.id === id)?.name ?? id
   const { printer } = session
-  const empty = 'No backups yet: espalier backup create DATABASE'
+  const empty = `No backups yet: ${program} backup create DATABASE`
   if (printer.format === 'json') return printer.list(backups, [], backup => backup.name, empty)
   printer.list(
     backups.map(backup => ({ ...backup, database: nameOf(backup.database_id) })),

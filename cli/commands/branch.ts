@@ -1,5 +1,6 @@
 /** `espalier branch`: the branches of a database, and the branch that a folder uses. */
 
+import { program } from '../../server/program.ts'
 import { escapeControls } from '../../values/escape.ts'
 import type { Branch } from '../api/shapes.ts'
 import {
@@ -40,7 +41,7 @@ async function list(session: Session, name: string | undefined): Promise<void> {
   const nameOf = (id: string | null | undefined) =>
     id ? (branches.find(branch => branch.id === id)?.name ?? id) : database.name
   const { printer } = session
-  const empty = `${escapeControls(database.name)} has no branches yet: espalier branch create NAME`
+  const empty = `${escapeControls(database.name)} has no branches yet: ${program} branch create NAME`
   if (printer.format === 'json') return printer.list(branches, [], one => one.name, empty)
   printer.list(
     branches.map(branch => ({

@@ -1,5 +1,6 @@
 /** `espalier db`: databases of the account. */
 import { Option } from 'commander'
+import { program } from '../../server/program.ts'
 import { escapeControls } from '../../values/escape.ts'
 import type { Client } from '../api/client.ts'
 import type { Database } from '../api/shapes.ts'
@@ -51,7 +52,7 @@ export function databasePairs(database: Database) {
     [
       'allowlist',
       database.ip_allowlist.rules.map(({ cidr }) => cidr).join(', ') ||
-        'closed: run espalier allow me to add this machine',
+        `closed: run ${program} allow me to add this machine`,
     ],
     ['services', database.services?.map(({ service_type: type, state }) => `${type} ${state}`).join(', ')],
     ['host', connection?.host],
@@ -76,7 +77,7 @@ async function smallestSize(client: Client): Promise<string> {
   const usable = (await client.sizes()).filter(({ status }) => status === 'active')
   const [first] = usable.toSorted((left, right) => left.connections - right.connections)
   if (first === undefined)
-    throw new CommandFailure('the installation has no active size: run espalier size list to see all sizes')
+    throw new CommandFailure(`the installation has no active size: run ${program} size list to see all sizes`)
   return first.name
 }
 
@@ -119,8 +120,8 @@ async function create(session: Session, name: string | undefined, options: Creat
   if (session.printer.format === 'text')
     session.printer.note(
       database.ip_allowlist.rules.length === 0
-        ? `No address may connect yet: espalier allow me ${shown}`
-        : `Connect: espalier connect ${shown}`,
+        ? `No address may connect yet: ${program} allow me ${shown}`
+        : `Connect: ${program} connect ${shown}`,
     )
 }
 
@@ -148,7 +149,7 @@ async function remove(session: Session, name: string, options: DeleteOptions): P
 function addList(run: Run, group: ReturnType<typeof createCommand>): void {
   act(run, group.command('list').alias('ls').description('lists the databases of the account'), async session => {
     const databases = await (await session.client()).list()
-    session.printer.list(databases, columns, ({ name }) => name, 'No databases yet: espalier db create NAME')
+    session.printer.list(databases, columns, ({ name }) => name, `No databases yet: ${program} db create NAME`)
   })
   act(run, databaseArgument(group.command('get').description('shows one database')), async (session, [name]) => {
     const { client, database } = await chosenDatabase(session, name)
@@ -162,7 +163,7 @@ function addCreate(run: Run, group: ReturnType<typeof createCommand>): void {
     .command('create')
     .description('creates a database')
     .argument('<name>', 'at most 50 lower-case letters and digits; begins with a letter')
-    .option('--size <size>', 'a size from espalier size list (default: the smallest)')
+    .option('--size <size>', `a size from ${program} size list (default: the smallest)`)
     .option('--region <region>', 'the region (default: the only region)')
     .option('--pg-version <major>', 'the version of Postgres (default: the newest)')
     .option('--display-name <text>', 'a display name, shown in the console')
@@ -177,7 +178,7 @@ type ConnectOptions = { branch?: string; role: Role; print?: boolean }
 
 function addConnect(run: Run, group: ReturnType<typeof createCommand>): void {
   const command = branchOption(
-    databaseArgument(group.command('connect').description('runs psql, like espalier connect')),
+    databaseArgument(group.command('connect').description(`runs psql, like ${program} connect`)),
   )
     .addOption(new Option('--role <role>', 'the role').choices(roles).default('app'))
     .option('--print', 'prints the connection string, with its password')

@@ -1,5 +1,6 @@
 /** `espalier env`: prints environment variables for libpq and most drivers, quoted for a shell. */
 import { Option } from 'commander'
+import { program } from '../../server/program.ts'
 import { printedJson } from '../../values/escape.ts'
 import { act, branchOption, type ClientCommand, createCommand, databaseArgument } from '../arguments.ts'
 import { keepAuthority } from '../connect/authority-file.ts'
@@ -20,7 +21,7 @@ const command: ClientCommand = run => {
   const parsed = branchOption(databaseArgument(createCommand(run, 'env', 'Prints DATABASE_URL and the PG* variables.')))
     .addOption(new Option('--role <role>', 'the role').choices(roles).default('app'))
     .option('--no-export', 'prints NAME=VALUE, for an .env file')
-    .addHelpText('after', '\nThe output contains the password. Example: eval "$(espalier env shop)"')
+    .addHelpText('after', `\nThe output contains the password. Example: eval "$(${program} env shop)"`)
   return act<Options>(run, parsed, async (session, [name], options) => {
     const { client, database, branch } = await chosenPlace(session, name, options.branch)
     const { printer, io } = session

@@ -2,6 +2,7 @@
 import { createInterface } from 'node:readline'
 import { Option } from 'commander'
 import { readHidden } from '../../server/hidden-input.ts'
+import { program } from '../../server/program.ts'
 import { UsageError } from '../../server/usage-error.ts'
 import { escapeControls, printedJson } from '../../values/escape.ts'
 import { type Api, ApiFailure, claimsOf } from '../api/call.ts'
@@ -60,7 +61,7 @@ async function tokenFor(
   const oidc = method === 'token' ? undefined : await oidcOf(api)
   if (oidc === undefined) {
     if (method === 'browser' || method === 'device')
-      throw new UsageError(`this API does not support login with OpenID Connect: use espalier login --method token`)
+      throw new UsageError(`this API does not support login with OpenID Connect: use ${program} login --method token`)
     return { token: await readToken(io) }
   }
   // A hostile API could name the provider of a second API. The hostile
@@ -148,7 +149,7 @@ async function useProfile({ io, printer }: Session, name: string): Promise<void>
   const profiles = await withProfiles(io.environment, async ({ profiles: all }, write) => {
     if (name !== localProfile && !Object.hasOwn(all, name))
       throw new UsageError(
-        `--use: there is no profile ${JSON.stringify(name)}; run espalier login --profile NAME to create a profile`,
+        `--use: there is no profile ${JSON.stringify(name)}; run ${program} login --profile NAME to create a profile`,
       )
     await write({ profiles: all, ...(name === localProfile ? {} : { current: name }) })
     return all

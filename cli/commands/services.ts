@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
 import { Argument } from 'commander'
 import { parse } from 'yaml'
+import { program } from '../../server/program.ts'
 import { UsageError } from '../../server/usage-error.ts'
 import { escapeControls } from '../../values/escape.ts'
 import type { Service } from '../api/shapes.ts'
@@ -99,7 +100,7 @@ async function add(session: Session, type: string, name: string | undefined, opt
 function show({ printer }: Session, services: readonly Service[], type: string): void {
   const service = services.find(({ service_type: one }) => one === type)
   if (service === undefined)
-    throw new CommandFailure(`the database has no ${type} service: espalier services add ${type}`, exitCodes.notFound)
+    throw new CommandFailure(`the database has no ${type} service: ${program} services add ${type}`, exitCodes.notFound)
   printer.one(service, type, [
     ['service', service.service_type],
     ['state', service.state],
@@ -123,9 +124,9 @@ function addChanges(run: Run, group: ReturnType<typeof createCommand>): void {
       `
 The services rest and rag need a configuration.
 This example adds the service rest, with a role that can read the tables:
-  espalier sql shop --role admin -c 'CREATE ROLE web'
-  espalier sql shop -c 'GRANT SELECT ON ALL TABLES IN SCHEMA public TO web'
-  printf 'db_schemas: public\\ndb_anon_role: web\\n' | espalier services add rest shop --allow-me --config - --wait`,
+  ${program} sql shop --role admin -c 'CREATE ROLE web'
+  ${program} sql shop -c 'GRANT SELECT ON ALL TABLES IN SCHEMA public TO web'
+  printf 'db_schemas: public\\ndb_anon_role: web\\n' | ${program} services add rest shop --allow-me --config - --wait`,
     )
   act<AddOptions>(run, waitOptions(databaseArgument(adding)), (session, [type = '', name], options) =>
     add(session, type, name, options),
@@ -154,7 +155,7 @@ const command: ClientCommand = run => {
   const listing = group.command('list').alias('ls').description('lists the services of a database')
   act(run, databaseArgument(listing), async (session, [name]) => {
     const { database } = await chosenDatabase(session, name)
-    const empty = `${escapeControls(database.name)} has no services: run espalier services add --help`
+    const empty = `${escapeControls(database.name)} has no services: run ${program} services add --help`
     session.printer.list(database.services ?? [], columns, ({ service_type: type }) => type, empty)
   })
   const getting = group

@@ -1,5 +1,6 @@
 /** `espalier size`: the sizes of an installation, and the size of a database. */
 
+import { program } from '../../server/program.ts'
 import { escapeControls } from '../../values/escape.ts'
 import type { Size } from '../api/shapes.ts'
 import {
@@ -40,7 +41,7 @@ const command: ClientCommand = run => {
   const setting = group
     .command('set')
     .description('resizes a database; Postgres restarts and is unavailable for some seconds')
-    .argument('<size>', 'a size from espalier size list')
+    .argument('<size>', `a size from ${program} size list`)
   act<WaitOptions>(run, waitOptions(databaseArgument(setting)), async (session, [size = '', name], options) => {
     const { client, database } = await chosenDatabase(session, name)
     await client.resize(database.id, size, 0)

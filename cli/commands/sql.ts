@@ -1,6 +1,7 @@
 /** `espalier sql`: runs statements without psql, and prints their rows as a table, CSV or JSON. */
 import { text } from 'node:stream/consumers'
 import { Option } from 'commander'
+import { program } from '../../server/program.ts'
 import { UsageError } from '../../server/usage-error.ts'
 import { act, branchOption, type ClientCommand, createCommand, databaseArgument } from '../arguments.ts'
 import { findConnection, type Role, roles } from '../connect/connection.ts'
@@ -17,7 +18,7 @@ const mostCharacters = 16 * 1024 * 1024
 async function statementsOf({ io }: Session, { command }: Options): Promise<string> {
   if (command !== undefined) return command.join(';\n')
   if (isTerminal(io.input))
-    throw new UsageError("no statement: use espalier sql -c 'SELECT 1', or pass statements on standard input")
+    throw new UsageError(`no statement: use ${program} sql -c 'SELECT 1', or pass statements on standard input`)
   const piped = await text(io.input)
   if (piped.length > mostCharacters)
     throw new UsageError(`the statements must have at most ${mostCharacters} characters: for longer files, use psql -f`)

@@ -3,6 +3,7 @@
  * certificate.
  */
 
+import { program } from '../../server/program.ts'
 import { escapeControls } from '../../values/escape.ts'
 import { type Client, longestWait, type UserType } from '../api/client.ts'
 import type { Branch, Connection, Database } from '../api/shapes.ts'
@@ -56,5 +57,5 @@ async function connectable(read: (wait: number) => Promise<Instance>, note: (lin
 function unconnectable({ status }: Instance): string {
   if (status === 'deleting' || status === 'deleted') return 'connections are no longer accepted'
   if (status === 'suspended' || status === 'suspending') return 'resume it first'
-  return 'it has no address yet, or this role has no password: run espalier tasks to see the reason'
+  return `it has no address yet, or this role has no password: run ${program} tasks to see the reason`
 }

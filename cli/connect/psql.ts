@@ -7,6 +7,7 @@ import { accessSync, constants, globSync, statSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { isIP } from 'node:net'
 import { delimiter, dirname, join } from 'node:path'
+import { program } from '../../server/program.ts'
 import { escapeControls } from '../../values/escape.ts'
 import type { Found } from './connection.ts'
 
@@ -122,7 +123,7 @@ export function withoutPsql(again: string, { connection }: Found, authorityFile:
   apt install postgresql-client     (Debian, Ubuntu)
   dnf install postgresql            (Fedora, RHEL)
   brew install libpq                (macOS)
-or run statements without it: espalier sql ${typed} -c 'SELECT 1'
+or run statements without it: ${program} sql ${typed} -c 'SELECT 1'
 or use another client:
   host         ${host}
   port         ${port}
@@ -130,7 +131,7 @@ or use another client:
   user         ${username}
   sslmode      verify-full
   sslrootcert  ${authorityFile}
-  password     printed by \`espalier connect ${typed} --print\``
+  password     printed by \`${program} connect ${typed} --print\``
 }
 
 /** Runs psql on this terminal until it ends. @returns its exit code */

@@ -3,6 +3,7 @@
  * output is full, reading from Postgres pauses, so that memory use stays small.
  */
 import pg from 'pg'
+import { program } from '../../server/program.ts'
 import { escapeControls } from '../../values/escape.ts'
 import type { Found } from '../connect/connection.ts'
 import { CommandFailure } from '../errors.ts'
@@ -71,7 +72,7 @@ class Statements implements pg.Submittable {
   handleEmptyQuery(): void {}
 
   handleCopyInResponse(connection: { sendCopyFail(message: string): void }): void {
-    connection.sendCopyFail('espalier sql does not support COPY FROM STDIN: use psql')
+    connection.sendCopyFail(`${program} sql does not support COPY FROM STDIN: use psql`)
   }
 
   handleCopyData({ chunk }: { chunk: Buffer }): void {
