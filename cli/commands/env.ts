@@ -6,21 +6,16 @@ import { act, branchOption, type ClientCommand, createCommand, databaseArgument 
 import { keepAuthority } from '../connect/authority-file.ts'
 import { findConnection, type Role, roles } from '../connect/connection.ts'
 import { connectionString } from '../connect/psql.ts'
-import { CommandFailure } from '../errors.ts'
 import { chosenPlace } from '../session.ts'
+import { envLine } from './env-lines.ts'
 
-/** Quotes any text as one word of a POSIX shell. */
-export function shellQuoted(text: string): string {
-  if (text.includes('\0')) throw new CommandFailure('a value has a null byte, which no variable can hold')
-  return /^[\w./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
-}
-
-type Options = { branch?: string; role: Role; export: boolean }
+type Options = { branch?: string; role: Role; export: boolean; unquoted?: boolean }
 
 const command: ClientCommand = run => {
   const parsed = branchOption(databaseArgument(createCommand(run, 'env', 'Prints DATABASE_URL and the PG* variables.')))
     .addOption(new Option('--role <role>', 'the role').choices(roles).default('app'))
-    .option('--no-export', 'prints NAME=VALUE, for an .env file')
+    .option('--no-export', 'prints NAME=VALUE, for an .env file: dotenv, python-dotenv, Docker Compose, source')
+    .option('--unquoted', 'prints NAME=VALUE without quotes, for docker run --env-file and kubectl --from-env-file')
     .addHelpText('after', `\nThe output contains the password. Example: eval "$(${program} env shop)"`)
   return act<Options>(run, parsed, async (session, [name], options) => {
     const { client, database, branch } = await chosenPlace(session, name, options.branch)
@@ -40,9 +35,10 @@ const command: ClientCommand = run => {
       PGSSLROOTCERT: authorityFile,
     }
     if (printer.format === 'json') return printer.line(printedJson(variables, 2))
-    const prefix = options.export ? 'export ' : ''
-    for (const [variable, value] of Object.entries(variables))
-      printer.line(`${prefix}${variable}=${shellQuoted(value)}`)
+    const quoting = options.unquoted ? 'none' : options.export ? 'shell' : 'file'
+    // All lines are checked before the first one is printed.
+    const lines = Object.entries(variables).map(([variable, value]) => envLine(variable, value, quoting))
+    for (const line of lines) printer.line(line)
   })
 }
 export default command
