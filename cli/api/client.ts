@@ -193,7 +193,7 @@ export function createClient(api: Api) {
     /** Returns at most `limit` attempts to write, newest first. */
     audit: (of: { database_id?: string | undefined; since?: string | undefined }, limit: number) =>
       readBefore(limit, (length, cursor) => call(list(auditEntry), `/audit${query({ ...of, limit: length, cursor })}`)),
-    sizes: () => call(list(size), '/sizes'),
+    sizes: () => call(list(size), '/sizes?include=pricing'),
     regions: () => call(list(named), '/regions'),
     logs: async (place: Place, options: Query) =>
       (await call(object({ logs: list(logEntry) }), `${pathOf(place)}/logs${query(options)}`)).logs,

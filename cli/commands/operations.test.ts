@@ -73,7 +73,7 @@ test('sizes and operations of a database', async () => {
   await cli.run('db create plain --wait -q')
   expect(await out('size list')).toMatchInlineSnapshot(`
     "NAME   VERSION  STATUS  CPU  MEMORY  STORAGE  CONNECTIONS  PRICE
-    small        2  active    1   256Mi      1Gi           50  -
+    small        2  active    1   256Mi      1Gi           50  15.00 EUR a month
     large        1  active    1   256Mi      1Gi          200  -
     "
   `)
