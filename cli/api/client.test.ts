@@ -51,3 +51,20 @@ test.each([
   })
   expect(received).toHaveLength(requests)
 })
+
+/** Starts a server that gives every request this response, or none. */
+async function startServer(response: { status: number; text: string } | undefined): Promise<URL> {
+  server = createServer((_, answer) => {
+    if (response !== undefined) answer.writeHead(response.status).end(response.text)
+  })
+  await new Promise<void>(resolve => server?.listen(0, '127.0.0.1', resolve))
+  return new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+}
+
+test('an error for a late response has the limit that was applied', async () => {
+  const url = await startServer(undefined)
+  await expect(createClient({ url, token: 't', timeoutMs: 300 }).list()).rejects.toThrow(
+    `cannot reach the API at ${url.origin}: no complete response within 0.3 s`,
+  )
+  server?.closeAllConnections()
+})

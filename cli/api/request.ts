@@ -41,18 +41,21 @@ export async function send(url: URL, request: Request): Promise<Answer> {
   const text = body === undefined ? undefined : JSON.stringify(body)
   const ofBody: Record<string, string> =
     text === undefined ? {} : { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(text)) }
-  const options = optionsOf({ ...request, headers: { ...ofBody, ...headers } }, AbortSignal.timeout(timeoutMs))
+  const late = AbortSignal.timeout(timeoutMs)
+  const options = optionsOf({ ...request, headers: { ...ofBody, ...headers } }, late)
   return await new Promise<Answer>((resolve, reject) => {
+    const failed = (error: Error) =>
+      reject(late.aborted ? new Error(`no complete response within ${timeoutMs / 1000} s`) : error)
     const sent = clientFor(url)(url, options, answer => {
       let received = ''
-      answer.setEncoding('utf8').on('error', reject)
+      answer.setEncoding('utf8').on('error', failed)
       answer.on('data', (part: string) => {
         received += part
         if (received.length > highestBytes) sent.destroy(new Error('the response is too long'))
       })
       answer.on('end', () => resolve({ status: answer.statusCode ?? 0, text: received, etag: answer.headers.etag }))
     })
-    sent.on('error', reject)
+    sent.on('error', failed)
     sent.end(text)
   })
 }
@@ -84,5 +87,5 @@ export const whyOf = (error: unknown): string => {
   if (!(error instanceof Error)) return String(error)
   // If a host has several addresses, the error has one inner error per address and an empty message.
   if (error instanceof AggregateError && error.message === '') return whyOf(error.errors[0])
-  return error.name === 'AbortError' ? `no response within ${usualTimeoutMs / 1000} s` : error.message
+  return error.message
 }
