@@ -62,6 +62,7 @@ export const branch = object({
   expires_at: nullish(string),
   parent_branch_id: nullish(string),
   display_name: nullish(string),
+  ip_allowlist: optional(allowlist),
   domain: optional(plain),
   connection: optional(connection),
 })

@@ -81,8 +81,22 @@ async function create(session: Session, displayName: string | undefined, options
   const read = (wait: number) => client.readBranch(database.id, first.id, 'application', wait)
   const branch = await waitFor(session, options, { client, first, read, databaseId: database.id })
   if (options.checkout) await use(session, database.name, branch.name)
-  const shown = escapeControls(`${branch.name} is ${branch.status}`)
+  const shown = escapeControls(created(branch))
   session.printer.done(shown, branch.name, branch)
+  if (session.printer.format === 'text') session.printer.note(nextStep(database.name, branch, options.checkout))
+}
+
+/** A sentence with all names of a new branch. Pure. */
+function created({ name, display_name: displayName, id, status }: Branch): string {
+  return displayName ? `${displayName} is ${status}: name ${name}, id ${id}` : `${name} is ${status}: id ${id}`
+}
+
+/** What the user can do with a new branch. `isChosen`: commands in this folder use the branch. Pure. */
+function nextStep(databaseName: string, branch: Branch, isChosen = false): string {
+  const [database, name] = [escapeControls(databaseName), escapeControls(branch.name)]
+  if (branch.ip_allowlist?.rules.length === 0)
+    return `No address may connect to the branch, since ${database} admitted none: add rules in the console, ${program} open ${database}`
+  return `Connect: ${program} connect${isChosen ? '' : ` ${database} --branch ${name}`}`
 }
 
 /** Writes `.espalier`. */
