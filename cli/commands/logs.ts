@@ -10,8 +10,13 @@ import { chosenPlace, type Session } from '../session.ts'
 
 type Options = { branch?: string; service?: string; lines: number; since?: string; follow?: boolean }
 
-/** The pause between two reads with --follow. */
-const pauseMs = 2000
+/** The pause between two reads with --follow: short while lines are written, longer while the log is quiet. */
+const [shortestPauseMs, usualPauseMs, longestPauseMs] = [1000, 2000, 5000]
+
+/** The next pause. `hasNew`: whether the last read returned new lines. Pure. */
+export const nextPauseMs = (pauseMs: number, hasNew: boolean): number =>
+  hasNew ? shortestPauseMs : Math.min(pauseMs * 1.25, longestPauseMs)
+
 const mostLines = 1000
 const units: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 
@@ -75,12 +80,18 @@ const command: ClientCommand = run => {
     const printed = new Set<string>()
     let start = options.since === undefined ? undefined : sinceTime(options.since)
     let most = options.lines
+    let pauseMs = usualPauseMs
+    let isLater = false
     for (;;) {
       const page = await client.logs(place, { service: options.service, max_lines: most, start_time: start })
-      for (const entry of newEntries(page, printed)) printEntry(session, entry)
+      const fresh = newEntries(page, printed)
+      for (const entry of fresh) printEntry(session, entry)
       if (!options.follow) return
       start =
         page.reduce((latest, { timestamp }) => (timestamp > latest ? timestamp : latest), start ?? '') || undefined
+      // The first read returns lines of the past.
+      if (isLater) pauseMs = nextPauseMs(pauseMs, fresh.length > 0)
+      isLater = true
       most = mostLines
       await sleep(pauseMs)
     }

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { reconcile } from '../../api/testing/harness.ts'
 import { type Cli, golden, startCli } from '../testing/cli.ts'
 import { rulesWith, rulesWithout } from './allow.ts'
-import { newEntries, sinceTime } from './logs.ts'
+import { newEntries, nextPauseMs, sinceTime } from './logs.ts'
 import { linesOf } from './metrics.ts'
 
 let cli: Cli
@@ -208,6 +208,18 @@ test('lines that overlap between two pages are printed once, oldest first', () =
   expect(newEntries(second, printed).map(({ message }) => message)).toEqual(['late'])
   expect(newEntries([], printed)).toEqual([])
   expect(newEntries(second, printed)).toEqual([])
+})
+
+test('the pause of logs --follow is short after new lines, and grows while the log is quiet', () => {
+  expect(nextPauseMs(2000, true)).toBe(1000)
+  let pause = 1000
+  for (let read = 0; read < 10; read++) {
+    const next = nextPauseMs(pause, false)
+    expect(next).toBeGreaterThanOrEqual(pause)
+    pause = next
+  }
+  expect(pause).toBe(5000)
+  expect(nextPauseMs(pause, true)).toBe(1000)
 })
 
 test('--since is a duration or a time', () => {
