@@ -1,6 +1,6 @@
 /** The command line: finds the subcommand, prints help, and turns errors into one line and an exit code. */
 import { program } from '../server/program.ts'
-import { type Command, UsageError } from './command.ts'
+import type { Command } from './command.ts'
 
 /** Loaded only when requested, so that a small command starts fast. */
 const commands: Record<string, readonly [summary: string, load: () => Promise<{ default: Command }>]> = {
@@ -84,6 +84,7 @@ export async function main(argv: string[]): Promise<number> {
     if (process.env.ESPALIER_DEBUG) console.error(error)
     const { escapeLines } = await import('../values/escape.ts')
     console.error(`espalier ${name}: ${escapeLines(error instanceof Error ? error.message : String(error))}`)
-    return error instanceof UsageError ? 2 : 1
+    const { exitCodeOf } = await import('../cli/errors.ts')
+    return exitCodeOf(error)
   }
 }

@@ -1,6 +1,7 @@
 /** Builds the client's commands with commander, and adds the common options. */
 import { Command, InvalidArgumentError } from 'commander'
 import { program } from '../server/program.ts'
+import type { Rewrite } from './fields.ts'
 import type { Io } from './io.ts'
 import { type CommonOptions, openSession, type Session } from './session.ts'
 
@@ -11,6 +12,10 @@ export type Run = {
   rest: readonly string[]
   /** The exit code: 0, unless an action sets another code. */
   exitCode: number
+  /** Writes the API's errors in terms of the command's options. */
+  rewrite?: Rewrite
+  /** Whether an error names the request that failed. */
+  isVerbose?: boolean
 }
 
 /** Builds the parser of one command. */
@@ -36,14 +41,21 @@ type Arguments = readonly (string | undefined)[]
 type Action<O> = (session: Session, args: Arguments, options: O) => Promise<void>
 
 /** Adds the common options and the action to a command. `O`: the command's other options. */
-export function act<O extends object = object>(run: Run, command: Command, action: Action<O>): Command {
+export function act<O extends object = object>(
+  run: Run,
+  command: Command,
+  action: Action<O>,
+  rewrite?: Rewrite,
+): Command {
   return command
     .option('--json', 'prints the result as JSON')
     .option('-q, --quiet', 'prints only names, ids or values')
     .option('--profile <name>', `a profile from ${program} login; "local" means the embedded installation`)
     .option('--tenant <id>', 'the tenant of the embedded installation (default: demo)')
+    .option('--verbose', 'if a request fails, prints its method, path and status')
     .action(async () => {
       const options = command.opts<O & CommonOptions>()
+      Object.assign(run, { rewrite, isVerbose: options.verbose === true || options.json === true })
       await action(openSession(run.io, options), command.processedArgs as Arguments, options)
     })
 }
@@ -54,8 +66,15 @@ export const integer =
   (text: string): number => {
     const value = Number(text)
     if (/^[0-9]{1,9}$/.test(text) && value >= least && value <= most) return value
-    throw new InvalidArgumentError(`It must be a number from ${least} to ${most}.`)
+    throw new InvalidArgumentError(`It must be a whole number from ${least} to ${most}.`)
   }
+
+/** Parses the value of an option: a time as the API accepts it. */
+export function time(text: string): string {
+  const isComplete = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/i.test(text)
+  if (isComplete && !Number.isNaN(Date.parse(text))) return text
+  throw new InvalidArgumentError('It must be a date and time with a time zone, such as 2026-01-31T12:00:00Z.')
+}
 
 export const branchOption = (command: Command): Command =>
   command.option('-b, --branch <name>', 'the branch: its name, display name or id')

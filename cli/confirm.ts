@@ -1,8 +1,7 @@
 /** Asks for confirmation: `agree` asks yes or no, `confirm` asks the user to type the object's name. */
-import { UsageError } from '../server/usage-error.ts'
 import { escapeControls, escapeLines } from '../values/escape.ts'
 import type { ConfirmOptions } from './arguments.ts'
-import { CommandFailure } from './errors.ts'
+import { CommandFailure, UsageError } from './errors.ts'
 import { type Io, isTerminal } from './io.ts'
 import type { Session } from './session.ts'
 

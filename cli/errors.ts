@@ -1,4 +1,10 @@
-/** Failures of client commands, and the exit code of each. docs/cli.md documents the codes. */
+/**
+ * Failures of commands: one class for each kind. The kind decides the exit code, so that failures of one kind have the
+ * same code in all commands. docs/cli.md documents the codes.
+ */
+import { UsageError } from '../server/usage-error.ts'
+
+export { UsageError }
 
 export const exitCodes = {
   ok: 0,
@@ -11,14 +17,62 @@ export const exitCodes = {
 type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 
 /**
- * A command failed. Escape a server's text before you add it to the message: `runClient` does not escape line breaks.
+ * A command failed for a reason that is none of the kinds below. Escape a server's text before you add it to the
+ * message of any kind: `runClient` does not escape line breaks.
  */
 export class CommandFailure extends Error {
-  override readonly name = 'CommandFailure'
-  readonly exitCode: ExitCode
+  override readonly name: string = 'CommandFailure'
+}
 
-  constructor(message: string, exitCode: ExitCode = exitCodes.failed) {
+/** No object has the name or id. */
+export class NotFound extends CommandFailure {
+  override readonly name = 'NotFound'
+}
+
+/** The user has to log in, or has no permission. */
+export class NotAuthorised extends CommandFailure {
+  override readonly name = 'NotAuthorised'
+}
+
+/** The command stopped waiting. */
+export class TimedOut extends CommandFailure {
+  override readonly name = 'TimedOut'
+}
+
+/**
+ * A request failed. Its kind is the status of the response.
+ *
+ * - `request`: its method and path. Messages for people do not have it.
+ * - `status`: undefined if no complete response arrived.
+ * - `isFromApi`: whether the API sent the response, and not a proxy in front of the API.
+ */
+export class ApiFailure extends CommandFailure {
+  override readonly name = 'ApiFailure'
+  readonly request: string
+  readonly status: number | undefined
+  readonly isFromApi: boolean
+
+  constructor(message: string, { request, status, isFromApi = false }: ApiFailureDetails) {
     super(message)
-    this.exitCode = exitCode
+    this.request = request
+    this.status = status
+    this.isFromApi = isFromApi
   }
+}
+type ApiFailureDetails = { request: string; status?: number; isFromApi?: boolean }
+
+/** A proxy in front of the API can check the token, but does not know values and objects. */
+function codeOfStatus({ status, isFromApi }: ApiFailure): ExitCode {
+  if (status === 401 || status === 403) return exitCodes.notAuthorised
+  if (status === 400 && isFromApi) return exitCodes.usage
+  return status === 404 && isFromApi ? exitCodes.notFound : exitCodes.failed
+}
+
+export function exitCodeOf(error: unknown): ExitCode {
+  if (error instanceof UsageError) return exitCodes.usage
+  if (error instanceof NotFound) return exitCodes.notFound
+  if (error instanceof NotAuthorised) return exitCodes.notAuthorised
+  if (error instanceof TimedOut) return exitCodes.timeout
+  if (error instanceof ApiFailure) return codeOfStatus(error)
+  return exitCodes.failed
 }

@@ -3,7 +3,7 @@
 import { escapeControls } from '../values/escape.ts'
 import type { Client } from './api/client.ts'
 import type { Backup, Branch, Database } from './api/shapes.ts'
-import { CommandFailure, exitCodes } from './errors.ts'
+import { NotFound, UsageError } from './errors.ts'
 
 /** How many names an error lists. */
 const listed = 10
@@ -15,27 +15,31 @@ type Named = { id: string; name: string; display_name?: string | null | undefine
 /**
  * Finds an object by its name or id. A branch is also found by its display name. `whose`: the owner of the objects, for
  * the message.
- * @throws CommandFailure if no object or several objects have that name
+ * @throws NotFound if no object has that name, UsageError if several objects have that name
  */
 function pick<T extends Named>(what: What, wanted: string, all: readonly T[], whose: string): T {
-  const exact = all.find(({ id, name }) => name === wanted || id === wanted)
+  const exact = all.filter(({ id, name }) => name === wanted || id === wanted)
   // A display name need not be unique.
   const called = what === 'branch' ? all.filter(one => one.display_name === wanted) : []
-  const found = exact ?? called[0]
+  const candidates = exact.length > 0 ? exact : called
+  const [found, ...others] = candidates
   const quoted = JSON.stringify(wanted)
-  if (exact === undefined && called.length > 1)
-    throw new CommandFailure(
-      `${whose} has ${called.length} branches with the display name ${quoted}: ${names(called)}; use a name or id`,
-    )
   if (found === undefined) {
     const known = all.length === 0 ? `: ${whose} has none` : `; known ${plurals[what]}: ${names(all)}`
-    throw new CommandFailure(`there is no ${what} ${quoted}${known}`, exitCodes.notFound)
+    throw new NotFound(`there is no ${what} ${quoted}${known}`)
   }
-  return found
+  if (others.length === 0) return found
+  const text = joined(candidates.map(({ id, name }) => `${escapeControls(name)} (id ${id})`))
+  const kind = exact.length > 0 ? 'name' : 'display name'
+  throw new UsageError(
+    `${whose} has ${candidates.length} ${plurals[what]} with the ${kind} ${quoted}: ${text}; use ${exact.length > 0 ? 'an' : 'a name or'} id`,
+  )
 }
 
-function names(all: readonly Named[]): string {
-  const shown = all.slice(0, listed).map(({ name }) => escapeControls(name))
+const names = (all: readonly Named[]): string => joined(all.map(({ name }) => escapeControls(name)))
+
+function joined(all: readonly string[]): string {
+  const shown = all.slice(0, listed)
   const more = all.length - shown.length
   return `${shown.join(', ')}${more > 0 ? ` and ${more} more` : ''}`
 }

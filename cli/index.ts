@@ -3,7 +3,7 @@
 import { program } from '../server/program.ts'
 import { escapeControls, escapeLines } from '../values/escape.ts'
 import type { ClientCommand, Run } from './arguments.ts'
-import { CommandFailure, exitCodes } from './errors.ts'
+import { ApiFailure, exitCodeOf, exitCodes } from './errors.ts'
 import { type Io, processIo } from './io.ts'
 
 type Entry = readonly [summary: string, load: () => Promise<{ default: ClientCommand }>]
@@ -42,7 +42,7 @@ const completing = '__complete'
  * Prints the error, and returns its exit code. Escapes the error's text, which can be from a server, a file or the
  * command line.
  */
-async function report(io: Io, name: string, error: unknown): Promise<number> {
+async function report({ io, rewrite, isVerbose }: Run, name: string, error: unknown): Promise<number> {
   const { CommanderError } = await import('commander')
   if (error instanceof CommanderError) {
     if (error.exitCode === 0) return exitCodes.ok
@@ -54,15 +54,15 @@ async function report(io: Io, name: string, error: unknown): Promise<number> {
   }
   if (io.environment.ESPALIER_DEBUG)
     io.errors.write(`${escapeLines(String(error instanceof Error ? error.stack : error))}\n`)
-  io.errors.write(`espalier ${name}: ${escapeLines(error instanceof Error ? error.message : String(error))}\n`)
-  if (error instanceof CommandFailure) {
-    if (error.exitCode === exitCodes.notAuthorised)
-      io.errors.write(
-        `run ${program} login to store a token, or ${program} login --status to show the profile in use\n`,
-      )
-    return error.exitCode
-  }
-  return error instanceof Error && error.name === 'UsageError' ? exitCodes.usage : exitCodes.failed
+  const message = error instanceof Error ? error.message : String(error)
+  const shown = error instanceof ApiFailure && rewrite !== undefined ? rewrite(message) : message
+  io.errors.write(`espalier ${name}: ${escapeLines(shown)}\n`)
+  if (isVerbose && error instanceof ApiFailure)
+    io.errors.write(`${escapeControls(`request: ${error.request}; status: ${error.status ?? 'no response'}`)}\n`)
+  const exitCode = exitCodeOf(error)
+  if (exitCode === exitCodes.notAuthorised)
+    io.errors.write(`run ${program} login to store a token, or ${program} login --status to show the profile in use\n`)
+  return exitCode
 }
 
 type ClientOptions = {
@@ -101,6 +101,6 @@ export async function runClient(name: string, args: readonly string[], around: C
     await command.parseAsync(end < 0 ? args : args.slice(0, end), { from: 'user' })
     return run.exitCode
   } catch (error) {
-    return await report(io, name, error)
+    return await report(run, name, error)
   }
 }

@@ -7,7 +7,7 @@ import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { program } from '../server/program.ts'
-import { UsageError } from '../server/usage-error.ts'
+import { CommandFailure, UsageError } from './errors.ts'
 import { byName, matching, number, object, optional, type ShapeType, sized, string } from './shape.ts'
 
 /** The profile name that means the embedded installation. No profile with this name is stored. */
@@ -129,13 +129,14 @@ async function acquire(path: string, mine: string): Promise<void> {
         throw new UsageError(`cannot write ${path} (${errorCode(error)}): set XDG_CONFIG_HOME to a writable directory`)
     }
     if (Date.now() > deadline)
-      throw new UsageError(`another command holds the lock ${path}.lock: try again in a minute`)
+      throw new CommandFailure(`another command holds the lock ${path}.lock: try again in a minute`)
     await breakStale(`${path}.lock`)
     await sleep(pauseMs)
   }
 }
 
-/** Runs `work` under a lock, so that no other process writes the profiles at the same time. @throws UsageError */
+/** Runs `work` under a lock, so that no other process writes the profiles at the same time. @throws UsageError,
+ * CommandFailure */
 export async function withProfiles<T>(
   environment: NodeJS.ProcessEnv,
   work: (present: Profiles, write: (next: Profiles) => Promise<void>) => Promise<T>,
@@ -146,7 +147,7 @@ export async function withProfiles<T>(
   await acquire(path, mine)
   try {
     return await work(await readProfiles(environment), async next => {
-      if (!(await isLockedByUs())) throw new UsageError('another command changed the profiles meanwhile: try again')
+      if (!(await isLockedByUs())) throw new CommandFailure('another command changed the profiles meanwhile: try again')
       await writeProfiles(environment, next)
     })
   } finally {

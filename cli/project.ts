@@ -6,7 +6,7 @@
 import { lstat, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { program } from '../server/program.ts'
-import { UsageError } from '../server/usage-error.ts'
+import { UsageError } from './errors.ts'
 import { exactly, optional, type ShapeType, sized } from './shape.ts'
 
 const projectFileName = '.espalier'

@@ -5,14 +5,14 @@ import { escapeControls } from '../values/escape.ts'
 import type { Api } from './api/call.ts'
 import type { Client } from './api/client.ts'
 import type { Branch, Database } from './api/shapes.ts'
-import { CommandFailure, exitCodes } from './errors.ts'
+import { exitCodeOf, exitCodes, NotFound } from './errors.ts'
 import { findBranch, findDatabase } from './find.ts'
 import type { Io } from './io.ts'
 import { createPrinter, type Printer } from './output/printer.ts'
 import { chooseTarget, findProject } from './project.ts'
 
 /** The options that every command has. */
-export type CommonOptions = { json?: boolean; quiet?: boolean; profile?: string; tenant?: string }
+export type CommonOptions = { json?: boolean; quiet?: boolean; profile?: string; tenant?: string; verbose?: boolean }
 
 export type Session = {
   io: Io
@@ -57,10 +57,10 @@ async function ofProject<T>(path: string | undefined, find: () => Promise<T>): P
   try {
     return await find()
   } catch (error) {
-    if (path === undefined || !(error instanceof CommandFailure) || error.exitCode !== exitCodes.notFound) throw error
+    if (path === undefined || !(error instanceof Error) || exitCodeOf(error) !== exitCodes.notFound) throw error
     const change = `${program} branch checkout --database NAME`
     const hint = `the name is from ${escapeControls(path)}; to change the file: ${change}`
-    throw new CommandFailure(`${error.message} (${hint})`, error.exitCode)
+    throw new NotFound(`${error.message} (${hint})`)
   }
 }
 

@@ -4,8 +4,8 @@
  */
 import { readFile } from 'node:fs/promises'
 import { program } from '../server/program.ts'
-import { UsageError } from '../server/usage-error.ts'
 import type { Api } from './api/call.ts'
+import { CommandFailure, NotAuthorised, UsageError } from './errors.ts'
 import {
   isWebAddress,
   localProfile,
@@ -98,7 +98,12 @@ export async function embeddedUrl(environment: NodeJS.ProcessEnv): Promise<URL> 
 /** Imports the settings only here: a command that already has an API and a token starts faster. */
 async function settingsOf(environment: NodeJS.ProcessEnv) {
   const { readSettings } = await import('../embedded/settings.ts')
-  return readSettings(environment)
+  try {
+    return readSettings(environment)
+  } catch (error) {
+    // A variable has a wrong value.
+    throw error instanceof Error ? new UsageError(error.message) : error
+  }
 }
 
 export const isToken = (text: string): boolean => /^[\x21-\x7e]{1,16384}$/.test(text)
@@ -115,11 +120,11 @@ async function ofProfile(environment: NodeJS.ProcessEnv, { name, profile }: Name
     renew: async () => ofProfile(environment, (await readProfile(environment, name)) ?? { name, profile }, renews),
   })
   if (isCurrent(profile)) return usableOf(profile)
-  if (!renews) throw new UsageError(`the token of the profile ${name} has expired`)
+  if (!renews) throw new NotAuthorised(`the token of the profile ${name} has expired`)
   // A provider may accept a refresh token only once: under the lock, one process uses the token and stores the new one.
   return await withProfiles(environment, async (all, write) => {
     const present = Object.hasOwn(all.profiles, name) ? all.profiles[name] : undefined
-    if (present === undefined) throw new UsageError(`the profile ${name} was deleted meanwhile`)
+    if (present === undefined) throw new CommandFailure(`the profile ${name} was deleted meanwhile`)
     if (present.oidc === undefined || isCurrent(present)) return usableOf(present)
     const { refresh } = await import('./login/oidc.ts')
     const renewed = { ...present, ...(await refresh(present.oidc)) }
@@ -134,7 +139,11 @@ const isCurrent = ({ oidc }: Profile): boolean =>
 async function embeddedToken(environment: NodeJS.ProcessEnv, tenant: string): Promise<string> {
   const { mintToken } = await import('../embedded/tokens.ts')
   const request = { tenant, subject: 'local', expiresIn: tokenSeconds, claims: {} }
-  return await mintToken((await settingsOf(environment)).home, request)
+  const { home } = await settingsOf(environment)
+  return await mintToken(home, request).catch((error: unknown) => {
+    const isWrongTenant = error instanceof Error && error.message.startsWith('--tenant ')
+    throw isWrongTenant ? new UsageError(error.message) : error
+  })
 }
 
 /** Whether the URL's host is a loopback address. */

@@ -125,5 +125,5 @@ test('a 404 of a proxy is not the end of a deletion', async () => {
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const environment = { ESPALIER_API_URL: url, ESPALIER_TOKEN: 'a' }
   const { code, out } = await runCommand('db delete shop --yes --wait', { environment })
-  expect({ code, out }).toEqual({ code: 3, out: '' })
+  expect({ code, out }).toEqual({ code: 1, out: '' })
 })

@@ -6,10 +6,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { program } from '../server/program.ts'
 import { escapeControls } from '../values/escape.ts'
-import { ApiFailure } from './api/call.ts'
 import type { Client } from './api/client.ts'
 import type { WaitOptions } from './arguments.ts'
-import { CommandFailure, exitCodes } from './errors.ts'
+import { ApiFailure, CommandFailure, TimedOut } from './errors.ts'
 import { createProgress } from './progress.ts'
 import type { Session } from './session.ts'
 
@@ -61,9 +60,8 @@ export async function waitFor<T extends Waited>(
       const state = escapeControls(`${object.name} is ${object.status}`)
       if (remaining <= 0) {
         const still = escapeControls(`${object.name} is still ${object.status}`)
-        throw new CommandFailure(
+        throw new TimedOut(
           `${still} after ${timeout} s; the operation continues: run ${program} tasks to see its state`,
-          exitCodes.timeout,
         )
       }
       const message = await newestMessage(client, object.id)

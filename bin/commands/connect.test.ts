@@ -10,8 +10,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { findPsql, withoutPsql } from '../../cli/connect/psql.ts'
+import { exitCodeOf } from '../../cli/errors.ts'
 import { createAuthority, issueServerCertificate } from '../../operator/pki/index.ts'
-import { UsageError } from '../command.ts'
 import connect from './connect.ts'
 
 const espalier = fileURLToPath(new URL('../espalier.mjs', import.meta.url))
@@ -265,9 +265,9 @@ test.each([
   })
 })
 
-test('a failure is one line, exit code 1 or 2', async () => {
+test('a failure is one line, and has an exit code of the client', async () => {
   expect(await run(['shops'])).toEqual({
-    code: 1,
+    code: 3,
     stdout: '',
     stderr: 'espalier connect: there is no database "shops"; known databases: shop\n',
   })
@@ -277,7 +277,7 @@ test('a failure is one line, exit code 1 or 2', async () => {
 describe('prints one line with the problem', () => {
   test.each<[string, string[], NodeJS.ProcessEnv, number, string]>([
     ['no name', [], {}, 2, 'NAME is missing: espalier connect NAME'],
-    ['two names', ['shop', 'other'], {}, 2, 'NAME is missing: espalier connect NAME'],
+    ['two names', ['shop', 'other'], {}, 2, 'only one NAME is allowed'],
     [
       'a role',
       ['shop', '--role', 'postgres'],
@@ -292,20 +292,20 @@ describe('prints one line with the problem', () => {
       2,
       '--print does not run psql: remove the arguments after --',
     ],
-    ['no such database', ['shops'], {}, 1, 'there is no database "shops"; known databases: shop'],
+    ['no such database', ['shops'], {}, 3, 'there is no database "shops"; known databases: shop'],
     [
       'no such branch',
       ['shop', '--branch', 'x'],
       {},
-      1,
+      3,
       'there is no branch "x"; known branches: shop-a1b2c3d4, shop-b1b2c3d4, shop-c1b2c3d4',
     ],
     [
       'two branches of one display name',
       ['shop', '--branch', 'Twin'],
       {},
-      1,
-      'shop has 2 branches with the display name "Twin": shop-b1b2c3d4, shop-c1b2c3d4; use a name or id',
+      2,
+      'shop has 2 branches with the display name "Twin": shop-b1b2c3d4 (id ',
     ],
     [
       'a branch that failed',
@@ -314,13 +314,7 @@ describe('prints one line with the problem', () => {
       1,
       'shop-c1b2c3d4 is failed: it has no address yet',
     ],
-    [
-      'a token',
-      ['shop'],
-      { ESPALIER_TOKEN: 'another' },
-      1,
-      'GET /databases?limit=1000&offset=0: the API returned 401, the token is invalid',
-    ],
+    ['a token', ['shop'], { ESPALIER_TOKEN: 'another' }, 4, 'the token is invalid'],
     [
       'no token',
       ['shop'],
@@ -364,18 +358,18 @@ describe('prints one line with the problem', () => {
       'cannot reach the API at http://127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1',
     ],
     ['no file', ['shop'], { ESPALIER_API_CA: '/nonexistent' }, 2, 'ESPALIER_API_CA: cannot read /nonexistent (ENOENT)'],
-    ['no cache', ['shop'], { XDG_CACHE_HOME: '/proc/none' }, 1, 'set XDG_CACHE_HOME to a writable directory'],
+    ['no cache', ['shop'], { XDG_CACHE_HOME: '/proc/none' }, 2, 'set XDG_CACHE_HOME to a writable directory'],
   ])('%s', async (_what, args, extra, code, message) => {
     const fault = await faultOf(args, extra)
     expect(fault.message).toContain(message)
     expect(fault.message.split('\n')).toHaveLength(1)
     expect(fault.message).not.toContain(token)
-    expect(fault instanceof UsageError ? 2 : 1).toBe(code)
+    expect(exitCodeOf(fault)).toBe(code)
   })
 
   test.each([
     ['deleting', 'shop is deleting: connections are no longer accepted'],
-    ['suspended', 'shop is suspended: resume it first'],
+    ['suspended', 'shop is suspended: resume it first: espalier resume shop'],
     [
       'failed',
       'shop is failed: it has no address yet, or this role has no password: run espalier tasks to see the reason',

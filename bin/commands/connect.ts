@@ -47,8 +47,9 @@ const command: Command = {
     })
     const [name, ...more] = positionals
     const project = name === undefined ? await findProject(process.cwd()) : undefined
-    if (more.length > 0 || (name === undefined && project === undefined))
-      throw new UsageError(`NAME is missing: ${program} connect NAME`)
+    if (more.length > 0)
+      throw new UsageError(`only one NAME is allowed: a branch is for --branch, and options of psql are after --`)
+    if (name === undefined && project === undefined) throw new UsageError(`NAME is missing: ${program} connect NAME`)
     if (values.print && rest.length > 0)
       throw new UsageError('--print does not run psql: remove the arguments after --')
     const role = roleOf(values.role)

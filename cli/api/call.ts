@@ -1,6 +1,6 @@
 /** Sends one API request with the caller's token. For https, the server's certificate is verified first. */
 import { escapeControls } from '../../values/escape.ts'
-import { CommandFailure, exitCodes } from '../errors.ts'
+import { ApiFailure } from '../errors.ts'
 import { number, object, optional, string } from '../shape.ts'
 import { type Answer, send, stream, whyOf } from './request.ts'
 
@@ -21,24 +21,6 @@ export type Api = {
   renew?: (() => Promise<Api>) | undefined
   /** What the user can do if the API does not answer. */
   advice?: string | undefined
-}
-
-/** `status`: undefined if no complete response arrived. */
-export class ApiFailure extends CommandFailure {
-  readonly status: number | undefined
-  /** Whether the API sent the response, and not a proxy in front of the API. */
-  readonly isFromApi: boolean
-
-  constructor(message: string, status?: number, isFromApi = false) {
-    super(message, exitCodeOf(status))
-    this.status = status
-    this.isFromApi = isFromApi
-  }
-}
-
-function exitCodeOf(status: number | undefined) {
-  if (status === 404) return exitCodes.notFound
-  return status === 401 || status === 403 ? exitCodes.notAuthorised : exitCodes.failed
 }
 
 export type Call = {
@@ -75,17 +57,36 @@ export async function request(
     return await send(new URL(`/managed/v1${path}`, url), { method, headers, body, authority, name, timeoutMs })
   } catch (error) {
     const why = `${escapeControls(whyOf(error))}${advice === undefined ? '' : `; ${advice}`}`
-    throw new ApiFailure(`cannot reach the API at ${url.origin}: ${why}`)
+    throw new ApiFailure(`cannot reach the API at ${url.origin}: ${why}`, { request: requestOf(path, call) })
   }
 }
 
+export const requestOf = (path: string, { method = 'GET' }: Call = {}): string => `${method} ${path}`
+
 const errorBody = object({ code: optional(number), message: string })
 
-/** Creates the error for a refused request, with the API's message if there is one. */
-export function refusal(what: string, { status, text }: Answer): ApiFailure {
-  const body = readJson(text)
-  const why = errorBody(body) ? `, ${escapeControls(body.message)}` : ''
-  return new ApiFailure(`${what}: the API returned ${status}${why}`, status, errorBody(body) && body.code === status)
+/** Creates the error for a refused request: the API's message, or what the server returned in its place. */
+export function refusal({ url }: Api, request: string, answer: Answer): ApiFailure {
+  const body = readJson(answer.text)
+  const { status } = answer
+  if (!errorBody(body)) return notTheApi(url, request, answer)
+  return new ApiFailure(escapeControls(body.message), { request, status, isFromApi: body.code === status })
+}
+
+/** Creates the error for a response that the API of Espalier does not send. */
+export function notTheApi(url: URL, request: string, { status, text }: Answer): ApiFailure {
+  const found = `it returned ${status} with ${contentOf(text)}`
+  const check = 'check ESPALIER_API_URL, or the URL of the profile'
+  return new ApiFailure(`the server at ${url.origin} is not the API of Espalier: ${found}; ${check}`, {
+    request,
+    status,
+  })
+}
+
+function contentOf(text: string): string {
+  if (text.trim() === '') return 'no text'
+  if (text.trimStart().startsWith('<')) return 'HTML or XML'
+  return readJson(text) === undefined ? 'text that is not JSON' : 'JSON of an unknown form'
 }
 
 export function readJson(text: string): unknown {

@@ -2,6 +2,7 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
+import { exitCodeOf } from '../errors.ts'
 import { createClient } from './client.ts'
 
 let server: Server | undefined
@@ -47,7 +48,8 @@ test.each([
   const renew = renewed === undefined ? undefined : async () => ({ url, ...renewed })
   await expect(createClient({ url, token: 'old', renew }).tasks({}, 1)).rejects.toMatchObject({
     status: 401,
-    message: 'GET /tasks?limit=1: the API returned 401, the token has expired',
+    message: 'the token has expired',
+    request: 'GET /tasks?limit=1',
   })
   expect(received).toHaveLength(requests)
 })
@@ -60,6 +62,28 @@ async function startServer(response: { status: number; text: string } | undefine
   await new Promise<void>(resolve => server?.listen(0, '127.0.0.1', resolve))
   return new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
 }
+
+test.each([
+  [200, '<!doctype html><p>Welcome</p>', 'it returned 200 with HTML or XML'],
+  [200, '{"databases":[]}', 'it returned 200 with JSON of an unknown form'],
+  [200, 'ok', 'it returned 200 with text that is not JSON'],
+  [302, '', 'it returned 302 with no text'],
+  [404, '<h1>Not found</h1>', 'it returned 404 with HTML or XML'],
+])(
+  'a response %i %j is of another server: the error says what was found and what to check',
+  async (status, text, found) => {
+    const url = await startServer({ status, text })
+    const failure = await createClient({ url, token: 't' })
+      .list()
+      .catch((error: unknown) => error)
+    // A 404 of another server does not mean that an object does not exist.
+    expect(exitCodeOf(failure)).toBe(1)
+    expect(failure).toMatchObject({
+      message: `the server at ${url.origin} is not the API of Espalier: ${found}; check ESPALIER_API_URL, or the URL of the profile`,
+      isFromApi: false,
+    })
+  },
+)
 
 test('an error for a late response has the limit that was applied', async () => {
   const url = await startServer(undefined)

@@ -1,6 +1,7 @@
 /** Calls the API's operations, and checks the shape of each response. */
+import { ApiFailure } from '../errors.ts'
 import { list, nothing, object, type Shape } from '../shape.ts'
-import { type Api, ApiFailure, type Call, claimsOf, readJson, refusal, request } from './call.ts'
+import { type Api, type Call, claimsOf, notTheApi, readJson, refusal, request, requestOf } from './call.ts'
 import { type Change, followChanges } from './events.ts'
 import type { Answer } from './request.ts'
 import {
@@ -93,13 +94,13 @@ function createSender(api: Api) {
   }
 }
 
-function createCaller(send: (path: string, options: Call) => Promise<Answer>) {
+function createCaller({ present, send }: ReturnType<typeof createSender>) {
   async function callWithTag<T>(shape: Shape<T>, path: string, options: Call = {}) {
     const answer = await send(path, options)
-    const what = `${options.method ?? 'GET'} ${path}`
-    if (answer.status < 200 || answer.status > 299) throw refusal(what, answer)
+    const isRefused = answer.status < 200 || answer.status > 299
+    if (isRefused) throw refusal(present(), requestOf(path, options), answer)
     const body = readJson(answer.text)
-    if (!shape(body)) throw new ApiFailure(`${what}: the server is not the API of Espalier`)
+    if (!shape(body)) throw notTheApi(present().url, requestOf(path, options), answer)
     return { body, etag: answer.etag }
   }
   return {
@@ -119,8 +120,9 @@ const pathOf = ({ id, branchId }: Place): string =>
  * (default 60).
  */
 export function createClient(api: Api) {
-  const { present, send } = createSender(api)
-  const { call, callWithTag } = createCaller(send)
+  const sender = createSender(api)
+  const { present, send } = sender
+  const { call, callWithTag } = createCaller(sender)
   const post = <T>(shape: Shape<T>, path: string, body?: unknown, wait: number = longestWait) =>
     call(shape, path, { method: 'POST', body, wait })
   return {
@@ -205,7 +207,7 @@ export function createClient(api: Api) {
     /** The CA certificates that verify the databases' certificates, in PEM. */
     async authority(): Promise<string> {
       const answer = await send('/ca.pem', {})
-      if (answer.status !== 200) throw refusal('GET /ca.pem', answer)
+      if (answer.status !== 200) throw refusal(present(), requestOf('/ca.pem'), answer)
       return answer.text
     },
   }

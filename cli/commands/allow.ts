@@ -1,7 +1,6 @@
 /** `espalier allow`: the addresses that may connect to a database. */
 
 import { program } from '../../server/program.ts'
-import { UsageError } from '../../server/usage-error.ts'
 import { escapeControls } from '../../values/escape.ts'
 import type { Database } from '../api/shapes.ts'
 import {
@@ -13,7 +12,8 @@ import {
   type WaitOptions,
   waitOptions,
 } from '../arguments.ts'
-import { CommandFailure, exitCodes } from '../errors.ts'
+import { NotFound, UsageError } from '../errors.ts'
+import { inOptions } from '../fields.ts'
 import type { Column } from '../output/table.ts'
 import { chosenDatabase, type Session } from '../session.ts'
 import { waitFor } from '../wait.ts'
@@ -74,6 +74,7 @@ function addChanges(run: Run, group: ReturnType<typeof createCommand>): void {
         rulesWith(rules, { cidr, label: options.label ?? 'espalier allow me' }),
       )
     },
+    inOptions({ ip_allowlist: '--label' }),
   )
   const adding = group
     .command('add')
@@ -86,6 +87,8 @@ function addChanges(run: Run, group: ReturnType<typeof createCommand>): void {
       change(session, name, options, rules =>
         rulesWith(rules, { cidr, ...(options.label === undefined ? {} : { label: options.label }) }),
       ),
+    // Rules have an address and a label. The rules of earlier calls are valid.
+    message => inOptions({ ip_allowlist: /\.label: /.test(message) ? '--label' : '<cidr>' })(message),
   )
   const removing = group
     .command('remove')
@@ -95,10 +98,7 @@ function addChanges(run: Run, group: ReturnType<typeof createCommand>): void {
     change(session, name, options, rules => {
       const remaining = rulesWithout(rules, cidr)
       if (remaining !== undefined) return remaining
-      throw new CommandFailure(
-        `there is no rule for ${JSON.stringify(cidr)}: run ${program} allow list to see the rules`,
-        exitCodes.notFound,
-      )
+      throw new NotFound(`there is no rule for ${JSON.stringify(cidr)}: run ${program} allow list to see the rules`)
     }),
   )
 }

@@ -14,6 +14,7 @@ import {
   waitOptions,
 } from '../arguments.ts'
 import { confirm } from '../confirm.ts'
+import { inOptions } from '../fields.ts'
 import { findBackup } from '../find.ts'
 import type { Column } from '../output/table.ts'
 import { ageOf } from '../output/units.ts'
@@ -78,7 +79,12 @@ const command: ClientCommand = run => {
     '--durable',
     'takes a durable backup: a copy in the archive, not a snapshot of the volume',
   )
-  act<CreateOptions>(run, waitOptions(creation), (session, [name], options) => create(session, name, options))
+  act<CreateOptions>(
+    run,
+    waitOptions(creation),
+    (session, [name], options) => create(session, name, options),
+    inOptions({ kind: '--durable' }),
+  )
   const deletion = group
     .command('delete')
     .description('deletes a backup')

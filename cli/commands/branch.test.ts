@@ -54,11 +54,18 @@ test('creates a branch, uses it in the folder, and deletes it', async () => {
 test('a new branch is shown with its names, its id and the next step', async () => {
   await cli.run('db create open --allow-me --wait -q')
   const { out, err } = await cli.run('branch create Review -d open --wait')
-  const [, name = ''] = /^Review is available: name (open-[0-9a-f]{8}), id ([0-9a-f-]{36})\n$/.exec(out) ?? []
+  const [, name = '', id] = /^Review is available: name (open-[0-9a-f]{8}), id ([0-9a-f-]{36})\n$/.exec(out) ?? []
   expect(err).toContain(`\nConnect: espalier connect open --branch ${name}\n`)
   const json = JSON.parse((await cli.run('branch create Review -d open --wait --json')).out)
   expect(json).toMatchObject({ display_name: 'Review', name: expect.stringMatching(/^open-/), status: 'available' })
   expect((await cli.run('branch create -d open')).out).toMatch(/^open-[0-9a-f]{8} is \w+: id [0-9a-f-]{36}\n$/)
+  // Two branches now have this display name: no command chooses one of them.
+  for (const line of ['env open -b Review', 'branch delete Review -d open --yes', 'branch checkout Review -d open']) {
+    const refused = await cli.run(line)
+    expect(refused).toMatchObject({ code: 2, out: '' })
+    for (const one of [id, name, json.id, json.name]) expect(refused.err).toContain(one)
+  }
+  expect((await cli.run(`branch delete ${id} -d open --yes`)).code).toBe(0)
   await cli.run('db create closed --wait -q')
   expect((await cli.run('branch create x -d closed --wait')).err).toContain('No address may connect to the branch')
 })

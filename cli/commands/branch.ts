@@ -12,10 +12,12 @@ import {
   databaseArgument,
   databaseOption,
   type Run,
+  time,
   type WaitOptions,
   waitOptions,
 } from '../arguments.ts'
 import { confirm } from '../confirm.ts'
+import { inOptions } from '../fields.ts'
 import { findBackup, findBranch } from '../find.ts'
 import type { Column } from '../output/table.ts'
 import { ageOf } from '../output/units.ts'
@@ -54,6 +56,14 @@ async function list(session: Session, name: string | undefined): Promise<void> {
     empty,
   )
 }
+
+const fields = inOptions({
+  display_name: '[name]',
+  source_branch_id: '--from',
+  backup_id: '--from-backup',
+  target_time: '--at',
+  expires_at: '--expires',
+})
 
 type CreateOptions = WaitOptions & {
   database?: string
@@ -137,10 +147,10 @@ function addCreate(run: Run, group: ReturnType<typeof createCommand>): void {
     .argument('[name]', "the branch's display name, at most 25 characters")
     .option('--from <branch>', 'copies this branch instead of the database')
     .option('--from-backup <backup>', 'copies the data of this durable backup')
-    .option('--at <time>', 'copies the data of this time, such as 2026-01-31T12:00:00Z')
-    .option('--expires <time>', 'the time at which Espalier deletes the branch, such as 2026-01-31T12:00:00Z')
+    .option('--at <time>', 'copies the data of this time, such as 2026-01-31T12:00:00Z', time)
+    .option('--expires <time>', 'the time at which Espalier deletes the branch, such as 2026-01-31T12:00:00Z', time)
     .option('--checkout', 'writes .espalier: commands in this folder use the branch')
-  act<CreateOptions>(run, waitOptions(command), (session, [name], options) => create(session, name, options))
+  act<CreateOptions>(run, waitOptions(command), (session, [name], options) => create(session, name, options), fields)
 }
 
 const command: ClientCommand = run => {

@@ -74,9 +74,13 @@ test('each failure has its exit code and a message', async () => {
   })
   expect(await cli.run('db')).toMatchObject({ code: 2 })
   expect(await cli.run('db create Shop!')).toMatchObject({
-    code: 1,
-    err: expect.stringMatching(/^espalier db: POST .databases: the API returned 400, .*name.*\n$/),
+    code: 2,
+    err: expect.stringMatching(/^espalier db: <name>: must begin with [^\n]*\n$/),
   })
+  for (const option of ['--json', '--verbose'])
+    expect((await cli.run(`db create Shop! ${option}`)).err).toMatch(
+      /^espalier db: <name>: must .*\nrequest: POST .databases; status: 400\n$/,
+    )
   expect(await cli.run('db list', { environment: { ESPALIER_TOKEN: 'wrong' } })).toMatchObject({
     code: 4,
     err: expect.stringContaining('run espalier login to store a token'),

@@ -18,7 +18,8 @@ import {
 } from '../arguments.ts'
 import { confirm } from '../confirm.ts'
 import { type Role, roles } from '../connect/connection.ts'
-import { CommandFailure } from '../errors.ts'
+import { CommandFailure, UsageError } from '../errors.ts'
+import { inOptions } from '../fields.ts'
 import { findBackup, findDatabase } from '../find.ts'
 import type { Column } from '../output/table.ts'
 import { ageOf, bytesText } from '../output/units.ts'
@@ -66,11 +67,8 @@ async function onlyRegion(client: Client): Promise<string> {
   const regions = (await client.regions()).map(({ region }) => region)
   const [first] = regions
   if (first !== undefined && regions.length === 1) return first
-  throw new CommandFailure(
-    first === undefined
-      ? 'the installation has no region yet'
-      : `--region must be one of ${escapeControls(regions.join(', '))}`,
-  )
+  if (first === undefined) throw new CommandFailure('the installation has no region yet')
+  throw new UsageError(`--region is required, and must be one of ${escapeControls(regions.join(', '))}`)
 }
 
 async function smallestSize(client: Client): Promise<string> {
@@ -80,6 +78,17 @@ async function smallestSize(client: Client): Promise<string> {
     throw new CommandFailure(`the installation has no active size: run ${program} size list to see all sizes`)
   return first.name
 }
+
+const fields = inOptions({
+  name: '<name>',
+  region: '--region',
+  size: '--size',
+  pg_version: '--pg-version',
+  display_name: '--display-name',
+  ip_allowlist: '--allow',
+  backup: '--durable',
+  source_backup_id: '--from-backup',
+})
 
 type CreateOptions = WaitOptions & {
   size?: string
@@ -171,7 +180,7 @@ function addCreate(run: Run, group: ReturnType<typeof createCommand>): void {
     .option('--allow <cidr...>', 'adds a rule for each of these IPv4 addresses or blocks')
     .option('--durable', 'keeps WAL and base backups in the archive')
     .option('--from-backup <backup>', 'copies the data of this backup: its name or id')
-  act<CreateOptions>(run, waitOptions(command), (session, [name], options) => create(session, name, options))
+  act<CreateOptions>(run, waitOptions(command), (session, [name], options) => create(session, name, options), fields)
 }
 
 type ConnectOptions = { branch?: string; role: Role; print?: boolean }
@@ -203,8 +212,11 @@ const command: ClientCommand = run => {
     .option('--force', 'deletes the branches too')
     .option('--keep-backups', 'keeps the backups')
     .option('--purge', 'deletes the data at once, also from the archive')
-  act<DeleteOptions>(run, waitOptions(confirmOption(deletion)), (session, [name = ''], options) =>
-    remove(session, name, options),
+  act<DeleteOptions>(
+    run,
+    waitOptions(confirmOption(deletion)),
+    (session, [name = ''], options) => remove(session, name, options),
+    inOptions({ force: '--force', keep_backups: '--keep-backups', purge: '--purge' }),
   )
   return group
 }

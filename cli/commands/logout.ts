@@ -1,7 +1,7 @@
 /** `espalier logout`: deletes a profile with its token, and revokes its refresh token at the provider. */
-import { UsageError } from '../../server/usage-error.ts'
 import { escapeLines } from '../../values/escape.ts'
 import { act, type ClientCommand, createCommand } from '../arguments.ts'
+import { UsageError } from '../errors.ts'
 import { withProfiles } from '../profiles.ts'
 
 const command: ClientCommand = run =>

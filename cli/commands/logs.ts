@@ -1,10 +1,10 @@
 /** `espalier logs`: the log of Postgres or of a service, and new lines as they are written. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Option } from 'commander'
-import { UsageError } from '../../server/usage-error.ts'
+import { InvalidArgumentError, Option } from 'commander'
 import { escapeControls, printedJson } from '../../values/escape.ts'
 import type { LogEntry } from '../api/shapes.ts'
 import { act, branchOption, type ClientCommand, createCommand, databaseArgument, integer } from '../arguments.ts'
+import { inOptions } from '../fields.ts'
 import { styleOf } from '../io.ts'
 import { chosenPlace, type Session } from '../session.ts'
 
@@ -20,13 +20,17 @@ export const nextPauseMs = (pauseMs: number, hasNew: boolean): number =>
 const mostLines = 1000
 const units: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 
-/** The time that `--since` names: a duration before now, or a time. @throws UsageError */
+/** The time that `--since` names: a duration before now, or a time. @throws InvalidArgumentError */
 export function sinceTime(text: string, now: number = Date.now()): string {
   const [, count = '', unit = ''] = /^([0-9]{1,6})([smhd])$/.exec(text) ?? []
-  const time = unit === '' ? Date.parse(text) : now - Number(count) * (units[unit] ?? 0)
-  if (Number.isNaN(time)) throw new UsageError('--since must be like 10m, 2h or 2026-01-31T12:00:00Z')
+  const isDate = /^\d{4}-\d\d-\d\d/.test(text)
+  const time = unit === '' ? (isDate ? Date.parse(text) : Number.NaN) : now - Number(count) * (units[unit] ?? 0)
+  if (Number.isNaN(time)) throw new InvalidArgumentError('It must be like 10m, 2h or 2026-01-31T12:00:00Z.')
   return new Date(time).toISOString()
 }
+
+/** The parser of `--since`: commander passes a second argument to it. */
+export const since = (text: string): string => sinceTime(text)
 
 const identityOf = ({ timestamp, pid, line_num: line, message }: LogEntry): string =>
   JSON.stringify([timestamp, pid, line, message])
@@ -72,13 +76,13 @@ const command: ClientCommand = run => {
   const parsed = branchOption(databaseArgument(createCommand(run, 'logs', 'The log of Postgres, oldest line first.')))
     .addOption(new Option('--service <type>', 'the log of a service').choices(['mcp', 'rest', 'rag']))
     .option('-n, --lines <count>', 'how many lines, counted from the newest', integer(1, mostLines), 100)
-    .option('--since <time>', 'only lines since this time: 10m, 2h or 2026-01-31T12:00:00Z')
+    .option('--since <time>', 'only lines since this time: 10m, 2h or 2026-01-31T12:00:00Z', since)
     .option('-f, --follow', 'prints new lines until Ctrl-C')
-  return act<Options>(run, parsed, async (session, [name], options) => {
+  const print = async (session: Session, name: string | undefined, options: Options) => {
     const { client, database, branch } = await chosenPlace(session, name, options.branch)
     const place = { id: database.id, branchId: branch?.id }
     const printed = new Set<string>()
-    let start = options.since === undefined ? undefined : sinceTime(options.since)
+    let start = options.since
     let most = options.lines
     let pauseMs = usualPauseMs
     let isLater = false
@@ -95,6 +99,8 @@ const command: ClientCommand = run => {
       most = mostLines
       await sleep(pauseMs)
     }
-  })
+  }
+  const fields = inOptions({ service: '--service', start_time: '--since', max_lines: '--lines' })
+  return act<Options>(run, parsed, (session, [name], options) => print(session, name, options), fields)
 }
 export default command

@@ -3,9 +3,10 @@ import { Option } from 'commander'
 import { printedJson } from '../../values/escape.ts'
 import type { Series } from '../api/shapes.ts'
 import { act, branchOption, type ClientCommand, createCommand, databaseArgument } from '../arguments.ts'
+import { inOptions } from '../fields.ts'
 import type { Column } from '../output/table.ts'
-import { chosenPlace } from '../session.ts'
-import { sinceTime } from './logs.ts'
+import { chosenPlace, type Session } from '../session.ts'
+import { since as parseSince } from './logs.ts'
 
 type Line = { series: string; column: string; last?: number | undefined; least: number; most: number; mean: number }
 
@@ -43,13 +44,13 @@ const command: ClientCommand = run => {
     databaseArgument(createCommand(run, 'metrics', 'Prints measurements (default: of the last two hours).')),
   )
     .addOption(new Option('--service <type>', 'measurements of a service').choices(['mcp', 'rest', 'rag']))
-    .option('--since <time>', 'only measurements since this time: 10m, 2h or 2026-01-31T12:00:00Z')
+    .option('--since <time>', 'only measurements since this time: 10m, 2h or 2026-01-31T12:00:00Z', parseSince)
     .option('--interval <interval>', 'the interval between measurements, such as "5 minutes"')
-  return act<Options>(run, parsed, async (session, [name], { branch: branchName, service, since, interval }) => {
+  const print = async (session: Session, name: string | undefined, options: Options) => {
+    const { branch: branchName, service, since, interval } = options
     const { client, database, branch } = await chosenPlace(session, name, branchName)
-    const start_time = since === undefined ? undefined : sinceTime(since)
     const place = { id: database.id, branchId: branch?.id }
-    const answer = await client.metrics(place, { service, interval, start_time })
+    const answer = await client.metrics(place, { service, interval, start_time: since })
     const { printer } = session
     if (printer.format === 'json') printer.line(printedJson(answer, 2))
     else
@@ -59,6 +60,8 @@ const command: ClientCommand = run => {
         ({ series, column }) => `${series}.${column}`,
         'No measurements yet.',
       )
-  })
+  }
+  const fields = inOptions({ service: '--service', start_time: '--since', interval: '--interval' })
+  return act<Options>(run, parsed, (session, [name], options) => print(session, name, options), fields)
 }
 export default command

@@ -1,5 +1,4 @@
 /** `espalier restore`: replaces a database's data with those of a backup or of a past time. */
-import { UsageError } from '../../server/usage-error.ts'
 import { escapeControls } from '../../values/escape.ts'
 import {
   act,
@@ -7,21 +6,32 @@ import {
   type ConfirmOptions,
   confirmOption,
   createCommand,
+  time,
   type WaitOptions,
   waitOptions,
 } from '../arguments.ts'
 import { confirm } from '../confirm.ts'
+import { UsageError } from '../errors.ts'
+import { inOptions } from '../fields.ts'
 import { findBackup, findBranch, findDatabase } from '../find.ts'
+import type { Session } from '../session.ts'
 import { waitFor } from '../wait.ts'
 
 type Options = WaitOptions &
   ConfirmOptions & { backup?: string; to?: string; branch?: string; discardPrevious?: boolean }
 
+const fields = inOptions({
+  target_time: '--to',
+  backup_id: '--backup',
+  branch_id: '--branch',
+  discard_previous: '--discard-previous',
+})
+
 const command: ClientCommand = run => {
   const parsed = createCommand(run, 'restore', 'Restores a database in place. Its address and passwords stay.')
     .argument('<database>', "the database's name or id")
     .option('--backup <backup>', 'the backup: its name or id')
-    .option('--to <time>', 'the time, such as 2026-01-31T12:00:00Z (needs the durable tier)')
+    .option('--to <time>', 'the time, such as 2026-01-31T12:00:00Z (needs the durable tier)', time)
     .option(
       '--branch <branch>',
       'a branch that was created with --at or --from-backup: restores the data of that time or backup',
@@ -34,7 +44,7 @@ const command: ClientCommand = run => {
       'after',
       '\nEspalier first backs up the current data. If the backup fails, the restore needs --discard-previous.',
     )
-  return act<Options>(run, waitOptions(confirmOption(parsed)), async (session, [name = ''], options) => {
+  const start = async (session: Session, name: string, options: Options) => {
     const { backup, to, branch, discardPrevious } = options
     if ([backup, to, branch].filter(one => one !== undefined).length !== 1)
       throw new UsageError('use exactly one of --backup, --to or --branch')
@@ -53,6 +63,8 @@ const command: ClientCommand = run => {
     const read = (wait: number) => client.read(database.id, 'application', wait)
     const restored = await waitFor(session, options, { client, first, read })
     session.printer.done(escapeControls(`${restored.name} is ${restored.status}`), restored.name, restored)
-  })
+  }
+  const command = waitOptions(confirmOption(parsed))
+  return act<Options>(run, command, (session, [name = ''], options) => start(session, name, options), fields)
 }
 export default command

@@ -4,7 +4,6 @@ import { text } from 'node:stream/consumers'
 import { Argument } from 'commander'
 import { parse } from 'yaml'
 import { program } from '../../server/program.ts'
-import { UsageError } from '../../server/usage-error.ts'
 import { escapeControls } from '../../values/escape.ts'
 import type { Service } from '../api/shapes.ts'
 import {
@@ -19,7 +18,8 @@ import {
   waitOptions,
 } from '../arguments.ts'
 import { confirm } from '../confirm.ts'
-import { CommandFailure, exitCodes } from '../errors.ts'
+import { NotFound, UsageError } from '../errors.ts'
+import { inOptions, type Rewrite } from '../fields.ts'
 import type { Io } from '../io.ts'
 import type { Column } from '../output/table.ts'
 import { chosenDatabase, type Session } from '../session.ts'
@@ -56,6 +56,15 @@ async function readConfiguration({ input }: Io, path: string | undefined): Promi
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
   throw new UsageError('--config: the file must have the fields of the configuration, such as db_schemas')
 }
+
+/** A database has a list of services: a field of one is `services[0].rest_config.db_schemas`. */
+const fields: Rewrite = message =>
+  inOptions({ ip_allowlist: '--allow' })(
+    message
+      .replace(/\bservices\[\d+\]\.(?=ip_allowlist\b)/g, '')
+      .replace(/\bservices\[\d+\]\.service_type\b/g, '<type>')
+      .replace(/\bservices\[\d+\]\.(?:mcp|rest|rag)_config\b(\.)?/g, (_, dot) => (dot ? '--config: ' : '--config')),
+  )
 
 type AddOptions = WaitOptions & { config?: string; allowMe?: boolean; allow?: string[] }
 
@@ -99,8 +108,7 @@ async function add(session: Session, type: string, name: string | undefined, opt
 
 function show({ printer }: Session, services: readonly Service[], type: string): void {
   const service = services.find(({ service_type: one }) => one === type)
-  if (service === undefined)
-    throw new CommandFailure(`the database has no ${type} service: ${program} services add ${type}`, exitCodes.notFound)
+  if (service === undefined) throw new NotFound(`the database has no ${type} service: ${program} services add ${type}`)
   printer.one(service, type, [
     ['service', service.service_type],
     ['state', service.state],
@@ -128,8 +136,11 @@ This example adds the service rest, with a role that can read the tables:
   ${program} sql shop -c 'GRANT SELECT ON ALL TABLES IN SCHEMA public TO web'
   printf 'db_schemas: public\\ndb_anon_role: web\\n' | ${program} services add rest shop --allow-me --config - --wait`,
     )
-  act<AddOptions>(run, waitOptions(databaseArgument(adding)), (session, [type = '', name], options) =>
-    add(session, type, name, options),
+  act<AddOptions>(
+    run,
+    waitOptions(databaseArgument(adding)),
+    (session, [type = '', name], options) => add(session, type, name, options),
+    fields,
   )
   const removing = group.command('remove').description('removes a service').addArgument(typeArgument())
   act<WaitOptions & ConfirmOptions>(
@@ -143,7 +154,7 @@ This example adds the service rest, with a role that can read the tables:
       await change(session, name, options, present => {
         const remaining = present.filter(({ service_type: one }) => one !== type)
         if (remaining.length < present.length) return remaining.map(unchanged)
-        throw new CommandFailure(`the database has no ${type} service`, exitCodes.notFound)
+        throw new NotFound(`the database has no ${type} service`)
       })
       session.printer.done(`${type} of ${shown} is ${options.wait ? 'removed' : 'being removed'}`, type)
     },

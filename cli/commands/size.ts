@@ -11,8 +11,9 @@ import {
   type WaitOptions,
   waitOptions,
 } from '../arguments.ts'
+import { inOptions } from '../fields.ts'
 import type { Column } from '../output/table.ts'
-import { chosenDatabase } from '../session.ts'
+import { chosenDatabase, type Session } from '../session.ts'
 import { waitFor } from '../wait.ts'
 
 /** Assumes that each currency has two decimals. */
@@ -42,13 +43,19 @@ const command: ClientCommand = run => {
     .command('set')
     .description('resizes a database; Postgres restarts and is unavailable for some seconds')
     .argument('<size>', `a size from ${program} size list`)
-  act<WaitOptions>(run, waitOptions(databaseArgument(setting)), async (session, [size = '', name], options) => {
+  const resize = async (session: Session, size: string, name: string | undefined, options: WaitOptions) => {
     const { client, database } = await chosenDatabase(session, name)
     await client.resize(database.id, size, 0)
     const read = (wait: number) => client.read(database.id, 'application', wait)
     const last = await waitFor(session, options, { client, first: await read(0), read })
     session.printer.done(escapeControls(`${last.name} is ${last.status}, size ${last.size}`), last.name, last)
-  })
+  }
+  act<WaitOptions>(
+    run,
+    waitOptions(databaseArgument(setting)),
+    (session, [size = '', name], options) => resize(session, size, name, options),
+    inOptions({ size: '<size>' }),
+  )
   return group
 }
 export default command

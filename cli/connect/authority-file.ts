@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto'
 import { mkdir, rename, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { CommandFailure } from '../errors.ts'
+import { UsageError } from '../errors.ts'
 
 const directoryOf = (environment: NodeJS.ProcessEnv): string =>
   join(environment.XDG_CACHE_HOME || join(homedir(), '.cache'), 'espalier')
@@ -20,7 +20,7 @@ async function makeDirectory(path: string): Promise<void> {
   })
 }
 
-/** @returns the path. @throws CommandFailure if it cannot be written */
+/** @returns the path. @throws UsageError if it cannot be written */
 export async function keepAuthority(environment: NodeJS.ProcessEnv, certificates: string): Promise<string> {
   const directory = directoryOf(environment)
   const digest = createHash('sha256').update(certificates).digest('hex').slice(0, 16)
@@ -33,7 +33,7 @@ export async function keepAuthority(environment: NodeJS.ProcessEnv, certificates
     await rename(temporary, path)
   } catch (error) {
     const code = errorCode(error) ?? String(error)
-    throw new CommandFailure(`cannot write ${path} (${code}): set XDG_CACHE_HOME to a writable directory`)
+    throw new UsageError(`cannot write ${path} (${code}): set XDG_CACHE_HOME to a writable directory`)
   }
   return path
 }

@@ -54,8 +54,9 @@ async function connectable(read: (wait: number) => Promise<Instance>, note: (lin
   return { domain, connection: { ...connection, host: connection.host } }
 }
 
-function unconnectable({ status }: Instance): string {
+function unconnectable({ name, status }: Instance): string {
   if (status === 'deleting' || status === 'deleted') return 'connections are no longer accepted'
-  if (status === 'suspended' || status === 'suspending') return 'resume it first'
+  if (status === 'suspended' || status === 'suspending')
+    return `resume it first: ${program} resume ${escapeControls(name)}`
   return `it has no address yet, or this role has no password: run ${program} tasks to see the reason`
 }

@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net'
 import * as openid from 'openid-client'
 import { escapeControls } from '../../values/escape.ts'
 import type { OidcLogin } from '../api/shapes.ts'
-import { CommandFailure, exitCodes } from '../errors.ts'
+import { CommandFailure, NotAuthorised, TimedOut } from '../errors.ts'
 import type { Io } from '../io.ts'
 import { openInBrowser } from '../open.ts'
 import type { Profile } from '../profiles.ts'
@@ -21,7 +21,7 @@ const requestTimeoutSeconds = 10
 
 const isLoopback = (url: URL): boolean => /^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname)
 
-const noLogin = () => new CommandFailure('no login within 5 minutes', exitCodes.timeout)
+const noLogin = () => new TimedOut('no login within 5 minutes')
 
 /** @throws CommandFailure */
 async function answered<T>(what: string, work: Promise<T>): Promise<T> {
@@ -32,14 +32,14 @@ async function answered<T>(what: string, work: Promise<T>): Promise<T> {
     const code = error instanceof openid.ResponseBodyError ? `, ${error.error}` : ''
     // Never print the response's text, which can contain a token. The error's message never contains a token.
     const why = error instanceof Error ? error.message : String(error)
-    throw new CommandFailure(escapeControls(`${what}: ${why}${code}`), exitCodes.notAuthorised)
+    throw new NotAuthorised(escapeControls(`${what}: ${why}${code}`))
   }
 }
 
 async function discover({ issuer, client_id: clientId }: Pick<OidcLogin, 'issuer' | 'client_id'>) {
   const url = URL.parse(issuer)
   if (url === null || (url.protocol !== 'https:' && !(url.protocol === 'http:' && isLoopback(url))))
-    throw new CommandFailure('the provider of this API must have an https URL', exitCodes.notAuthorised)
+    throw new NotAuthorised('the provider of this API must have an https URL')
   return await answered(
     'the login provider does not answer correctly',
     openid.discovery(url, clientId, undefined, openid.None(), {
@@ -58,8 +58,7 @@ function credentialsOf(
   earlier?: string,
 ): Credentials {
   const token = isJwt(tokens.access_token) ? tokens.access_token : tokens.id_token
-  if (token === undefined)
-    throw new CommandFailure('the login provider returned no token that an API can verify', exitCodes.notAuthorised)
+  if (token === undefined) throw new NotAuthorised('the login provider returned no token that an API can verify')
   const seconds = tokens.expiresIn()
   const refreshToken = tokens.refresh_token ?? earlier
   return {
@@ -149,8 +148,7 @@ export async function logInByDevice(login: OidcLogin, { note }: LoginContext): P
 
 /** Renews the tokens of an earlier login. @throws CommandFailure if the user must log in again */
 export async function refresh({ issuer, clientId, refreshToken }: NonNullable<Profile['oidc']>): Promise<Credentials> {
-  if (refreshToken === undefined)
-    throw new CommandFailure('the token of this profile has expired', exitCodes.notAuthorised)
+  if (refreshToken === undefined) throw new NotAuthorised('the token of this profile has expired')
   const configuration = await discover({ issuer, client_id: clientId })
   const tokens = await answered(
     'the token of this profile has expired, and the provider returned no new token',

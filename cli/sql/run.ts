@@ -101,6 +101,8 @@ function failureOf(error: unknown, text: string): CommandFailure {
     ...(line === undefined || !text.includes('\n') ? [] : [`at line ${line}`]),
     ...(detail === undefined ? [] : [`detail: ${detail}`]),
     ...(hint === undefined ? [] : [`hint: ${hint}`]),
+    // The gateway refuses the address of this machine.
+    ...(/allowlist/.test(hint ?? '') ? [`to add this machine: ${program} allow me DATABASE`] : []),
   ]
   return new CommandFailure(parts.map(escapeControls).join('; '))
 }
