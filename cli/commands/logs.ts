@@ -4,6 +4,7 @@ import { InvalidArgumentError, Option } from 'commander'
 import { escapeControls, printedJson } from '../../values/escape.ts'
 import type { LogEntry } from '../api/shapes.ts'
 import { act, branchOption, type ClientCommand, createCommand, databaseArgument, integer } from '../arguments.ts'
+import { ApiFailure } from '../errors.ts'
 import { inOptions } from '../fields.ts'
 import { styleOf } from '../io.ts'
 import { chosenPlace, type Session } from '../session.ts'
@@ -16,6 +17,10 @@ const [shortestPauseMs, usualPauseMs, longestPauseMs] = [1000, 2000, 5000]
 /** The next pause. `hasNew`: whether the last read returned new lines. Pure. */
 export const nextPauseMs = (pauseMs: number, hasNew: boolean): number =>
   hasNew ? shortestPauseMs : Math.min(pauseMs * 1.25, longestPauseMs)
+
+/** Whether a later read can succeed: the API restarts, is busy or cannot be reached. */
+const isTemporary = (error: unknown): error is ApiFailure =>
+  error instanceof ApiFailure && (error.status === undefined || error.status === 429 || error.status > 499)
 
 const mostLines = 1000
 const units: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
@@ -86,8 +91,20 @@ const command: ClientCommand = run => {
     let most = options.lines
     let pauseMs = usualPauseMs
     let isLater = false
+    let isFailing = false
     for (;;) {
-      const page = await client.logs(place, { service: options.service, max_lines: most, start_time: start })
+      const query = { service: options.service, max_lines: most, start_time: start }
+      const page = await client.logs(place, query).catch((error: unknown) => {
+        if (!isLater || !isTemporary(error)) throw error
+        if (!isFailing) session.printer.note(`${error.message}; trying again`)
+        isFailing = true
+        return undefined
+      })
+      if (page === undefined) {
+        await sleep(longestPauseMs)
+        continue
+      }
+      isFailing = false
       const fresh = newEntries(page, printed)
       for (const entry of fresh) printEntry(session, entry)
       if (!options.follow) return
