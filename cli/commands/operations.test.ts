@@ -93,7 +93,7 @@ test('sizes and operations of a database', async () => {
 
 test('attempts to write are listed, of the account, of a database and since a time', async () => {
   const id = JSON.parse((await cli.run('db get shop --json')).out).id
-  expect(await cli.run('db create shop --wait -q')).toMatchObject({ code: 1 })
+  expect(await cli.run('db create shop --wait -q')).toMatchObject({ code: 2 })
   cli.api.auditRecorder.write({
     ...{ time: new Date().toISOString(), request_id: 'r', tenant: 'acme', member: 'bob', address: '::1' },
     ...{ method: 'POST', path: `/managed/v1/databases/${id}/sql`, status: 200, outcome: 'accepted' },
