@@ -109,10 +109,12 @@ describe('GET /audit', () => {
     client.auditRecorder.write({
       ...{ ...entry(0), request_id: 'deleted-branch', subject_id: crypto.randomUUID(), tenant: 'acme' },
       ...{ path: `/managed/v1/databases/${one}/branches`, time: new Date(Date.now() + 59_000).toISOString() },
+      service: { database_id: one, type: 'mcp', tool: 'query_database', result: 'answered', status: 200 },
     })
     await client.auditRecorder.flush()
     const [deleted, sql, branch, created] = await read(client, `?database_id=${one}`)
     expect(requestIds([deleted, sql, branch] as Entry[])).toEqual(['deleted-branch', 'sql', 'branch'])
+    expect(deleted).toMatchObject({ service: { type: 'mcp', tool: 'query_database', result: 'answered', status: 200 } })
     expect(created).toMatchObject({ path: '/managed/v1/databases', subject_id: one })
     expect(await read(client, `?database_id=${one}`)).toHaveLength(4)
     const time = encodeURIComponent(branch?.time ?? '')

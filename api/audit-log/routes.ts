@@ -16,10 +16,10 @@ function aboutDatabase(context: ApiContext, namespace: string, id: string): (ent
   const objects = [...branches, ...backupsOf(context, namespace, id)].map(idOf)
   const ids = new Set<string | undefined>([id, ...objects.filter(objectId => objectId !== undefined)])
   const paths = [`${basePath}/databases/${id}`, `${basePath}/deleted-databases/${id}`]
-  return ({ path, subject_id: subject, sql }) => {
+  return ({ path, subject_id: subject, sql, service }) => {
     const lower = path.toLowerCase()
     const isInPath = paths.some(prefix => lower === prefix || lower.startsWith(`${prefix}/`))
-    return isInPath || ids.has(subject?.toLowerCase()) || sql?.database_id === id
+    return isInPath || ids.has(subject?.toLowerCase()) || [sql?.database_id, service?.database_id].includes(id)
   }
 }
 
@@ -47,7 +47,7 @@ export function addAuditLog(app: App, context: ApiContext): void {
       tag: 'audit',
       summary: 'List attempts to write',
       description:
-        'Newest first: one entry for each POST, PATCH, PUT and DELETE, also a refused one, and two for each that runs SQL. Entries of other replicas of the API appear after some seconds. The newest 256 KiB of compressed entries are kept, for at most 30 days; the log of the API has all of them. Returns 503 if the cluster cannot store entries.',
+        'Newest first: one entry for each POST, PATCH, PUT and DELETE, also a refused one, and two for each that runs SQL or tries a service. Entries of other replicas of the API appear after some seconds. The newest 256 KiB of compressed entries are kept, for at most 30 days; the log of the API has all of them. Returns 503 if the cluster cannot store entries.',
       success: {
         status: 200,
         description: 'One page of entries.',

@@ -1,5 +1,6 @@
 /** Audit entries as the API returns them. */
 import { z } from 'zod'
+import { serviceTypes } from '../../crds/index.ts'
 import { id, idText, queryLimit, queryTime, time, userType } from '../schemas/common.ts'
 import { output } from '../schemas/components.ts'
 
@@ -37,6 +38,34 @@ const sqlAudit = output(
     }),
 )
 
+const serviceAudit = output(
+  'ServiceAudit',
+  z
+    .strictObject({
+      database_id: idText.describe('The id of the database.'),
+      branch_id: idText.optional().describe('The id of the branch, if the service is that of a branch.'),
+      type: z.enum(serviceTypes).describe('The type of the service.'),
+      method: z.string().optional().describe('The method of a request to `rest`.'),
+      tool: z.string().optional().describe('The tool of `mcp`.'),
+      pipeline: z.string().optional().describe('The pipeline of `rag`.'),
+      result: z
+        .enum(['answered', 'failed', 'canceled'])
+        .optional()
+        .describe('Absent in the entry that is written before the request is sent.'),
+      status: z.int().optional().describe("The HTTP status of the service's response."),
+    })
+    .meta({
+      description: 'A request that the API sent to a service. Its path, body and token are not recorded.',
+      example: {
+        database_id: '0198c0de-0000-7000-8000-000000000001',
+        type: 'mcp',
+        tool: 'query_database',
+        result: 'answered',
+        status: 200,
+      },
+    }),
+)
+
 export const auditEntryShape = output(
   'AuditEntry',
   z
@@ -53,6 +82,7 @@ export const auditEntryShape = output(
       status: z.int().describe('The HTTP status of the response.'),
       outcome: z.enum(outcomes).describe('`refused`: a status from 400 to 499. `failed`: a status from 500.'),
       sql: sqlAudit.optional().describe('The statements that a request ran.'),
+      service: serviceAudit.optional().describe('The request that the API sent to a service.'),
     })
     .meta({
       description: 'One attempt to write.',

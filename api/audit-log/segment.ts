@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 import { gunzip, gzip } from 'node:zlib'
 import { z } from 'zod'
 import type { ConfigMap } from '../../cluster/index.ts'
-import { labels, managedByEspalier, timestamp, uuid } from '../../crds/index.ts'
+import { labels, managedByEspalier, serviceTypes, timestamp, uuid } from '../../crds/index.ts'
 import type { AuditEntry } from '../audit.ts'
 import { userTypes } from '../schemas/common.ts'
 
@@ -52,6 +52,18 @@ const storedEntry = z.object({
       result: z.enum(['completed', 'failed', 'canceled']).optional(),
       completed: z.int().optional(),
       sqlstate: z.string().optional(),
+    })
+    .optional(),
+  service: z
+    .object({
+      database_id: z.string(),
+      branch_id: z.string().optional(),
+      type: z.enum(serviceTypes),
+      method: z.string().optional(),
+      tool: z.string().optional(),
+      pipeline: z.string().optional(),
+      result: z.enum(['answered', 'failed', 'canceled']).optional(),
+      status: z.int().optional(),
     })
     .optional(),
 }) satisfies z.ZodType<StoredEntry>

@@ -111,6 +111,16 @@ export const auditEntry = object({
       sqlstate: optional(string),
     }),
   ),
+  service: optional(
+    object({
+      type: string,
+      method: optional(string),
+      tool: optional(string),
+      pipeline: optional(string),
+      result: optional(string),
+      status: optional(number),
+    }),
+  ),
 })
 export type AuditEntry = ShapeType<typeof auditEntry>
 

@@ -20,12 +20,19 @@ function sqlText({ sql }: AuditEntry): string | undefined {
   return `${mode} as ${role}, ${count}: ${sqlstate === undefined ? result : `${result} ${sqlstate}`}`
 }
 
+function serviceText({ service }: AuditEntry): string | undefined {
+  if (service === undefined) return undefined
+  const { type, method, tool, pipeline, result = 'started', status } = service
+  const what = [type, method ?? tool ?? pipeline].filter(part => part !== undefined).join(' ')
+  return `${what}: ${status === undefined ? result : `${result} ${status}`}`
+}
+
 const columns: readonly Column<AuditEntry>[] = [
   { title: 'TIME', value: ({ time }) => time },
   { title: 'MEMBER', value: ({ member }) => member },
   { title: 'OUTCOME', value: ({ outcome, status }) => `${outcome} ${status}` },
   { title: 'REQUEST', value: ({ method, path }) => `${method} ${pathText(path)}` },
-  { title: 'SQL', value: sqlText },
+  { title: 'SQL OR SERVICE', value: entry => sqlText(entry) ?? serviceText(entry) },
 ]
 
 const command: ClientCommand = run => {

@@ -110,7 +110,7 @@ test('attempts to write are listed, of the account, of a database and since a ti
   await cli.api.auditRecorder.flush()
   const text = (await cli.run('audit --limit 2')).out.replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME')
   expect(text.replaceAll(id, 'ID').replaceAll(/ {2,}/g, '  ')).toMatchInlineSnapshot(`
-    "TIME  MEMBER  OUTCOME  REQUEST  SQL
+    "TIME  MEMBER  OUTCOME  REQUEST  SQL OR SERVICE
     TIME  bob  accepted 200  POST /databases/ID/sql  write as application, 2 statements: failed 42P01
     TIME  ada  refused 400  POST /databases  -
     "

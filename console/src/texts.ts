@@ -225,7 +225,7 @@ export const texts = {
     none: 'No entries',
     noneFiltered: 'No attempt to write matches the filters.',
     noneWhat:
-      'Each attempt to write is recorded here: who sent it, what it changed, and whether the API accepted it. That includes SQL, whose text is not recorded. An entry appears after some seconds.',
+      'Each attempt to write is recorded here: who sent it, what it changed, and whether the API accepted it. That includes SQL and requests to services, whose texts are not recorded. An entry appears after some seconds.',
     actions: {
       create: 'Create database',
       change: 'Change settings',
@@ -234,6 +234,7 @@ export const texts = {
       moveBranch: 'Move branch',
       deleteBranch: 'Delete branch',
       sql: 'Run SQL',
+      try: 'Try service',
       backUp: 'Back up',
       restore: 'Restore',
       resize: 'Resize',
@@ -253,6 +254,11 @@ export const texts = {
       modes: { read: 'Read', write: 'Write' },
       started: 'started',
       results: { completed: 'completed', failed: 'failed', canceled: 'canceled' },
+    },
+    service: {
+      text: (type: string, what: string, result: string) => `${`${type} ${what}`.trim()}: ${result}`,
+      started: 'started',
+      results: { answered: 'answered', failed: 'failed', canceled: 'canceled' },
     },
   },
   database: {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { actionText, databaseOf, outcomeOf, sqlText } from './audit.ts'
+import { actionText, databaseOf, detailText, outcomeOf } from './audit.ts'
 
 const id = '0198c0de-0000-7000-8000-000000000001'
 const other = '0198c0de-0000-7000-8000-000000000002'
@@ -16,6 +16,7 @@ test.each([
   ['POST', `/databases/${id.toUpperCase()}/branches/${other}/sql`, 'Run SQL'],
   ['POST', `/databases/${id}/roles/app_read_only/rotate-password`, 'Rotate password'],
   ['DELETE', `/backups/${id}`, 'Delete backup'],
+  ['POST', `/databases/${id}/services/mcp/try`, 'Try service'],
   ['POST', '/databases/x/sql', 'POST /databases/x/sql'],
   ['PUT', '/later', 'PUT /later'],
 ])('%s %s is "%s"', (method, path, text) => {
@@ -32,11 +33,22 @@ test('the database of an entry is in its path, its subject or its SQL, if it exi
 
 test('SQL has its mode, role, number of statements and result', () => {
   const sql = { database_id: id, mode: 'read', role: 'application_read_only', statements: 1, sha256: '' } as const
-  expect(sqlText(sql)).toBe('Read as app_read_only, 1 statement: started')
-  expect(sqlText({ ...sql, mode: 'write', role: 'admin', statements: 2, result: 'failed', sqlstate: '42P01' })).toBe(
-    'Write as admin, 2 statements: failed (42P01)',
+  expect(detailText({ sql })).toBe('Read as app_read_only, 1 statement: started')
+  expect(
+    detailText({ sql: { ...sql, mode: 'write', role: 'admin', statements: 2, result: 'failed', sqlstate: '42P01' } }),
+  ).toBe('Write as admin, 2 statements: failed (42P01)')
+  expect(detailText({ sql: { ...sql, mode: 'constructor', role: 'later' } as never })).toBe(
+    'constructor as later, 1 statement: started',
   )
-  expect(sqlText({ ...sql, mode: 'constructor', role: 'later' })).toBe('constructor as later, 1 statement: started')
+})
+
+test('a request to a service has its method, tool or pipeline, and its result', () => {
+  const service = { database_id: id, type: 'mcp', tool: 'query_database' } as const
+  expect(detailText({ service })).toBe('mcp query_database: started')
+  expect(detailText({ service: { ...service, result: 'answered', status: 200 } })).toBe(
+    'mcp query_database: answered (200)',
+  )
+  expect(detailText({})).toBeUndefined()
 })
 
 test('an outcome has its text and tone, also one of a later version', () => {

@@ -17,6 +17,7 @@ const actions: readonly (readonly [pattern: RegExp, text: string])[] = (
     [`PATCH /databases${one}/branches${one}`, 'moveBranch'],
     [`DELETE /databases${one}/branches${one}`, 'deleteBranch'],
     [`POST /databases${one}(/branches${one})?/sql`, 'sql'],
+    [`POST /databases${one}(/branches${one})?/services/[a-z]+/try`, 'try'],
     [`POST /databases${one}/backup`, 'backUp'],
     [`POST /databases${one}/restore`, 'restore'],
     [`POST /databases${one}/size`, 'resize'],
@@ -43,7 +44,7 @@ type Database = { id: string; name: string }
 /** The database that an entry is about, if it exists. */
 export function databaseOf(entry: AuditEntry, databases: readonly Database[]): Database | undefined {
   const [, inPath] = /\/databases\/([0-9a-f-]{36})(?:\/|$)/.exec(entry.path.toLowerCase()) ?? []
-  const ids = [entry.sql?.database_id, inPath, entry.subject_id]
+  const ids = [entry.sql?.database_id, entry.service?.database_id, inPath, entry.subject_id]
   return databases.find(({ id }) => ids.includes(id))
 }
 
@@ -59,9 +60,22 @@ export const outcomeOf = ({ outcome, status }: Pick<AuditEntry, 'outcome' | 'sta
   tone: (Object.hasOwn(tones, outcome) ? tones[outcome] : undefined) ?? 'quiet',
 })
 
-export function sqlText({ mode, role, statements, result, sqlstate }: NonNullable<AuditEntry['sql']>): string {
+function sqlText({ mode, role, statements, result, sqlstate }: NonNullable<AuditEntry['sql']>): string {
   const own = texts.audit.sql
   const outcome = result === undefined ? own.started : named(own.results, result)
   const ended = sqlstate === undefined ? outcome : `${outcome} (${sqlstate})`
   return own.text(named(own.modes, mode), named(texts.connect.roles, role), statements, ended)
+}
+
+function serviceText({ type, method, tool, pipeline, result, status }: NonNullable<AuditEntry['service']>): string {
+  const own = texts.audit.service
+  const outcome = result === undefined ? own.started : named(own.results, result)
+  const ended = status === undefined ? outcome : `${outcome} (${status})`
+  return own.text(type, method ?? tool ?? pipeline ?? '', ended)
+}
+
+/** What the entry has about SQL or a service; undefined for other requests. */
+export function detailText({ sql, service }: Pick<AuditEntry, 'sql' | 'service'>): string | undefined {
+  if (sql !== undefined) return sqlText(sql)
+  return service === undefined ? undefined : serviceText(service)
 }

@@ -7,7 +7,7 @@ import { auditQuery, databasesQuery, type Outcome, outcomes } from '../api/queri
 import { Button } from '../components/button.tsx'
 import { Field } from '../components/field.tsx'
 import { Ago, Empty, PageTitle, Result } from '../components/state.tsx'
-import { actionText, databaseOf, outcomeOf, sqlText } from '../lib/audit.ts'
+import { actionText, databaseOf, detailText, outcomeOf } from '../lib/audit.ts'
 import { texts } from '../texts.ts'
 
 const own = texts.audit
@@ -65,7 +65,8 @@ function Filters({ databases }: { databases: readonly Database[] }) {
 function Entry({ entry, databases }: { entry: Schemas['AuditEntry']; databases: readonly Database[] }) {
   const database = databaseOf(entry, databases)
   const outcome = outcomeOf(entry)
-  const { member, sql } = entry
+  const { member } = entry
+  const detail = detailText(entry)
   return (
     <tr>
       <td>
@@ -78,7 +79,7 @@ function Entry({ entry, databases }: { entry: Schemas['AuditEntry']; databases: 
         <span className="wrap" title={`${entry.method} ${entry.path}`}>
           {actionText(entry)}
         </span>
-        {sql !== undefined && <p className="quiet">{sqlText(sql)}</p>}
+        {detail !== undefined && <p className="quiet">{detail}</p>}
       </td>
       <td className="wrap">
         {database === undefined ? (
