@@ -137,24 +137,24 @@ describe('espalier connect', () => {
     const client = createApiClient(running.api, running.token)
     const { body } = await client.create({ name: 'shop' })
     const environment = { XDG_CACHE_HOME: home.path }
-    const whoever = async (role: string) => {
+    const roleOf = async (role: string) => {
       const { stdout } = await home.command(['connect', 'shop', '--role', role, '--print'], environment)
       // `pg` verifies the server with the file in the connection string.
       const postgres = new pg.Client(stdout.trim())
       await postgres.connect()
       return postgres.query('SELECT current_user AS role').finally(() => postgres.end())
     }
-    await expect(whoever('app')).rejects.toThrow(
+    await expect(roleOf('app')).rejects.toThrow(
       `no rule of the allowlist of shop-${body.id.slice(-8)} admits 127.0.0.1`,
     )
     await client.change(body.id, { ip_allowlist: openToThisMachine })
-    for (const role of ['app', 'admin', 'app_read_only']) expect((await whoever(role)).rows).toEqual([{ role }])
+    for (const role of ['app', 'admin', 'app_read_only']) expect((await roleOf(role)).rows).toEqual([{ role }])
     expectOneLine(
       await home.command(['connect', 'store'], environment),
-      1,
+      3,
       'there is no database "store"; known databases: shop',
     )
-    expectOneLine(await home.command(['connect', 'shop', '--tenant', 'acme'], environment), 1, 'the account has none')
+    expectOneLine(await home.command(['connect', 'shop', '--tenant', 'acme'], environment), 3, 'the account has none')
   })
 })
 
