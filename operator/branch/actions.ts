@@ -15,9 +15,12 @@ export type OwnAction =
    * writes `status` as the record of the deleted branch.
    */
   | { do: 'leave-record'; status: BranchStatus }
-  /** Deletes the unused volume of the last move. Once no object of the volume is left, writes `status`. */
+  /**
+   * Deletes the volume that the last move replaced, or that a failed last move created. Once no object of the volume is
+   * left, writes `status`.
+   */
   | { do: 'delete-replaced'; replaced: Replaced; status: BranchStatus }
-  /** Deletes the record, which has been kept long enough. */
+  /** Deletes the record at the end of its retention. */
   | { do: 'delete-record' }
 
 export type Action = OwnerAction | OwnAction

@@ -202,7 +202,7 @@ describe('a database with branches', () => {
     expect((await it.database('taken'))?.metadata.deletionTimestamp).toBeUndefined()
   })
 
-  test('stops for a suspension only after the branch that is being created is available', async () => {
+  test('is suspended only after its unfinished branch is available', async () => {
     await it.create('resting')
     it.workload().snapshots.making = { mode: 'held' }
     await request('resting-1', 'resting')

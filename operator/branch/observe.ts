@@ -88,7 +88,7 @@ async function sourceOf(caches: Caches, cluster: Cluster, branch: Branch): Promi
   return hasId(sourceBranch.id, found) ? found : undefined
 }
 
-/** The backup and WAL from which a branch's target can be recovered, or why it cannot. */
+/** The backup and WAL from which a branch's target can be recovered, or the reason why it cannot be recovered. */
 async function recoveryFor(
   { caches, cluster }: Pick<OwnerObserver, 'caches' | 'cluster'>,
   { metadata: { namespace }, spec: { databaseId } }: Branch,

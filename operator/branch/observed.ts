@@ -37,8 +37,8 @@ export type Observed = ObservedOwner & {
    */
   backup: Backup | undefined
   /**
-   * The backup and WAL from which `spec.target` can be recovered, or why it cannot. Undefined after the source is
-   * recorded, except while a move to another target is requested.
+   * The backup and WAL from which `spec.target` can be recovered, or the reason why it cannot be recovered. Undefined
+   * after the source is recorded, except while a move to another target is requested.
    */
   recovery?: Recovery
   /** The branch limit per database, if this branch exceeds the limit. */
@@ -83,8 +83,8 @@ export function instanceOf(branch: Branch, now: number, pods: Pick<PodSettings, 
 }
 
 /**
- * Returns the time at which the branch's deletion started. Returns the current time if `spec.deletionRequestedAt` is in
- * the future. Undefined if the branch is not being deleted. A failed creation counts as a deletion.
+ * Returns the start of the branch's deletion, at the latest the current time. Returns undefined if the branch is not
+ * being deleted. A failed creation counts as a deletion.
  */
 function deletionSince(branch: Branch, now: number): string | undefined {
   const { metadata, spec, status } = branch

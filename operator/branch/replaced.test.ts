@@ -1,4 +1,4 @@
-/** Deletes a volume that a move replaced, unless the Branch in the cluster serves from it. */
+/** Tests the deletion of a volume that a move replaced. The volume from which the branch serves is never deleted. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Cluster } from '../../cluster/index.ts'
 import { type Branch, childNames, labels } from '../../crds/index.ts'

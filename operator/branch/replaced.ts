@@ -11,8 +11,9 @@ import { replacedIncarnation } from './plan/moving.ts'
 
 /**
  * Keeps the volume if the Branch is missing or recreated, if the branch can still use the volume, or if the claim has
- * another owner or uid. @returns true if nothing is left, or if the claim must not be deleted; false if the next pass
- * must check again. @throws ClusterError
+ * another owner or uid.
+ * @returns true if nothing is left, or if the claim must not be deleted; false if the next pass must check again
+ * @throws ClusterError
  */
 export async function deleteReplaced(
   cluster: Cluster,
@@ -51,8 +52,8 @@ export async function deleteReplaced(
 }
 
 /**
- * Whether the last move has ended and the branch does not use the volume with this incarnation. No later move uses the
- * incarnation again.
+ * Whether the last move has ended, and the branch does not use the volume with this incarnation. Later moves do not
+ * reuse the incarnation.
  */
 const isReplaced = ({ status }: Branch, incarnation: number): boolean =>
   status?.volume !== undefined && replacedIncarnation(status) === incarnation

@@ -1,6 +1,6 @@
 /**
- * Enqueues a branch when its prebranch backup changes. Also enqueues a branch when the database named by
- * `spec.databaseName` changes, if the database's id is not `spec.databaseId`.
+ * Enqueues a branch when its prebranch backup changes. Also enqueues a branch when another database with the name
+ * `spec.databaseName` is created, deleted or gets another id. Another database has an id other than `spec.databaseId`.
  */
 import { keyOf } from '../../cluster/informer/index.ts'
 import { type Backup, childNames, labels } from '../../crds/index.ts'

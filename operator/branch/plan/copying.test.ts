@@ -139,7 +139,7 @@ describe('a new branch', () => {
     expect(deeper.metadata.labels).toEqual({ [labels.managedBy]: 'espalier', [labels.tenant]: 't' })
     expect(deeper.spec).toMatchObject({ databaseId: 'i', sourceBranch })
   })
-  test('does not mark its backup as single-use if a retention keeps the backup', () => {
+  test("does not mark its backup as single-use if the database's retention keeps the backup", () => {
     const { branch, root } = reconciled
     if (root === undefined) throw new Error('no database')
     const backup = { durable: false, retention: { hot: { prebranch: { days: 3 } } } }
@@ -214,7 +214,7 @@ describe('a copy', () => {
     ['is recorded even if its source no longer exists', sizeless, undefined, unsized],
     ['has no cutAt if the backup reports no cutAt', timeless, root, untimed],
   ])('%s', (_case, status, of, expected) => {
-    expect(copied(prebranch(status), branch, of, now)).toEqual({ state: 'cut', source: expected })
+    expect(copied(prebranch(status), branch, of, now)).toEqual({ state: 'completed', source: expected })
   })
   test('of a branch is recorded with the id of the source branch', () => {
     const sourceBranch = { name: 'first', id: 'f' }
@@ -265,7 +265,7 @@ describe('a copy', () => {
   })
   test('is running until its backup has ended', () => {
     for (const status of [undefined, { phase: 'pending' as const }, { phase: 'running' as const }])
-      expect(copied(prebranch(status), branch, root, now).state).toBe('underway')
+      expect(copied(prebranch(status), branch, root, now).state).toBe('running')
   })
 })
 

@@ -32,7 +32,7 @@ export function copying(observed: Observed, owner: Owner, now: number, settings:
     actions.push({ do: 'create-backup', draft: prebranchDraft(branch, owner.id, isRetained(observed)) })
   const notYet = no('NotCopied', "the branch's data are being copied")
   const requesting = { step: copyingStep, message: 'requesting a snapshot of the source' }
-  const { step, message } = copy?.state === 'underway' ? copy : requesting
+  const { step, message } = copy?.state === 'running' ? copy : requesting
   const contested = conflictFinding(observed)
   const findings = {
     ...(contested ? { ChildrenApplied: contested } : {}),
@@ -42,10 +42,10 @@ export function copying(observed: Observed, owner: Owner, now: number, settings:
   }
   const operation = operationOf(branch, 'create-branch', now)
   const status = withFindings(observed, findings, { phase: 'creating', operation }, now)
-  return { ...nothing(copy?.state === 'cut' ? { ...status, source: copy.source } : status), actions }
+  return { ...nothing(copy?.state === 'completed' ? { ...status, source: copy.source } : status), actions }
 }
 
-/** Records the backup and WAL from which the branch will be recovered. The operator creates nothing before that. */
+/** Records the backup and WAL from which the branch will be recovered. Nothing is created before this record. */
 function begun(observed: Observed, now: number, source: NonNullable<Plan['status']['source']>): Plan {
   const notYet = no('NotCopied', "the branch's data are being recovered from the archive")
   const findings = {

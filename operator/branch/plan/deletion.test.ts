@@ -174,7 +174,7 @@ describe('the record of a branch', () => {
   })
 })
 
-describe('objects that a previous leader creates late', () => {
+describe('objects that a previous leader creates after the deletion', () => {
   const unheld = { metadata: { finalizers: [] } }
   test.each<[string, GivenBranch['status']]>([
     ['of a branch whose creation failed', { phase: 'failed', connectableAt: undefined }],

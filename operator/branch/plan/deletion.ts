@@ -1,7 +1,7 @@
 /**
- * Plans the deletion of a branch in this order: services, endpoint, Postgres, volume, source backup, credentials,
- * address. A deletion by `spec.deletionRequestedAt` leaves a record for 30 days. A branch whose
- * creation failed keeps its failure reason until a user deletes the branch. Pure.
+ * Plans the deletion of a branch in this order: services, endpoint, Postgres, volume, source backup. Credentials and
+ * address are deleted last, together. A deletion by `spec.deletionRequestedAt` leaves a record for 30 days. A branch
+ * whose creation failed keeps its failure reason until a user deletes the branch. Pure.
  */
 import type { AnyObject } from '../../../cluster/index.ts'
 import type { Condition } from '../../../crds/index.ts'
@@ -55,8 +55,10 @@ export function planDeletion(observed: Observed, owner: Owner | undefined, now: 
   // The Task reports the end of the deletion, so it must exist before the Branch is deleted.
   const hasTask = operation.taskId === branch.status?.operation?.taskId && task !== undefined
   const isRecorded = hasTask || isNamespaceGoing === true
-  const isLetGo = branch.metadata.deletionTimestamp !== undefined
-  const last: Action = isLetGo ? { do: 'finish-deletion' } : { do: 'leave-record', status: recordOf(observed, now) }
+  const isObjectDeleted = branch.metadata.deletionTimestamp !== undefined
+  const last: Action = isObjectDeleted
+    ? { do: 'finish-deletion' }
+    : { do: 'leave-record', status: recordOf(observed, now) }
   const status = withFindings(observed, findings, { phase: 'deleting', operation }, now)
   return { ...planStep(observed, step, isRecorded ? [last] : [], now), status }
 }
@@ -88,8 +90,8 @@ export const planCleanup = (observed: Observed, owner: Owner | undefined, now: n
 
 /**
  * The plan of a deleted branch, and of a branch whose creation failed. The plan removes the operation from the status
- * once the operation's Task has ended. The plan also deletes children and a source backup that a previous leader's late
- * write has created.
+ * once the operation's Task has ended. The plan also deletes children and a source backup that a previous leader
+ * created after the deletion.
  */
 export const planEnded = (observed: Observed, now: number): Plan => {
   const services = { ...observed.services, objects: noServiceObjects }
@@ -124,12 +126,10 @@ function ownedByUid({ branch, owned }: Observed): Observed['owned'] {
 const outcomeOf = (observed: Observed): BranchStatus =>
   withOutcome({ ...observed.branch.status, operation: endedOperation(observed) })
 
-/** Reasons in Ready that a rejected write causes. A later pass can remove them. */
+/** The reasons of Ready after a rejected write. A later pass can remove them. */
 const transientReasons = new Set(['Refused', 'NameTaken'])
 
-/**
- * Restores the branch's outcome in Ready if a transient reason replaced it. Progressing still has the outcome.
- */
+/** Restores the branch's outcome in Ready if a transient reason replaced it. Progressing still has the outcome. */
 function withOutcome(status: BranchStatus): BranchStatus {
   const outcome = conditionOf(status, 'Progressing')
   if (outcome?.status !== 'False') return status

@@ -7,7 +7,6 @@
  * 3. Postgres starts. Postgres refuses clients until the source's slots and subscriptions are dropped and all passwords
  *    are replaced.
  * 4. The endpoint opens, and billing starts.
- * Pure.
  */
 import { isFailedCreation } from '../../../crds/index.ts'
 import { preciseTime } from '../../../values/time.ts'

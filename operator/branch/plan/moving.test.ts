@@ -169,7 +169,7 @@ describe('the volume to delete', () => {
   })
 })
 
-describe('the target of the data', () => {
+describe("the target from which the branch's data were recovered", () => {
   const branch = (spec: Branch['spec']['target'], more: object): Branch =>
     observedOf({
       spec: { target: spec },

@@ -1,7 +1,7 @@
 /**
  * Moves a branch to another target. One status write records the new source and the next incarnation, and removes the
  * volume from the status. The operator then creates a new volume and a Postgres on it, as it did at the branch's
- * creation. During the move, the previous Postgres keeps its volume, and the branch's endpoint is closed. Once the
+ * creation. During the move, the previous Postgres and its volume remain, and the branch's endpoint is closed. Once the
  * branch serves from the new volume, the operator deletes the previous volume. If the target cannot be recovered, one
  * status write records the previous volume again. Pure.
  */
@@ -77,7 +77,7 @@ export const moveDeadline = ({ branch }: Observed): number | undefined =>
   isMoveRunning(branch) ? Date.parse(branch.status?.move?.deadlineAt ?? '') : undefined
 
 /**
- * Returns the plan that ends a move that has failed. Returns undefined while the move can succeed, or if none runs.
+ * Returns the plan that ends a failed move. Returns undefined if no move is running, or if the move can still succeed.
  * `progress`: what the move waits for.
  */
 export function returning(
@@ -112,7 +112,10 @@ export function progressOf({ branch }: Observed, serves: boolean): Finding | und
   const { move, operation } = status
   // Until the Task of the last operation has ended, Progressing reports that operation and not the queued move.
   if (isMoveRequested(branch) && operation === undefined)
-    return yes('Queued', 'the requested move is queued: the operator first deletes the unused volume of the last move')
+    return yes(
+      'Queued',
+      'the requested move is queued: the operator first deletes the volume that the branch no longer uses',
+    )
   if (move === undefined) return no(completed, 'the branch has become connectable')
   if (isMoveRunning(branch)) return serves ? no(completed, 'the branch has moved') : undefined
   const { target, error, reason = 'MoveFailed' } = move
@@ -128,7 +131,7 @@ export const moveAfter = ({ branch }: Observed, serves: boolean, now: number): B
   return move !== undefined && isMoveRunning(branch) && serves ? { ...move, endedAt: timestamp(now) } : move
 }
 
-/** Returns the action that deletes the unused volume of the last move, if any. `status`: what this plan writes. */
+/** Returns the action that deletes the volume that the branch no longer uses. `status`: what this plan writes. */
 export function deletion(observed: Observed, status: BranchStatus, now: number): Action[] {
   const replaced = replacedBy(observed)
   const { move } = status
@@ -139,8 +142,8 @@ export function deletion(observed: Observed, status: BranchStatus, now: number):
 }
 
 /**
- * Returns the volume to delete: the previous volume, or the volume of a failed move. A previous leader's late write can
- * recreate an object of a deleted volume. This function then returns the volume again.
+ * Returns the volume to delete: the previous volume, or the volume of a failed move. If a previous leader recreates an
+ * object of a deleted volume, this function returns the volume again.
  */
 export function replacedBy(observed: Observed): Replaced | undefined {
   const { status = {} } = observed.branch

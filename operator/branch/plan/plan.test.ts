@@ -29,8 +29,8 @@ const failedCreation: GivenBranch['status'] = { phase: 'failed', connectableAt: 
 const ended = { status: { phase: 'succeeded', finishedAt: ago(0) } } as Task // only these fields are read
 
 /**
- * A branch with one object that lacks the owner annotation. `isChild`: whether the object is the branch's current
- * child, which the plan changes.
+ * A branch with one object that lacks the owner annotation. `isChild`: whether the object is a current child of the
+ * branch, so that the plan changes the object.
  */
 function unmarked(object: AnyObject, field: 'services' | 'claims', isChild: boolean, more: object = {}): GivenBranch {
   const { owned, children } = serving
@@ -173,7 +173,7 @@ describe('the owner annotations of children', () => {
       'other',
     ])
   })
-  test('on a claim that is not in the status are fixed only during a deletion or cleanup', () => {
+  test('of a claim that is not in the status are fixed only during a deletion or cleanup', () => {
     const stray = both(unmarked(claim, 'claims', true, { annotations: { [ownerUidAnnotation]: 'another' } }), {
       status: { ...failedCreation, volume: undefined },
     })

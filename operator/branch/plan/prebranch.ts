@@ -49,7 +49,7 @@ export function prebranchDraft({ metadata, spec }: Branch, id: string, isRetaine
   }
 }
 
-/** What a user does after a failed creation. */
+/** The advice in the message of a failed creation. */
 export const tryAgain = 'delete this branch, and create it again'
 
 /** The step of a Task while the source is copied. */
@@ -57,11 +57,10 @@ export const copyingStep = 'Copying'
 
 type Copied =
   /** `step`: the name of the step in the Task. */
-  | { state: 'underway'; step: string; message: string }
-  | { state: 'cut'; source: NonNullable<BranchStatus['source']> }
+  | { state: 'running'; step: string; message: string }
+  | { state: 'completed'; source: NonNullable<BranchStatus['source']> }
   | { state: 'failed'; refusal: Refusal }
 
-/** Returns the state of the copy: `underway`, `cut` (complete) or `failed`. */
 export function copied(backup: Backup, branch: Branch, source: Source | undefined, now: number): Copied {
   const { metadata, status = {} } = backup
   const { databaseId, sourceBranch } = branch.spec
@@ -79,7 +78,7 @@ export function copied(backup: Backup, branch: Branch, source: Source | undefine
   const { snapshotName, endLsn, systemIdentifier, cutAt, sizeBytes } = status
   if (status.phase !== 'completed') {
     const { reason, message = 'waiting for a snapshot' } = conditionOf(status, 'Progressing') ?? {}
-    return { state: 'underway', step: reason === 'AwaitingDatabase' ? reason : copyingStep, message }
+    return { state: 'running', step: reason === 'AwaitingDatabase' ? reason : copyingStep, message }
   }
   if (snapshotName === undefined || endLsn === undefined || systemIdentifier === undefined)
     return failed(
@@ -88,7 +87,7 @@ export function copied(backup: Backup, branch: Branch, source: Source | undefine
     )
   const bytes = sizeBytes ?? sizeInBytes(source?.status?.storage?.capacity)
   return {
-    state: 'cut',
+    state: 'completed',
     source: {
       backupName: metadata.name,
       snapshotName,
@@ -125,5 +124,5 @@ export const isLostBefore = (observed: Observed): boolean =>
 export const isRetained = ({ root }: Pick<Observed, 'root'>): boolean =>
   root?.spec.backup.retention?.hot?.prebranch !== undefined
 
-/** Whether the operator can delete the backup: the volume is bound, and no retention keeps the backup. */
+/** Whether the operator can delete the backup: the volume is bound, and the database's retention does not keep it. */
 export const isDone = (observed: Observed): boolean => isBound(observed) && !isRetained(observed)

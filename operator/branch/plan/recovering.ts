@@ -29,7 +29,7 @@ export const isRecovering = ({ instance: { dataSource, status }, pod }: Observed
 
 type Source = NonNullable<BranchStatus['source']>
 
-/** @returns the source for `status.source`, or why the target cannot be recovered */
+/** @returns the source for `status.source`, or the reason why the target cannot be recovered */
 export function recovered({ branch, recovery }: Observed, now: number): { source: Source } | { refused: Refusal } {
   const { databaseId, target = {} } = branch.spec
   if (recovery === undefined)

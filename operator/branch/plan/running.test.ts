@@ -250,7 +250,7 @@ describe('the status of a branch', () => {
     expect(condition({ rest: { postgres: refused } }, 'ConfigurationRefused')[0]).toBe('True')
     expect(condition({}, 'ConfigurationRefused')[0]).toBeUndefined()
   })
-  test('waits for Postgres if Postgres was not observed, and for gateways until they acknowledge the route', () => {
+  test('shows what the branch waits for: Postgres until it is observed, gateways until they confirm the route', () => {
     expect(planOf({ rest: { postgres: undefined, isAtRest: false } }).awaitsPostgres).toBe(true)
     const route = serving.route && { ...serving.route, acknowledged: false, waitingFor: ['g'] }
     const waiting = creating({ rest: { route, isAtRest: false } })

@@ -24,8 +24,8 @@ import type { Refusal } from './refusal.ts'
 import { restartsOf } from './restarts.ts'
 
 /**
- * A connectable branch that does not serve for this time becomes `failed`. A restart of Postgres usually takes less
- * time. During a restart in the region's maintenance window, the limit is `maintenanceMs` instead.
+ * A branch that was connectable becomes `failed` after it has not served for this time. A restart of Postgres usually
+ * takes less time. During a restart in the region's maintenance window, the limit is `maintenanceMs` instead.
  */
 const toleratedMs = 60_000
 /** The delay before the deletion of a replaced volume is retried. */
@@ -110,8 +110,8 @@ function notServingSince({ branch }: Observed, now: number): number {
 }
 
 /**
- * When a branch that does not serve becomes `failed`. Undefined if this time has passed. Also undefined if the branch
- * serves or was never connectable, and during a move.
+ * The time at which a branch that does not serve becomes `failed`, in ms since the epoch. Undefined if this time has
+ * passed. Also undefined during a move, and if the branch serves or was never connectable.
  */
 function failsAt(observed: Observed, { serves }: Assessment, time: MaintenanceTime): number | undefined {
   const { now, maintenanceMs } = time
@@ -130,7 +130,7 @@ function phaseOf(observed: Observed, assessment: Assessment, time: MaintenanceTi
 
 /**
  * Until the branch is connectable, returns the operation `create-branch`. After that, returns `status.operation` until
- * the operation's Task has ended. Progressing can report the end of an operation before the Task does.
+ * the operation's Task has ended: Progressing can report the end of an operation before the Task does.
  */
 function operationAfter(observed: Observed, isMade: boolean, now: number): BranchStatus['operation'] {
   const { status } = observed.branch
