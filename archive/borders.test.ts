@@ -161,7 +161,7 @@ test('a recovery replays the WAL of one of two servers', { timeout: 60_000 }, as
   )
 })
 
-test('a salt identifies the content of the previous segment; a random salt identifies no content', () => {
+test('a salt derived from the previous segment identifies its content; a random salt does not', () => {
   const [own, other] = [sha256(Buffer.from('ours')), sha256(Buffer.from('other'))]
   const salt = saltAfter(own)
   expect([followsOther(salt, own), followsOther(salt, other)]).toEqual([false, true])

@@ -33,8 +33,8 @@ async function first({ store }: Archive, prefix: string, most: number): Promise<
 }
 
 /**
- * Deletes up to `most` objects of an incarnation. Before these objects, deletes the records of all backups. Does not
- * read the records: a damaged record must not prevent the deletion.
+ * First deletes the records of all backups, then up to `most` objects of an incarnation. Does not read the records: a
+ * damaged record must not prevent the deletion.
  * @throws ArchiveError `store`
  */
 export async function deleteIncarnation(archive: Archive, incarnation: Incarnation, most: number): Promise<Deleted> {

@@ -1,4 +1,4 @@
-/** Faults of an object in the archive, or of the store. Clients receive the message: it contains no key. */
+/** Faults of an object in the archive, or of the store. Clients receive the message. It contains no secret. */
 type ArchiveFault =
   /** An object with this name and other content exists: two primaries may be archiving. */
   | { kind: 'conflict'; name: string; stored: string; received: string }
@@ -9,9 +9,9 @@ type ArchiveFault =
   /** The received content does not have the stated digest or size. */
   | { kind: 'content differs'; name: string; detail: string }
   /**
-   * The archive could not reach the store, or the store refused the request. `code`: the store's name for the error, or
-   * the archive's own code. `Gone`: the object was deleted meanwhile. `NotStored`: the store acknowledged the object,
-   * but does not have the object.
+   * The archive could not reach the store, or the store refused the request. `name`: an object's name or prefix, or the
+   * store's location. `code`: the store's name for the error, or the archive's own code. `Gone`: the object was deleted
+   * during the request. `NotStored`: the store acknowledged the object, but does not have the object.
    */
   | { kind: 'store'; name: string; code: string; detail: string; isTemporary: boolean }
   /** The store was created with a key that is not configured, or it has objects but no key-check object. */
@@ -28,6 +28,8 @@ const messageOf = (fault: ArchiveFault): string => {
     case 'content differs':
       return `${fault.name}: the received content does not have the stated digest or size: ${fault.detail}`
     case 'store':
+      // The store did not fail: another request deleted the object.
+      if (fault.code === 'Gone') return `${fault.name}: ${fault.detail}`
       return `${fault.name}: the object store failed: ${fault.code}: ${fault.detail}`
     case 'wrong key':
       return fault.detail

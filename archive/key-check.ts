@@ -1,6 +1,6 @@
 /**
  * Checks at startup that the store's key is configured. If an administrator lost the key and created a new key, the
- * archive must not write beside objects that it cannot decrypt.
+ * archive must not add objects to a store that it cannot decrypt.
  */
 import { createHash } from 'node:crypto'
 import { ArchiveError } from './errors.ts'

@@ -11,7 +11,7 @@ const incarnationNumber = /^[1-9][0-9]{0,8}$/
 
 export const isUuid = (text: string): boolean => uuid.test(text)
 
-/** Undefined unless `id` is a UUID in lower case and `number` is at least 1. */
+/** Returns undefined if `id` is not a UUID in lower case, or `number` is not a positive number. */
 export const parseIncarnation = (id: string, number: string): Incarnation | undefined =>
   isUuid(id) && incarnationNumber.test(number) ? { databaseId: id, number: Number(number) } : undefined
 
@@ -47,8 +47,8 @@ const pieceName = /^([0-9A-F]{24})\.([0-9A-F]{8})-([0-9A-F]{8})(?:\.([0-9a-f]{16
 export const mostPieceBytes = 4 * 1024 * 1024
 
 /**
- * `<segment>.<offset>-<length>[.<stream>]`, in hexadecimal digits. Undefined unless `name` is the name of a piece of 1
- * byte to 4 MiB.
+ * `<segment>.<offset>-<length>[.<stream>]`, in hexadecimal digits. Returns undefined if `name` has another form, or if
+ * the piece is empty or larger than 4 MiB.
  */
 export function parsePiece(name: string): Piece | undefined {
   const [, segment, offset = '', length = '', stream] = pieceName.exec(name) ?? []

@@ -50,7 +50,7 @@ export async function putOnce(
       kind: 'store',
       name,
       code: 'Gone',
-      detail: 'the object was deleted meanwhile',
+      detail: 'the object was deleted during the request; try again',
       isTemporary: true,
     })
   if (result === 'created') await confirm(archive, name, content, signal)

@@ -1,8 +1,8 @@
 /**
  * Reads the tail of a segment that is not yet archived completely. A stream consists of one sender's pieces of a
- * segment. The tail is the stream that has the most bytes before its first gap. Pieces of several streams are never
- * joined: if two servers archive under one identity, their bytes differ. Pieces of earlier versions have no stream in
- * their names: these pieces are joined with the pieces of every stream.
+ * segment. The tail is the bytes of one stream before its first gap. If there are several streams, the longest of these
+ * is the tail. Pieces of several streams are never joined: if two servers archive under one identity, their bytes
+ * differ. Pieces of earlier versions have no stream in their names: these pieces are joined with every stream's pieces.
  */
 import { followsOther } from '../instance/archive/predecessor.ts'
 import { ArchiveError } from './errors.ts'
@@ -93,7 +93,7 @@ export async function tailOf(
 
 async function* contentOf({ store, keys }: Archive, { name }: StoredPiece, skip: number): AsyncGenerator<Uint8Array> {
   const stored = await store.read(name)
-  // `deleteTail` deletes the pieces of an archived segment, and `deleteWal` deletes the pieces of old segments.
+  // `deleteTail` or `deleteWal` can delete the piece after the list.
   if (stored === undefined) throw missing(name)
   let remaining = skip
   for await (const chunk of (await unsealed(stored, { name, keys })).content) {
@@ -108,7 +108,7 @@ const missing = (name: string) =>
     kind: 'store',
     name,
     code: 'Gone',
-    detail: 'the piece was deleted meanwhile; try again',
+    detail: 'the piece was deleted during the request; try again',
     isTemporary: true,
   })
 

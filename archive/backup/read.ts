@@ -39,7 +39,7 @@ export async function* begunBackups(
 
 /**
  * Complete backups, sorted by id. With `after`, only backups with a greater id.
- * @throws ArchiveError, also `damaged` for an invalid record
+ * @throws ArchiveError; `damaged` if a record is invalid
  */
 export async function* completeBackups(
   archive: Archive,
@@ -52,7 +52,10 @@ export async function* completeBackups(
   }
 }
 
-/** Undefined if the backup does not exist or is incomplete. @throws ArchiveError, also `damaged` for an invalid record */
+/**
+ * Undefined if the backup does not exist or is incomplete.
+ * @throws ArchiveError; `damaged` if the record is invalid
+ */
 export async function readRecord(
   archive: Archive,
   incarnation: Incarnation,
@@ -61,13 +64,16 @@ export async function readRecord(
   const { record: name } = backupNames(incarnation, id)
   const bytes = await readComplete(archive, name)
   if (bytes === undefined) return undefined
-  const parsed = backupRecord.safeParse(jsonOf(bytes))
+  const damaged = (detail: string) => new ArchiveError({ kind: 'damaged', name, detail })
+  const json = jsonOf(bytes)
+  if (json === undefined) throw damaged('the backup record is not valid JSON')
+  const parsed = backupRecord.safeParse(json)
   if (parsed.success) return parsed.data
-  throw new ArchiveError({
-    kind: 'damaged',
-    name,
-    detail: `the backup record has an invalid field: ${parsed.error.issues[0]?.path.join('.') || '(the record itself)'}; a different version of Espalier may have written the record`,
-  })
+  const [issue] = parsed.error.issues
+  const field = issue?.path.length ? `${issue.path.join('.')}: ` : ''
+  throw damaged(
+    `the backup record is invalid: ${field}${issue?.message}; a different version of Espalier may have written the record`,
+  )
 }
 
 /** Undefined for a text that is not JSON. */

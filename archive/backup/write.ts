@@ -98,7 +98,7 @@ async function putPart(archive: Archive, name: string, part: Part, signal?: Abor
   await readBack(archive, name, content, signal)
 }
 
-/** @throws ArchiveError `damaged` unless the complete object exists with this content; `store`, `unknown key` */
+/** @throws ArchiveError `damaged` if the object is missing, incomplete or has other content; `store`, `unknown key` */
 async function readBack(
   { store, keys }: Archive,
   name: string,
@@ -109,5 +109,6 @@ async function readBack(
   if (stored === undefined)
     throw new ArchiveError({ kind: 'damaged', name, detail: 'the store has no object with this name after the write' })
   const { content } = await authenticated(stored, { name, keys })
-  if (content?.sha256 !== sha256) throw new ArchiveError({ kind: 'damaged', name, detail: 'it has other content' })
+  if (content?.sha256 !== sha256)
+    throw new ArchiveError({ kind: 'damaged', name, detail: 'its content differs from the written content' })
 }

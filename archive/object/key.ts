@@ -3,12 +3,12 @@ import { createHash, hkdfSync } from 'node:crypto'
 
 /** An archive key: 32 random bytes, and the id by which object headers name the key. */
 type ArchiveKey = { readonly id: string; readonly bytes: Uint8Array }
-/** `current` encrypts new objects. `previous` decrypt older objects. */
+/** `current` encrypts new objects. The `previous` keys decrypt older objects. */
 export type ArchiveKeys = { readonly current: ArchiveKey; readonly previous: readonly ArchiveKey[] }
 
 const keyBytes = 32
 
-/** @throws RangeError unless `bytes` are 32 bytes */
+/** @throws RangeError if `bytes` does not have 32 bytes */
 export function archiveKey(bytes: Uint8Array): ArchiveKey {
   if (bytes.length !== keyBytes) throw new RangeError(`an archive key has ${keyBytes} bytes, not ${bytes.length}`)
   const digest = createHash('sha256').update('espalier archive key\0').update(bytes).digest('hex')

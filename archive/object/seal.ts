@@ -91,7 +91,10 @@ export function plainOf({ compression, content, name }: ObjectHeader, frames: By
   return content === undefined ? plain : verified(plain, content, damaged)
 }
 
-/** Authentic bytes can be invalid zstd: the archive does not decompress a part when it receives the part. */
+/**
+ * Authentic bytes can be invalid zstd, because the archive does not decompress the parts of a base backup when it
+ * receives them.
+ */
 async function* decompressed(frames: Bytes, damaged: (detail: string) => Error): Bytes {
   try {
     yield* through(frames, createZstdDecompress({ chunkSize: yieldedBytes }))

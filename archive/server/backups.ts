@@ -102,7 +102,7 @@ async function storedBytesOf(
   return { storedBytes }
 }
 
-/** Undefined unless the object exists with this content. */
+/** Undefined if the object does not exist or has other content. */
 async function storedSizeOf(
   archive: Archive,
   { name, content }: { name: string; content: Content },

@@ -28,7 +28,10 @@ export type Limits = {
   idleMs: number
   /** How long a connection without a request stays open. */
   keepAliveMs: number
-  /** Maximum number of entries in a response, and of objects deleted by one request. */
+  /**
+   * Maximum number of entries in a response, and of WAL files, pieces or incarnation objects that one request deletes.
+   * The deletion of a backup has no maximum.
+   */
   listed: number
 }
 export type Served = Archive & {
@@ -61,9 +64,8 @@ export async function answerTo(served: Served, exchange: Exchange): Promise<Answ
   if (end === undefined) return busy()
   const report = () => served.metrics.running(served.transfers.running + served.pieces.running)
   report()
-  // The archive may check or delete a large backup for minutes. The server sends 102 Processing for at most 10 minutes.
-  // Clients of HTTP/1.0 do not receive 102. Without 102, the idle timeout would close the connection. So the idle
-  // timeout of deletions and of writes of a record is 10 minutes.
+  // Deletions and writes of a record have an idle timeout of 10 minutes, because they can take minutes. Clients of
+  // HTTP/1.0 do not receive 102 Processing, which keeps other connections open.
   if (isSlow(request.method, value)) request.socket.setTimeout(slowMs)
   try {
     return request.method === 'DELETE' ? await remove(served, value, client) : await transfer(served, value, exchange)
@@ -77,7 +79,7 @@ const slowMs = 600_000
 const isSlow = (method: string | undefined, target: Target): boolean =>
   method === 'DELETE' || (method === 'PUT' && target.kind === 'backup object' && target.object.kind === 'record')
 
-/** A restore counts as a separate client: its transfers do not use the limit of the database that archives. */
+/** A restore is a separate client: its transfers do not count for the limit of the database's own archiving. */
 const nameOf = (client: Identity): string =>
   client.kind === 'operator' ? client.kind : `${client.kind} ${identityOf(client.incarnation)}`
 

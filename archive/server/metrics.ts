@@ -6,7 +6,7 @@ export type ArchiveMetrics = {
   request(method: string, status: number, seconds: number): void
   /** Counts the bytes of a new object, before compression. */
   stored(bytes: number): void
-  /** The number of current transfers. */
+  /** The number of running transfers. */
   running(count: number): void
 }
 
@@ -29,7 +29,7 @@ export function createArchiveMetrics(): ArchiveMetrics {
   })
   const transfers = new Gauge({
     name: 'espalier_archive_transfers',
-    help: 'Current transfers.',
+    help: 'Number of running transfers, including transfers of pieces.',
     registers,
   })
   return {

@@ -92,8 +92,8 @@ function parseBackup(incarnation: Incarnation, id: string, rest: readonly string
 }
 
 /**
- * The client that a certificate names in its URI. Undefined unless the certificate has exactly one URI, and this is an
- * archive URI.
+ * The client that a certificate names in its URI. Undefined if the certificate does not have exactly one URI, or if the
+ * URI is not an archive URI.
  * @param names the subject alternative names, as Node writes them: `URI:urn:espalier:archive:<id>:<number>`
  */
 export function clientOf(names: string | undefined): Identity | undefined {
@@ -141,7 +141,7 @@ export function refusalFor(client: Identity, method: string, target: Target): An
           'forbidden',
           'the operator may read lists and records, and delete objects; it may not read or write data',
         )
-  // A writer that restarts a backup deletes its own leftovers; only the operator may delete a complete backup.
+  // A writer that restarts a backup deletes its incomplete backup. Only the operator may delete a complete backup.
   const mayAbandon = target.kind === 'backup' && client.kind === 'writer'
   if (method === 'DELETE' && !mayAbandon) return refusal(403, 'forbidden', 'only the operator may delete these objects')
   if (method === 'PUT' && client.kind === 'reader')

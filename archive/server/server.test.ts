@@ -161,7 +161,7 @@ test.each<[string, Uint8Array, Uint8Array, Sent['headers'], number]>([
   expect((await call('GET', path(segment(22)))).status).toBe(404)
 })
 
-test('a salt identifies the previous segment; a tail omits streams with another previous segment', async () => {
+test("a segment's salt identifies the previous segment; a tail omits streams that follow another segment", async () => {
   const digest = (text: string) => createHash('sha256').update(text).digest()
   const after = (text: string) => ({ 'espalier-predecessor': digestOf(Buffer.from(text)) })
   const target = path(segment(31))
@@ -311,7 +311,7 @@ test('a client does not time out while a store is slower than the idle timeout',
   const options = { host: '127.0.0.1', port, method: 'PUT', path: path(segment(11)), headers, ca: authority.cert }
   // An agent times out if it receives nothing.
   const sending = request({ ...options, ...client, agent: false, timeout: 1000 })
-  sending.once('timeout', () => sending.destroy(new Error('nothing arrives')))
+  sending.once('timeout', () => sending.destroy(new Error('no bytes received')))
   sending.end(wal)
   const [response] = (await once(sending, 'response')) as [IncomingMessage]
   response.resume()

@@ -21,7 +21,7 @@ export type ArchiveServer = {
   readonly address: AddressInfo
   /** Uses these certificates for new connections. */
   follow(certificates: Certificates): void
-  /** Stops once the current transfers have ended, at the latest after `graceMs`. */
+  /** Stops when the running transfers have ended, at the latest after `graceMs`. */
   stop(graceMs: number): Promise<void>
 }
 

@@ -1,5 +1,15 @@
 import { execFileSync } from 'node:child_process'
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -43,6 +53,18 @@ test("a file at a directory's path causes a store error that names the object", 
     name: 'a/b',
     isTemporary: false,
   })
+})
+
+test('an error of the root directory names the location', async () => {
+  const store = await openDirectoryStore(root)
+  rmSync(root, { recursive: true })
+  symlinkSync(root, root)
+  const name = `file://${root}`
+  const listing = (async () => {
+    for await (const _ of store.list(''));
+  })()
+  expect(await faultOf(listing)).toMatchObject({ kind: 'store', name, code: 'ELOOP' })
+  expect(await faultOf(store.deleteAbandonedUploads('', new Date()))).toMatchObject({ name, code: 'ELOOP' })
 })
 
 test('only the owner can access objects and directories', async () => {

@@ -14,9 +14,11 @@ import { isObjectName, type ObjectStore, type StoredObject } from './store.ts'
 const partialPrefix = '.partial-'
 const readBytes = 256 * 1024
 
+const locationOf = (root: string): string => `file://${root}`
+
 /** @param root an absolute path; created if it does not exist, accessible only by its owner */
 export async function openDirectoryStore(root: string): Promise<ObjectStore> {
-  const location = `file://${root}`
+  const location = locationOf(root)
   await attempt(location, () => mkdir(root, { recursive: true, mode: 0o700 }))
   const pathOf = (name: string): string => {
     if (!isObjectName(name)) throw new RangeError(`${JSON.stringify(name)} is not a valid object name`)
@@ -34,7 +36,7 @@ export async function openDirectoryStore(root: string): Promise<ObjectStore> {
     stat: name => attempt(name, () => statOf(name, pathOf(name))),
     list: (prefix, after) => listed(root, prefix, after),
     delete: name => attempt(name, () => rm(pathOf(name), { force: true })),
-    deleteAbandonedUploads: (prefix, before) => attempt(prefix, () => deletePartials(root, prefix, before)),
+    deleteAbandonedUploads: (prefix, before) => attempt(prefix || location, () => deletePartials(root, prefix, before)),
     close: () => {},
   }
 }
@@ -165,7 +167,7 @@ const directoryOf = (prefix: string): string => prefix.slice(0, prefix.lastIndex
 async function* listed(root: string, prefix: string, after = ''): AsyncGenerator<StoredObject> {
   for await (const name of namesBelow(root, directoryOf(prefix), { prefix, after })) {
     const found = await attempt(name, () => statOf(name, join(root, name)))
-    // Undefined if the object was deleted meanwhile.
+    // Undefined if the object was deleted after the directory was read.
     if (found !== undefined) yield found
   }
 }
@@ -180,7 +182,9 @@ async function* namesBelow(
   wanted: { prefix: string; after: string },
 ): AsyncGenerator<string> {
   const { prefix, after } = wanted
-  const entries = await attempt(below, () => ifPresent(() => readdir(join(root, below), { withFileTypes: true })))
+  const entries = await attempt(below || locationOf(root), () =>
+    ifPresent(() => readdir(join(root, below), { withFileTypes: true })),
+  )
   const sorted = (entries ?? []).sort((one, other) => byBytes(sortKey(one), sortKey(other)))
   for (const entry of sorted) {
     // Skips partial files, and directories such as lost+found, which only root can read.

@@ -7,7 +7,9 @@ import { hasStatus } from './s3-errors.ts'
 type Bytes = AsyncIterable<Uint8Array>
 type Target = { Bucket: string; Key: string; IfNoneMatch?: '*' }
 
-/** A segment of 16 MiB that does not compress is written with one request. An upload in parts needs five requests. */
+/**
+ * Larger objects are uploaded in parts. A segment of 16 MiB that does not compress needs one request; in parts, five.
+ */
 const mostBuffered = 17 * 1024 * 1024
 /** S3 accepts at most 10,000 parts, so an object has at most 78 GiB. */
 const partBytes = 8 * 1024 * 1024
@@ -37,7 +39,7 @@ export async function upload(
   }
 }
 
-/** Reads about 17 MiB into a growing buffer. If more bytes remain, also returns an iterator of these bytes. */
+/** Reads up to about 17 MiB into a growing buffer. If more bytes remain, also returns an iterator of these bytes. */
 async function gathered(
   bytes: Bytes,
   signal: AbortSignal | undefined,

@@ -62,7 +62,7 @@ for (const { kind, isConditional, isHere } of servers) {
       const store = await open()
       const bytes = randomBytes(1000)
       const interrupted = putOnce({ store, keys }, { name: 'again', content: contentOf(bytes), source: failing() })
-      await expect(interrupted).rejects.toThrow('the sender is gone')
+      await expect(interrupted).rejects.toThrow('the sender failed')
       expect(await put(store, 'again', bytes)).toBe('created')
       expect(await put(store, 'again', bytes)).toBe('exists')
     })
@@ -91,7 +91,7 @@ for (const { kind, isConditional, isHere } of servers) {
     test('a missing bucket and wrong credentials are reported, and are permanent faults', async () => {
       const { settings } = server
       const noBucket = await faultOf(openS3Store({ ...settings, bucket: 'other' }))
-      expect(noBucket).toMatchObject({ kind: 'store', code: 'NoSuchBucket', isTemporary: false })
+      expect(noBucket).toMatchObject({ kind: 'store', name: 's3://other/', code: 'NoSuchBucket', isTemporary: false })
       if (kind !== versitygw) return
       const wrongCredentials = { accessKeyId: 'espalier', secretAccessKey: 'wrong' }
       const refused = await faultOf(openS3Store({ ...settings, credentials: wrongCredentials }))
@@ -102,7 +102,7 @@ for (const { kind, isConditional, isHere } of servers) {
 
 async function* failing(): AsyncGenerator<Uint8Array> {
   yield randomBytes(10)
-  throw new Error('the sender is gone')
+  throw new Error('the sender failed')
 }
 
 describe('a server with error responses', () => {
@@ -114,7 +114,7 @@ describe('a server with error responses', () => {
       request.resume()
       const { status, code } = answers[Math.min(count++, answers.length - 1)] ?? { status: 500, code: 'InternalError' }
       response.writeHead(status, { 'content-type': 'application/xml' })
-      response.end(status < 300 ? '' : `<Error><Code>${code}</Code><Message>as the test wants</Message></Error>`)
+      response.end(status < 300 ? '' : `<Error><Code>${code}</Code><Message>error of the test</Message></Error>`)
     })
     await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   })
@@ -132,7 +132,7 @@ describe('a server with error responses', () => {
     const credentials = { accessKeyId: 'a', secretAccessKey: 'b' }
     const settings = { bucket: 'x', prefix: '', region: 'us-east-1', pathStyle: true, credentials }
     const fault = await faultOf(openS3Store({ ...settings, endpoint: `http://127.0.0.1:${port}` }))
-    expect(fault).toMatchObject({ kind: 'store', code, isTemporary })
+    expect(fault).toMatchObject({ kind: 'store', name: 's3://x/', code, isTemporary })
     if (isTemporary && status === 503) expect(count).toBeGreaterThan(1)
   })
 })

@@ -45,7 +45,7 @@ const mostAttempts = 4
 const connectionTimeoutMs = 10_000
 const socketTimeoutMs = 60_000
 
-/** @throws ArchiveError `store` unless the bucket can be written to */
+/** @throws ArchiveError `store` if the archive cannot write to the bucket */
 export async function openS3Store(settings: S3Settings): Promise<ObjectStore> {
   const client = clientOf(settings)
   try {
@@ -82,7 +82,8 @@ function clientOf({ endpoint, region, pathStyle, authority, credentials }: S3Set
  * Whether both kinds of writes refuse to replace an object: `PutObject`, and the completion of an upload in parts.
  * On some servers, only `PutObject` refuses.
  */
-async function supportsConditions(client: S3Client, { bucket: Bucket, prefix }: S3Settings): Promise<boolean> {
+async function supportsConditions(client: S3Client, settings: S3Settings): Promise<boolean> {
+  const { bucket: Bucket, prefix } = settings
   const Key = `${prefix === '' ? '' : `${prefix}/`}${probePrefix}${randomBytes(8).toString('hex')}`
   const at = { Bucket, Key }
   const IfNoneMatch = '*'
@@ -92,7 +93,7 @@ async function supportsConditions(client: S3Client, { bucket: Bucket, prefix }: 
       () => false,
       (error: unknown) => hasStatus(error, 412) || Promise.reject(error),
     )
-  return attempt('', async () => {
+  return attempt(locationOf(settings), async () => {
     try {
       await client.send(new PutObjectCommand({ ...at, Body }))
       const { UploadId } = await client.send(new CreateMultipartUploadCommand(at))
@@ -108,6 +109,8 @@ async function supportsConditions(client: S3Client, { bucket: Bucket, prefix }: 
   })
 }
 
+const locationOf = ({ bucket, prefix }: S3Settings): string => `s3://${bucket}/${prefix === '' ? '' : `${prefix}/`}`
+
 function s3Store(client: S3Client, settings: S3Settings, isConditional: boolean): ObjectStore {
   const { bucket: Bucket, prefix: below, namesOfPage } = settings
   const prefix = below === '' ? '' : `${below}/`
@@ -116,13 +119,14 @@ function s3Store(client: S3Client, settings: S3Settings, isConditional: boolean)
     return `${prefix}${name}`
   }
   const at = (name: string) => ({ Bucket, Key: keyOf(name) })
+  const location = locationOf(settings)
   const stat = (name: string) =>
     attempt(name, async () => {
       const found = await ifPresent(() => client.send(new HeadObjectCommand(at(name))))
       return found && { name, size: found.ContentLength ?? 0, modifiedAt: found.LastModified ?? new Date(0) }
     })
   return {
-    location: `s3://${Bucket}/${prefix}`,
+    location,
     isConditional,
     stat,
     create: async (name, bytes, signal) => {
@@ -139,10 +143,14 @@ function s3Store(client: S3Client, settings: S3Settings, isConditional: boolean)
         return found && reading(name, found.Body as Readable)
       }),
     list: (names, after) =>
-      listed(client, { Bucket, Prefix: `${prefix}${names}`, after: after && `${prefix}${after}`, namesOfPage }, prefix),
+      listed(
+        client,
+        { Bucket, Prefix: `${prefix}${names}`, after: after && `${prefix}${after}`, namesOfPage },
+        { prefix, shown: names || location },
+      ),
     delete: name => attempt(name, async () => void (await client.send(new DeleteObjectCommand(at(name))))),
     deleteAbandonedUploads: (names, before) =>
-      attempt(names, () => abortUploads(client, { Bucket, Prefix: `${prefix}${names}` }, before)),
+      attempt(names || location, () => abortUploads(client, { Bucket, Prefix: `${prefix}${names}` }, before)),
     close: () => client.destroy(),
   }
 }
@@ -175,7 +183,7 @@ type Listing = { Bucket: string; Prefix: string; after: string | undefined; name
 async function* listed(
   client: S3Client,
   { after, namesOfPage, ...where }: Listing,
-  prefix: string,
+  { prefix, shown }: { prefix: string; shown: string },
 ): AsyncGenerator<StoredObject> {
   const start = after === undefined ? {} : { StartAfter: after }
   const pages = paginateListObjectsV2(
@@ -183,7 +191,7 @@ async function* listed(
     { ...where, ...start },
   )[Symbol.asyncIterator]()
   for (;;) {
-    const { done, value } = await attempt(where.Prefix, () => pages.next())
+    const { done, value } = await attempt(shown, () => pages.next())
     if (done) return
     for (const { Key, Size, LastModified } of value.Contents ?? [])
       if (Key !== undefined)

@@ -12,7 +12,7 @@ export type FaultProxy = {
   endpoint: string
   /** What the proxy does instead of forwarding a request; undefined: it forwards the request. */
   faultOf: (method: string, path: string) => Fault | undefined
-  /** How many requests each kind of fault has affected. */
+  /** The number of requests with each kind of fault. */
   met: { [kind in Fault['kind']]: number }
   stop(): void
 }
@@ -26,7 +26,7 @@ export async function startFaultProxy(endpoint: string): Promise<FaultProxy> {
     incoming.resume()
     if (fault.kind === 'silence') return
     response.writeHead(fault.status, { 'content-type': 'application/xml' })
-    const text = `<Error><Code>${fault.code}</Code><Message>as the test wants</Message></Error>`
+    const text = `<Error><Code>${fault.code}</Code><Message>error of the test</Message></Error>`
     response.end(incoming.method === 'HEAD' ? undefined : text)
   })
   server.listen(0, '127.0.0.1')

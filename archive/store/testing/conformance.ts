@@ -88,9 +88,9 @@ export function describeObjectStore(title: string, open: () => Promise<ObjectSto
     test.each([10, 20_000_000])('an object whose source fails after %i bytes does not exist', async size => {
       async function* failing() {
         yield* chunked(Buffer.alloc(size))
-        throw new Error('the source is gone')
+        throw new Error('the source failed')
       }
-      await expect(store.create('failed/one', failing())).rejects.toThrow('the source is gone')
+      await expect(store.create('failed/one', failing())).rejects.toThrow('the source failed')
       expect(await store.stat('failed/one')).toBeUndefined()
       expect(await namesOf(store, 'failed/')).toEqual([])
     })
@@ -100,11 +100,11 @@ export function describeObjectStore(title: string, open: () => Promise<ObjectSto
       async function* slow() {
         for (let sent = 0; sent < 200; sent++) {
           yield Buffer.alloc(200_000)
-          if (sent === 100) controller.abort(new Error('the client is gone'))
+          if (sent === 100) controller.abort(new Error('the client has disconnected'))
           await new Promise(resolve => setTimeout(resolve, 1))
         }
       }
-      await expect(store.create('aborted', slow(), controller.signal)).rejects.toThrow('the client is gone')
+      await expect(store.create('aborted', slow(), controller.signal)).rejects.toThrow('the client has disconnected')
       expect(await store.stat('aborted')).toBeUndefined()
     })
 
