@@ -1,6 +1,6 @@
 /**
  * The client IP address of a request. Any client can send X-Forwarded-For. So this module reads the header from right
- * to left, and stops at the first entry that no trusted proxy wrote.
+ * to left, and returns the first address that is not a trusted proxy.
  */
 import { BlockList, isIP } from 'node:net'
 
@@ -36,7 +36,10 @@ function isTrusted(address: string, trusted: BlockList): boolean {
   return isIP(bare) !== 0 && trusted.check(bare, kindOf(bare))
 }
 
-/** `peer`: the other end of the connection. Stops at the first header entry that is not an address. */
+/**
+ * `peer`: the address of the connection's other end. Returns the last trusted proxy if the header ends, or if the next
+ * entry is not an address.
+ */
 export function clientAddress(peer: string | undefined, forwardedFor: string | undefined, trusted: BlockList): string {
   let address = plain(peer ?? '')
   if (forwardedFor === undefined) return address

@@ -1,4 +1,4 @@
-/** Tests when the body reader yields to the event loop, by the test's clock. */
+/** Tests when the body reader yields to the event loop, with a fake clock. */
 import { EventEmitter } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
@@ -26,7 +26,6 @@ function reading() {
     },
     isPaused: () => socket.paused,
   }
-  // How many bytes of a request the reader inspects.
   const request = Object.assign(new EventEmitter(), { headers: {}, socket }) as unknown as IncomingMessage
   const taken: number[] = []
   const into = { bufferedBytes: 0, push: (chunk: Buffer) => void taken.push(chunk.length) }
@@ -48,7 +47,7 @@ function reading() {
   return { socket, request, taken, complete, tiny }
 }
 
-test('tiny chunks that take long yield before the reader passes them on', () => {
+test('the reader yields during slow tiny chunks, before it passes them on', () => {
   const { socket, tiny, taken } = reading()
   tiny(128, 0.01)
   expect(socket.paused).toBe(false)
@@ -57,14 +56,14 @@ test('tiny chunks that take long yield before the reader passes them on', () => 
   expect(taken, 'only the first chunk').toEqual([1])
 })
 
-test('a short slice yields briefly, and a long slice yields for as long as the slice took', async () => {
+test('the reader yields briefly after a short turn, and pauses after a long turn for as long as it took', async () => {
   const { socket, tiny, complete, request, taken } = reading()
   tiny(256, 0.01)
   vi.advanceTimersToNextTimer()
   expect(socket.paused).toBe(false)
   tiny(256, 0.1)
   expect(socket.paused).toBe(true)
-  // A paused socket still delivers bytes that it has read. They belong to the slice before the pause.
+  // A paused socket still delivers bytes that it has read. They belong to the turn before the pause.
   tiny(300, 0.1)
   vi.advanceTimersToNextTimer()
   expect(socket.paused).toBe(true)

@@ -1,6 +1,6 @@
 /**
  * Reads a request body as it arrives. Refuses a body as soon as it is too large, exceeds the memory budget or is
- * refused by its reader. Reading yields to other requests, and tiny chunks cost little more than their bytes.
+ * refused by its sink. The reader yields to other requests. It joins tiny chunks, because each chunk takes time.
  */
 import type { IncomingMessage } from 'node:http'
 import type { Reservation } from './budget.ts'
@@ -9,41 +9,39 @@ import { HttpError } from './errors.ts'
 import type { BodySink } from './message.ts'
 import { parseInSlices } from './slices.ts'
 
-/**
- * The reader yields after this many bytes. If the body arrives in many small chunks, it yields after this time, and
- * reads the clock once for this many chunks.
- */
+/** The reader yields after this many bytes. */
 const turnBytes = 65_536
+/** The reader also yields after this time, if the body arrives in many small chunks. */
 const turnMs = 2
+/** For small chunks, the reader reads the clock once per this many chunks. */
 const chunksBetweenChecks = 128
 /**
- * After a slice that took longer than this, the pause is as long as the slice, since other requests need several
- * slices.
+ * After a longer turn, the reader pauses for as long as the turn took. So other requests with several turns can
+ * continue.
  */
 const longTurnMs = 4
-/** The reader joins chunks with fewer bytes before it processes them, because a chunk can have one byte. */
+/** The reader joins chunks with fewer bytes before it passes them on, because clients can send one byte per chunk. */
 const smallChunkBytes = 1_024
 const coalescedBytes = 16_384
 
 /**
- * Passes on a body's chunks, and joins small ones. Passes on the first chunk unchanged, since most bodies have one
- * chunk.
+ * Joins small chunks of a body. Passes on the first chunk without a copy, because most bodies have one chunk.
  */
 class Coalescer {
-  readonly #handOn: (chunk: Buffer) => void
+  readonly #passOn: (chunk: Buffer) => void
   #buffer: Buffer | undefined
   #filled = 0
   #isFirst = true
 
-  constructor(handOn: (chunk: Buffer) => void) {
-    this.#handOn = handOn
+  constructor(passOn: (chunk: Buffer) => void) {
+    this.#passOn = passOn
   }
 
   push(chunk: Buffer): void {
     if (this.#isFirst || chunk.length >= smallChunkBytes) {
       this.#isFirst = false
       this.flush()
-      this.#handOn(chunk)
+      this.#passOn(chunk)
       return
     }
     this.#buffer ??= Buffer.allocUnsafe(coalescedBytes)
@@ -55,7 +53,7 @@ class Coalescer {
     const complete = this.#buffer?.subarray(0, this.#filled)
     this.#buffer = undefined
     this.#filled = 0
-    if (complete !== undefined) this.#handOn(complete)
+    if (complete !== undefined) this.#passOn(complete)
   }
 }
 
@@ -95,7 +93,7 @@ export function readBody({ request, into, maximumBytes, reservation, disconnecte
       isSliced = !isOver && !request.complete && parseInSlices(socket)
     }
     if (request.headers['transfer-encoding'] !== undefined) process.nextTick(slice)
-    /** Bytes received since the last yield. */
+    /** The current turn: its start, and the number of bytes received before it. */
     let turn: { readonly began: number; readonly from: number } | undefined
     const beginTurn = () => {
       setImmediate(endTurn)
@@ -108,7 +106,7 @@ export function readBody({ request, into, maximumBytes, reservation, disconnecte
       if (took > longTurnMs) setTimeout(() => socket.resume(), took)
       else socket.resume()
     }
-    // The socket still delivers bytes that it has already read.
+    // A paused socket still delivers bytes that it has already read.
     const pause = () => socket.pause()
     let length = 0
     let chunks = 0
@@ -132,7 +130,7 @@ export function readBody({ request, into, maximumBytes, reservation, disconnecte
       attempt(() => coalescer.flush())
       end()
     })
-    // A body that ends early in another way also closes its connection.
+    // After an error, the connection closes, and `disconnected` ends the reading.
     request.on('error', () => {})
     disconnected.addEventListener('abort', () => end(disconnected.reason))
   })
@@ -144,7 +142,7 @@ export const bodyLength = ({ headers }: IncomingMessage): number | undefined =>
 
 /**
  * Discards the rest of a body whose request was answered early. Otherwise the server could not find the connection's
- * next request, and a client that still sends would lose the response when the connection closes. Above the discard
+ * next request. A client that still sends would also lose the response when the connection closes. Above the discard
  * limit, closes the connection: Node alone would read the rest without limit.
  */
 export function discardBody(request: IncomingMessage, maximumBytes: number): void {

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { Budget, smallBodyBytes } from './budget.ts'
 
-test('reservations never exceed the limit, and are released when all requests have ended', () => {
+test('reservations of bodies below the limit never exceed it, and are released when all requests have ended', () => {
   const limit = 10 * smallBodyBytes
   const bytes = fc.integer({ min: 0, max: 6 * smallBodyBytes })
   fc.assert(

@@ -1,8 +1,7 @@
 /**
- * Limits the bytes of bodies in memory: request bodies until they are answered, and response bodies until the client
- * has read them. Above the limit, large bodies are refused. Small bodies are not counted and are always accepted. A
- * single body is accepted even if it is larger than the limit. Slow uploads are cancelled if another request needs the
- * memory.
+ * Limits the bytes of request and response bodies in memory. A request's bodies count until the client has read the
+ * response. Above the limit, large bodies are refused. Small bodies are not counted and are always accepted. A single
+ * body is accepted even if it is larger than the limit. Slow uploads are cancelled if another request needs the memory.
  */
 
 /** An upload that takes longer may be cancelled for another request. */
@@ -75,8 +74,8 @@ export type Reservation = {
   grow(bytes: number): boolean
   release(): void
   /**
-   * Registers an upload that may be cancelled if another request needs the memory. @returns a function that the caller
-   * calls when the upload ends
+   * Registers an upload that may be cancelled if another request needs the memory.
+   * @returns a function that the caller calls when the upload ends
    */
   addUpload(cancel: () => void): () => void
 }

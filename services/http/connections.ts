@@ -1,6 +1,6 @@
 /**
- * Limits a server's connections. At the limit, the server closes the connection that has been idle or incomplete for
- * longest. So clients that open thousands of connections do not block other clients. The server never closes a
+ * Limits a server's connections. At the limit, the server closes the connection that has waited for a complete request
+ * for longest. So clients that open thousands of connections do not block other clients. The server never closes a
  * connection whose request it is answering.
  */
 import { readFileSync } from 'node:fs'
@@ -12,8 +12,8 @@ const usualMost = 10_000
 const otherFiles = 256
 
 /**
- * The requested limit, or what the process's file descriptor limit allows. Node raises the soft limit to the hard
- * limit.
+ * The requested limit, or the file descriptor limit minus `otherFiles` if that is lower. Node raises the soft limit to
+ * the hard limit.
  */
 export function mostConnections(wanted = usualMost): number {
   try {
@@ -24,7 +24,7 @@ export function mostConnections(wanted = usualMost): number {
   }
 }
 
-/** The plain socket and its TLS socket have the same entry. */
+/** A TLS socket and its plain socket have the same name. */
 const nameOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress} ${remotePort}`
 
 export class Connections {

@@ -29,7 +29,7 @@ test('only listed origins are allowed, and caches see Vary: Origin', () => {
   expect(named(corsHeaders(requestOf(undefined), list))).toEqual({ Vary: 'Origin' })
 })
 
-test('a preflight request returns what a browser may send', () => {
+test('the response to a preflight request lists what a browser may send', () => {
   const preflightRequest = {
     origin: 'https://a.example',
     'access-control-request-method': 'POST',

@@ -1,7 +1,7 @@
 /**
- * Closes connections whose client still sends. If a socket with unread bytes is closed, TCP resets it, and the client
- * loses the response: it gets a connection error instead of a 413. So the server first closes its own side. Then it
- * reads and discards bytes, up to a limit of bytes and time.
+ * Closes connections whose client still sends. If a socket with unread bytes is closed, TCP resets the connection. The
+ * client then gets a connection error instead of the response, such as a 413. So the server first closes its own side.
+ * Then it reads and discards bytes, up to a limit of bytes and time.
  */
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
@@ -15,7 +15,7 @@ const closing = new WeakSet<Socket>()
 
 export const isClosing = (socket: Socket): boolean => closing.has(socket)
 
-/** Called after all written bytes have been sent. */
+/** Sends all written bytes, closes the server's side, and discards received bytes up to the limits. */
 export function closeDelayed(socket: Socket, maximumBytes: number): void {
   if (closing.has(socket) || socket.destroyed) return
   closing.add(socket)

@@ -1,6 +1,5 @@
 /**
- * Errors of the server itself. The service formats the response. The server closes the connection if it cannot parse
- * further bytes.
+ * Errors of the server itself. The service formats the response. The server closes the connection after the response.
  */
 
 type HttpFault =

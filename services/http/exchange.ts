@@ -1,6 +1,7 @@
 /**
  * One request and its response. The handler receives the head and a readable body. The server sends the handler's
- * response complete or as a stream. It reserves memory for both until the client has read the response.
+ * response complete or as a stream. It reserves memory for the request body and the response until the client has read
+ * the response.
  */
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -43,7 +44,7 @@ export type Shared = {
   readonly requests: RequestFigures | undefined
 }
 
-/** Each name occurs once. Node joins or drops repeated headers, except Set-Cookie, which requests do not have. */
+/** Each name occurs once: Node joins or drops repeated headers, except Set-Cookie. This function joins Set-Cookie. */
 const headersOf = ({ headers }: IncomingMessage): Headers =>
   'set-cookie' in headers ? { ...headers, 'set-cookie': headers['set-cookie']?.join(', ') } : (headers as Headers)
 
@@ -67,7 +68,7 @@ function send(response: ServerResponse, answer: HttpResponse, extra: HeaderList,
   if (statusText === undefined) response.writeHead(status, list)
   else response.writeHead(status, statusText, list)
   if (isEmpty || isHead || body === undefined) response.end()
-  // If head and body are one string, they are one write: Node appends the body to its own head.
+  // For a string body, Node sends head and body with one write.
   else if (typeof body !== 'string' && length <= oneWriteBytes) response.end(body.toString('latin1'), 'latin1')
   else response.end(body)
 }
@@ -186,10 +187,7 @@ class Exchange {
     connections.use(request.socket)
   }
 
-  /**
-   * Even if the server refuses a request, it must read the rest of the body. Otherwise it does not find the next
-   * request.
-   */
+  /** After an HttpError, the response closes the connection, because the rest of the body may be unread. */
   #endConnection(error: unknown): void {
     if (error instanceof HttpError) this.#response.shouldKeepAlive = false
   }
@@ -200,8 +198,8 @@ class Exchange {
     const { body = '', stream } = answer
     // While the server stops, it answers only requests that it has already received.
     if (!this.#shared.isListening()) response.shouldKeepAlive = false
-    // A write is already committed here, so the server must send its response. A read can be repeated, so the server
-    // may still refuse it.
+    // Only a GET is refused here: a client can repeat it. Another request may already be committed, so the server must
+    // send its response.
     if (!this.#reservation.grow(this.#bufferedBytes + Buffer.byteLength(body)) && method === 'GET')
       throw new HttpError({ kind: 'memory exhausted' })
     if (stream === undefined || method === 'HEAD') send(response, answer, this.#common, method === 'HEAD')
@@ -211,7 +209,7 @@ class Exchange {
   async #stream(answer: HttpResponse, stream: NonNullable<HttpResponse['stream']>): Promise<void> {
     const response = this.#response
     const bufferedBytes = this.#bufferedBytes
-    // The length of a stream is unknown. The stream must fit in the budget, even if it is the only one.
+    // The length of a stream can be unknown. So a stream must fit in the budget even if it is the only one.
     const reserve = (bytes: number) => bytes <= this.#shared.maximumBufferedBytes && this.#reservation.grow(bytes)
     if (answer.streamLength === undefined && hidesItsEnd(response)) {
       const abort = () => this.#disconnected.abort(new Error('not enough memory for the response'))

@@ -5,7 +5,7 @@ export type HeaderList = readonly (readonly [name: string, value: string])[]
 
 export const isHeaderName = (name: string): boolean => /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)
 
-/** The value has no line break, which would start another header, and no other character that HTTP forbids. */
+/** Whether HTTP allows every character of the value. A line break would start another header. */
 export const isHeaderValue = (value: string): boolean => /^[\t\x20-\x7e\x80-\xff]*$/.test(value)
 
 /**

@@ -29,7 +29,11 @@ export function bodyRefusal(error: unknown): Refusal | undefined {
   const { fault } = error
   return fault.kind === 'body too large'
     ? { status: 413, error: `the body must have at most ${fault.maximumBytes} bytes`, headers: [] }
-    : { status: 503, error: 'too many requests are in progress, try again', headers: [['Retry-After', '1']] }
+    : {
+        status: 503,
+        error: "the server's memory limit for requests and responses is reached; try again",
+        headers: [['Retry-After', '1']],
+      }
 }
 
 export function wrongMethod(allowed: readonly string[]): HttpResponse {

@@ -11,9 +11,7 @@ export type ListenAddress =
   | { readonly path: string; readonly mode: number }
   | { readonly host: string; readonly port: number; readonly reusePort?: boolean }
 
-/**
- * PostgREST's short names. `*` and names with `*` accept both address families. Names with `!` accept only one family.
- */
+/** PostgREST's short names. `*` and `*6` accept both address families. `*4`, `!4` and `!6` accept only one. */
 function hostOptions(host: string): { host: string; ipv6Only?: boolean } {
   switch (host) {
     case '*4':
@@ -34,8 +32,8 @@ function hostOptions(host: string): { host: string; ipv6Only?: boolean } {
  * @throws Node's listen errors, mainly EADDRINUSE; ENOTSUP if the system has no SO_REUSEPORT
  */
 export async function listen(server: Server, at: ListenAddress): Promise<AddressInfo | string> {
-  // An earlier run may have left a socket file. It cannot be distinguished from a socket in use; PostgREST behaves the
-  // same. Workers share the socket that the first process binds.
+  // An earlier run may have left a socket file. The server deletes the file without a check whether another server uses
+  // the socket, as PostgREST does. Workers share the socket that the first process binds.
   if ('path' in at && cluster.isPrimary) rmSync(at.path, { force: true })
   const options =
     'path' in at ? { path: at.path } : { ...hostOptions(at.host), port: at.port, reusePort: at.reusePort ?? false }

@@ -28,7 +28,7 @@ export class Pieces {
     } else this.#copy(bytes)
   }
 
-  /** Copies the bytes, which the caller keeps. A body's first piece is small, because most bodies are small. */
+  /** Copies the bytes, so that the caller can reuse its buffer. The first slab is small, as most bodies are. */
   addCopy(bytes: Buffer): void {
     this.#length += bytes.length
     this.#copy(bytes)

@@ -20,7 +20,7 @@ type ProbeAnswer = { readonly status: number; readonly headers: IncomingHttpHead
 const timeoutMs = 5_000
 const mostBytes = 1_048_576
 
-/** The host to which to connect if the server listens on any address. */
+/** The host to which to connect if the server listens on all addresses. */
 export function reachable(host: string): string {
   switch (host) {
     case '*':
@@ -71,7 +71,10 @@ export function probeFault(error: unknown): string {
   return 'code' in error ? String(error.code) : error.message
 }
 
-/** Prints the result. @returns the exit code */
+/**
+ * Prints the result.
+ * @returns the exit code
+ */
 export function reportProbe({ isReady, text }: ProbeResult): number {
   if (isReady) console.log(text)
   else console.error(text)

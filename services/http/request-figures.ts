@@ -1,11 +1,11 @@
-/** Metrics of the requests that a server answers. Their size is fixed, whatever clients request. */
+/** Metrics of the requests that a server answers. Requests cannot increase the number of metrics. */
 import { durationBounds, durationName } from '../../server/samples.ts'
 
 /** One request that the metrics count. */
 export type Counted = {
   /**
-   * The server has sent an event stream's head. The stream's end is not counted, since it says nothing about the
-   * server.
+   * The server has sent an event stream's head. The duration ends here, because the stream's length says nothing about
+   * the server.
    */
   begun(): void
   /** The server has sent the response, or the client has disconnected. Counts once. */

@@ -1,7 +1,7 @@
 /**
- * The requests of one connection, one after another. RFC 9112 (section 9.3.2) forbids running a request that writes in
- * parallel with another request. If a client pipelines requests, one request runs at a time, and a limited number of
- * requests waits. After the client disconnects, no further request starts.
+ * Runs the requests of one connection one after another. RFC 9112 (section 9.3.2): only requests with safe methods may
+ * run in parallel. If a client pipelines requests, a limited number of requests waits. After the client disconnects, no
+ * further request starts.
  */
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'

@@ -14,7 +14,7 @@ type RouteKey = {
   readonly path: string
 }
 
-/** Longer paths match no route. */
+/** The maximum length of a path parameter, percent-encoded. A longer one matches no route. */
 const longestPart = 200
 
 function decoded(part: string): string | undefined {

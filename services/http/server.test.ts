@@ -1,4 +1,4 @@
-/** The server against malicious clients, over raw sockets. */
+/** Tests the server with malicious clients over raw sockets. */
 import { once } from 'node:events'
 import type { Server } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
@@ -281,7 +281,7 @@ describe('the server', () => {
     expect(process.memoryUsage().rss - before).toBeLessThan(100 * megabyte)
   })
 
-  test("refuses a body that is too large in the service's error format, and closes the connection", async () => {
+  test("uses the service's error format to refuse a body that is too large, and closes the connection", async () => {
     const server = await serve(async (_, body) => answered([], await bytesOf(body)), { maximumBodyBytes: 100 })
     const { socket, received } = await dial(server)
     socket.write(post(101))
@@ -294,33 +294,36 @@ describe('the server', () => {
   test.each([
     ['that is too large', '/read', '413'],
     ['that the handler does not read', '/unread', '401'],
-  ])('discards a body %s until its client has the response, however the client sends it', async (_, path, status) => {
-    const handle: Handler = async (request, body) => {
-      if (request.path === '/unread') return { status: 401, headers: [], body: 'no token' }
-      return answered([], await bytesOf(body))
-    }
-    const server = await serve(handle, { maximumBodyBytes: 100_000 })
-    const bytes = Buffer.alloc(1_000_000)
-    for (const framing of ['Content-Length: 32000000', 'Transfer-Encoding: chunked']) {
-      const { socket, received } = await dial(server)
-      const failed: unknown[] = []
-      socket.on('error', error => failed.push(error))
-      socket.write(`POST ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${framing}\r\n\r\n`)
-      // Some clients read nothing until they have sent everything.
-      socket.pause()
-      for (let part = 0; part < 32; part++) {
-        const piece = framing.startsWith('T')
-          ? Buffer.concat([Buffer.from('F4240\r\n'), bytes, Buffer.from('\r\n')])
-          : bytes
-        await new Promise(resolve => socket.write(piece, resolve))
+  ])(
+    'discards a body %s until the client has the response, with Content-Length or chunked',
+    async (_, path, status) => {
+      const handle: Handler = async (request, body) => {
+        if (request.path === '/unread') return { status: 401, headers: [], body: 'no token' }
+        return answered([], await bytesOf(body))
       }
-      if (framing.startsWith('T')) socket.write('0\r\n\r\n')
-      socket.resume()
-      await until(() => received().startsWith(`HTTP/1.1 ${status} `))
-      await until(async () => (await connections(server)) === 0)
-      expect(failed).toEqual([])
-    }
-  })
+      const server = await serve(handle, { maximumBodyBytes: 100_000 })
+      const bytes = Buffer.alloc(1_000_000)
+      for (const framing of ['Content-Length: 32000000', 'Transfer-Encoding: chunked']) {
+        const { socket, received } = await dial(server)
+        const failed: unknown[] = []
+        socket.on('error', error => failed.push(error))
+        socket.write(`POST ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${framing}\r\n\r\n`)
+        // Some clients read the response only after they have sent the whole body.
+        socket.pause()
+        for (let part = 0; part < 32; part++) {
+          const piece = framing.startsWith('T')
+            ? Buffer.concat([Buffer.from('F4240\r\n'), bytes, Buffer.from('\r\n')])
+            : bytes
+          await new Promise(resolve => socket.write(piece, resolve))
+        }
+        if (framing.startsWith('T')) socket.write('0\r\n\r\n')
+        socket.resume()
+        await until(() => received().startsWith(`HTTP/1.1 ${status} `))
+        await until(async () => (await connections(server)) === 0)
+        expect(failed).toEqual([])
+      }
+    },
+  )
 
   test("formats an exception of the service in the service's format, and the connection remains usable", async () => {
     const server = await serve(async ({ path }) => {
@@ -457,7 +460,7 @@ describe('the server', () => {
     slow.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
     quick.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
     await once(slow.socket, 'readable')
-    // Without a listener for that event, the socket would read again.
+    // `once` has removed the listener of `readable`. Without this pause, the socket would read again.
     slow.socket.pause()
     await until(() => quick.received().length > bytes)
     // The fast client finishes while no slow client waits.
@@ -477,7 +480,7 @@ describe('the server', () => {
     const get = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
     slow.socket.write(get)
     await once(slow.socket, 'readable')
-    // Without a listener for that event, the socket would read again.
+    // `once` has removed the listener of `readable`. Without this pause, the socket would read again.
     slow.socket.pause()
     next.socket.write(get)
     await until(() => next.received().startsWith('HTTP/1.1 503 '))

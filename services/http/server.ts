@@ -1,6 +1,6 @@
 /**
- * HTTP around a service. Reads requests within limits, writes responses, and detects disconnected clients. The service
- * decides the responses, including errors. The server decides framing, memory and scheduling.
+ * The HTTP server of a service. Reads requests within limits, writes responses, and detects disconnected clients. The
+ * service decides the responses, including errors. The server decides framing, memory and scheduling.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
@@ -22,7 +22,10 @@ export type HttpService = {
   readonly product: string
   readonly maximumBodyBytes: number
   readonly maximumHeaderBytes: number
-  /** The limit for all request and response bodies together. Default: 256 MiB or four bodies, whichever is larger. */
+  /**
+   * The limit for all request and response bodies together. Default: 256 MiB, or four times `maximumBodyBytes` if that
+   * is larger.
+   */
   readonly maximumBufferedBytes?: number | undefined
   /**
    * How many bytes the server discards, at most, from an unread request body, and after a connection's last response.
@@ -56,7 +59,7 @@ const isAmbiguous = ({ httpVersion, headers }: IncomingMessage): boolean =>
 
 /** How many bytes may wait in all streams of a server, in addition to a small allowance for each stream. */
 const maximumBacklogBytes = 67_108_864
-/** A client's progress is visible only when the system's socket buffers drain. */
+/** Three minutes, because progress is visible only when the system's socket buffers drain. */
 const usualStalledMs = 180_000
 
 const unreadOf: Record<string, UnreadRequest> = {
@@ -76,7 +79,7 @@ function finalResponse({ status, headers, body = '' }: HttpResponse, product: st
 /** Creates the server. The server does not listen yet. */
 export function makeServer(service: HttpService): Server {
   const { product, maximumBodyBytes, maximumBufferedBytes = Math.max(268_435_456, 4 * maximumBodyBytes) } = service
-  // Most clients read nothing until they have sent everything.
+  // The discard limit is high, because most clients read the response only after they have sent the whole body.
   const { maximumDiscardedBytes = 268_435_456, renderUnread = bareRefusal } = service
   const queue = new RequestQueue()
   const options = { maxHeaderSize: service.maximumHeaderBytes, keepAliveTimeout: 75_000 }

@@ -15,7 +15,7 @@ type Parse = (this: Socket, bytes: Buffer) => void
 
 const sliced = new WeakSet<Socket>()
 
-/** Starts slicing. Does not change a connection that is not in the state of Node's HTTP server. */
+/** Starts slicing. Returns false if the socket is paused, or has another `data` listener than Node's HTTP parser. */
 export function parseInSlices(socket: Socket): boolean {
   if (sliced.has(socket)) return true
   const [parse, ...others] = socket.listeners('data') as Parse[]
@@ -25,14 +25,14 @@ export function parseInSlices(socket: Socket): boolean {
   let isDue = false
   const parseNext = () => {
     isDue = false
-    // If nothing is left to read and the connection has ended, notifies the parser of the end.
+    // If no bytes are left and the connection has ended, `read` emits `end`. Node then ends its parser.
     const slice: Buffer | null = socket.read(Math.min(sliceBytes, socket.readableLength) || undefined)
     if (slice === null || socket.destroyed) return
     const began = performance.now()
     try {
       parse.call(socket, slice)
     } catch {
-      // Node reads nothing from a client that does not read its responses.
+      // Node's listener throws if Node has paused the socket, because the client does not read its responses.
       socket.destroy()
       return
     }

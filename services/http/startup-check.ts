@@ -1,6 +1,6 @@
 /**
  * A check for startup probes. Each request runs the check until it has succeeded once. Concurrent requests share one
- * run. A run repeats a failed check for a moment. So the server is ready as soon as its database is, and not only at
+ * run. A run repeats a failed check for 2 s. So the server is ready as soon as its database is, and not only at
  * the next probe.
  */
 import { setTimeout as sleep } from 'node:timers/promises'

@@ -166,7 +166,7 @@ test('an HTTP/1.0 client that is disconnected can detect the truncation', async 
   expect(error.code).toBe('ECONNRESET')
 })
 
-test('a writer gets at most the limit, even if it is the only writer', async () => {
+test('`allow` refuses more than the memory limit, even to the only writer', async () => {
   let isAllowed: boolean[] = []
   const { port } = await serve(
     async (out, signal) => {
@@ -181,7 +181,7 @@ test('a writer gets at most the limit, even if it is the only writer', async () 
   expect(isAllowed).toEqual([true, false])
 })
 
-test('a writer of small pieces reserves one step for many pieces while the waiting bytes fit', async () => {
+test('a writer can call `allow` for each small piece; unused bytes of earlier calls count', async () => {
   const chunk = 'x'.repeat(16_384)
   const chunks = 600
   let allowed = 0
@@ -227,12 +227,12 @@ test('a client that reads nothing is disconnected if the writer does not wait', 
   await until(() => isAborted)
 })
 
-test('a client that reads nothing for a while is disconnected, however little the writer sends; a client that reads is not disconnected', async () => {
+test('a client that reads nothing is disconnected even if the writer sends little; a reader is not', async () => {
   let written = 0
   let isAborted = 0
   const { port } = await serve(
     async (out, signal) => {
-      // More than the socket buffers contain, and less than the limit of waiting bytes.
+      // More bytes than the socket buffers contain, but fewer than the limit of waiting bytes.
       for (; written < 16_000_000 && !signal.aborted; written += 100_000) {
         if (!out.write('x'.repeat(100_000)))
           await Promise.race([out.drained(), new Promise(resolve => setTimeout(resolve, 20))])

@@ -22,20 +22,17 @@ export function boundSending(response: ServerResponse, bytes: number): void {
 
 const isTcp = ({ socket }: ServerResponse): boolean => socket?.remoteAddress !== undefined && !('encrypted' in socket)
 
-/**
- * Whether only the connection's end marks the stream's end, on a socket where a normal and an aborted close look the
- * same.
- */
+/** Whether the client could not distinguish a complete stream from an aborted one: HTTP/1.0 over a Unix socket. */
 export const hidesItsEnd = (response: ServerResponse): boolean =>
   !response.useChunkedEncodingByDefault && response.socket?.remoteAddress === undefined
 
-/** If only the connection's end marks the response's end, clients must be able to detect an abort. */
+/** Aborts the response. Without chunks, resets a TCP connection, so that the client detects the abort. */
 function abortResponse(response: ServerResponse): void {
   if (!response.useChunkedEncodingByDefault && isTcp(response)) response.socket?.resetAndDestroy()
   response.destroy()
 }
 
-/** Whether this many bytes may be reserved for a request in total. */
+/** Reserves this many bytes in total for a request. Returns false if the budget is exhausted. */
 type Reserve = (bytes: number) => boolean
 
 /**
@@ -72,7 +69,7 @@ export async function gather(
   return Buffer.concat(pieces)
 }
 
-/** Bytes of streams that wait for slow clients: their budget, and for how long a client may read nothing. */
+/** Limits for slow clients: the budget of waiting bytes, and the time for which a client may read nothing. */
 export type Backlog = { readonly budget: Budget; readonly stalledMs: number }
 
 /** Detects whether a client still reads a stream whose writer does not wait for the client. */
@@ -164,8 +161,7 @@ export async function writeStream(
       return isQuick
     },
     allow(bytes) {
-      // Unused bytes of a step count for the next request, because a writer of small pieces requests a step for each
-      // piece.
+      // Unused bytes of an earlier call count, because a writer can call `allow` before each small piece.
       const waits = response.writableLength + bytes
       if (waits <= allowed) return true
       if (!reserve(bufferedBytes + waits)) return false

@@ -1,4 +1,4 @@
-/** A TLS server (1.2 or newer) that reloads its certificate files. */
+/** An HTTPS server (TLS 1.2 or newer) that reloads its certificate files. */
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
 import { type Certificate, type CertificateFiles, followCertificate } from '../../server/certificate.ts'
@@ -10,7 +10,7 @@ export function createTlsServer(
   options: ServerOptions,
   receive: (request: IncomingMessage, response: ServerResponse) => void,
 ): Server {
-  // Imported only if it is used, because it needs some MiB.
+  // Loaded only for TLS, because the module needs some MiB of memory.
   const { createServer } = process.getBuiltinModule('node:https')
   const server = createServer({ ...options, ...contextOf(certificate), ALPNProtocols: ['http/1.1'] }, receive)
   server.on('tlsClientError', (_, socket) => socket.destroy())

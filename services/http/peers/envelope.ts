@@ -12,8 +12,9 @@ type Written = RequestHead & { readonly to: string; readonly sentAt: number }
 const [nonceBytes, tagBytes, lengthBytes] = [12, 16, 4]
 /** The maximum age of an envelope, including the clock difference of two machines. */
 const lifetimeMs = 60_000
+/** The maximum number of remembered nonces. */
 const mostRemembered = 100_000
-/** How many bytes sealing adds to a body, including the request head. */
+/** The maximum number of bytes that sealing adds to a body, including the request head. */
 export const envelopeBytes = 131_072
 
 export class Envelopes {
@@ -50,8 +51,8 @@ export class Envelopes {
   }
 
   /**
-   * @returns the content, only once, with the proof that the sender expects; undefined if the envelope is not for this
-   *   process
+   * Returns the content, and the proof that the sender expects. Returns undefined if the envelope is invalid, expired,
+   * already opened or for another process. Also returns undefined if too many envelopes have been opened.
    */
   open(bytes: Buffer): (Enclosed & { readonly proof: string }) | undefined {
     if (bytes.length < nonceBytes + lengthBytes + tagBytes) return undefined
@@ -59,7 +60,7 @@ export class Envelopes {
     const content = this.#decrypt(bytes, nonce)
     if (content === undefined) return undefined
     const end = lengthBytes + content.readUInt32BE(0)
-    // A replica has sealed this text.
+    // Only replicas have the key, so the JSON is not validated.
     const { to, sentAt, ...head } = JSON.parse(content.subarray(lengthBytes, end).toString()) as Written
     if (to !== this.#self.instance || Math.abs(this.#now() - sentAt) > lifetimeMs) return undefined
     return this.#isNew(nonce.toString('base64url'))

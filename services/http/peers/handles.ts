@@ -58,7 +58,7 @@ export class Handles {
     decipher.setAAD(Buffer.from(`${kind}\0${inner}`)).setAuthTag(bytes.subarray(-tagBytes))
     try {
       const payload = Buffer.concat([decipher.update(bytes.subarray(nonceBytes, -tagBytes)), decipher.final()])
-      // A replica has sealed this text.
+      // Only replicas have the key, so the JSON is not validated.
       const [host, port, instance] = JSON.parse(payload.toString()) as [string, number, string]
       return { host, port, instance }
     } catch {

@@ -27,10 +27,10 @@ const passedOn = [
 type ForwardedRequest = { readonly head: RequestHead; readonly body: Buffer; readonly signal: AbortSignal }
 type Answer = (head: RequestHead, body: IncomingBody) => Promise<HttpResponse>
 
-/** The process runs, but closed the connection before it answered. */
+/** The request could not be forwarded, or the connection ended before the other replica answered. */
 export class PeerFailure extends Error {
-  constructor(cause: unknown) {
-    super('another replica ended before it answered', { cause })
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options)
     this.name = 'PeerFailure'
   }
 }
@@ -68,8 +68,9 @@ export class Peers {
   }
 
   /**
-   * Answers a request that another replica forwarded. @returns undefined if the request is for another path @throws
-   * HttpError; what `answer` throws
+   * Answers a request that another replica forwarded.
+   * @returns undefined if the request is for another path
+   * @throws HttpError; what `answer` throws
    */
   async serve(head: RequestHead, body: IncomingBody, answer: Answer): Promise<HttpResponse | undefined> {
     if (head.path !== peerPath) return undefined
@@ -81,11 +82,13 @@ export class Peers {
   }
 
   /**
-   * @returns undefined if that process has stopped @throws PeerFailure if it ends before it answers; the signal's
-   * reason
+   * @returns undefined if the process `to` has stopped
+   * @throws PeerFailure if too many requests are being forwarded, or if the connection ends before the response; the
+   *   signal's reason
    */
   async forward(to: Process, forwarded: ForwardedRequest): Promise<HttpResponse | undefined> {
-    if (this.#open >= mostForwarded) throw new PeerFailure('too many forwarded requests')
+    if (this.#open >= mostForwarded)
+      throw new PeerFailure('too many requests are being forwarded to other replicas; try again')
     const sealed = this.#envelopes.seal(to, forwarded)
     this.#open += 1
     let isCounted = true
@@ -103,7 +106,7 @@ export class Peers {
       release()
       forwarded.signal.throwIfAborted()
       if (error instanceof NotConnected) return undefined
-      throw new PeerFailure(error)
+      throw new PeerFailure('the connection to another replica ended before it answered', { cause: error })
     }
   }
 
@@ -134,8 +137,8 @@ export class Peers {
       })
       request.once('response', resolve)
       request.on('error', error => {
-        // The peer closed an idle connection. If it has received the request, it does not accept the request a second
-        // time.
+        // The peer closed an idle connection. A retry is safe: if the peer has received the request, it refuses the
+        // second copy.
         if (request.reusedSocket && !isAgain && !signal.aborted) return resolve(this.#send(to, bytes, signal, true))
         reject(isConnected ? error : new NotConnected(error))
       })
@@ -145,7 +148,7 @@ export class Peers {
   }
 }
 
-/** No process listens at the address. */
+/** This process could not connect to the address, or not within `connectMs`. */
 class NotConnected extends Error {
   constructor(cause: unknown) {
     super('the replica has stopped', { cause })
@@ -174,5 +177,5 @@ function answerOf(response: IncomingMessage): HttpResponse {
   }
 }
 
-/** How many bytes a server must add to its body limit for envelopes from replicas. */
+/** The number of bytes that a server must add to its body limit for envelopes from replicas. */
 export { envelopeBytes }

@@ -28,7 +28,7 @@ const head: RequestHead = {
 const signal = new AbortController().signal
 const utf8 = (text: string) => Buffer.from(text)
 
-test('a handle is deterministic, and only replicas with the secret can read it, for one kind of state', () => {
+test('a handle is deterministic; only replicas with its secret, service and kind can read it', () => {
   const [own, replica] = [new Handles({ address, secret }, 'a'), new Handles({ address, secret }, 'a')]
   fc.assert(
     fc.property(fc.string(), inner => {
@@ -222,6 +222,17 @@ test('a process at the address of a stopped replica can neither read requests no
   expect(read.length).toBeGreaterThan(0)
   expect(read).not.toMatch(/of-a-client|private/)
   expect((impostor.address() as AddressInfo).port).toBe(stopped.port)
+})
+
+test('a replica refuses a request above its limit of forwarded requests', async () => {
+  const peers = new Peers({ address, secret }, 'a')
+  onTestFinished(() => peers.close())
+  const to = new Handles({ address, secret }, 'a').self
+  const forwarded = { head, body: utf8(''), signal: AbortSignal.abort(new Error('disconnected')) }
+  const results = await Promise.allSettled(Array.from({ length: 5_001 }, () => peers.forward(to, forwarded)))
+  const messages = results.map(result => (result.status === 'rejected' ? result.reason.message : 'answered'))
+  expect(new Set(messages.slice(0, 5_000))).toEqual(new Set(['disconnected']))
+  expect(messages.at(-1)).toBe('too many requests are being forwarded to other replicas; try again')
 })
 
 test('a client cannot impersonate a replica', async () => {
