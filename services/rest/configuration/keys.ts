@@ -224,7 +224,7 @@ export const keys = {
   'server-host': key(
     values.listenHost(),
     '!4',
-    'Address of the server, or * (any), *4 or *6 (any, that family first), !4 or !6 (that family only).',
+    'Address of the server, or * or *6 (IPv4 and IPv6), *4 or !4 (only IPv4), !6 (only IPv6).',
   ),
   'server-max-body-bytes': key(values.integer(1_024, 1_073_741_824), 10_485_760, 'Maximum bytes of a request body.'),
   'server-max-header-bytes': key(values.integer(1_024, 1_048_576), 65_536, "Maximum bytes of a request's head."),
