@@ -91,7 +91,12 @@ for (const { kind, isConditional, isHere } of servers) {
     test('a missing bucket and wrong credentials are reported, and are permanent faults', async () => {
       const { settings } = server
       const noBucket = await faultOf(openS3Store({ ...settings, bucket: 'other' }))
-      expect(noBucket).toMatchObject({ kind: 'store', name: 's3://other/', code: 'NoSuchBucket', isTemporary: false })
+      expect(noBucket).toMatchObject({
+        kind: 'store',
+        name: 's3://other/some/prefix/',
+        code: 'NoSuchBucket',
+        isTemporary: false,
+      })
       if (kind !== versitygw) return
       const wrongCredentials = { accessKeyId: 'espalier', secretAccessKey: 'wrong' }
       const refused = await faultOf(openS3Store({ ...settings, credentials: wrongCredentials }))
