@@ -157,7 +157,7 @@ test("the table of operators equals the parser's operators", () => {
 })
 
 test("the table of preferences equals the parser's preferences", () => {
-  const rows = tableOf('wish | values | meaning')
+  const rows = tableOf('preference | values | meaning')
   const { invalid: _, ...known } = parsePreferences(undefined, 'any')
   const names = Object.keys(known).map(name => name.replace('maxAffected', 'max-affected'))
   expect(rows.map(([preference]) => preference).sort()).toEqual(names.sort())
