@@ -41,6 +41,22 @@ function open(options: Partial<ControllerOptions> & Pick<ControllerOptions, 'rec
 }
 
 describe('a controller', () => {
+  test('lets timers of the process run although its passes enqueue their own key at once', async () => {
+    const endsAt = performance.now() + 5_000
+    let isOver = false
+    const { controller } = open({
+      reconcile: async key => {
+        isOver ||= performance.now() > endsAt
+        if (!isOver) controller.enqueue(key)
+        return undefined
+      },
+    })
+    controller.enqueue('a')
+    const wasOver = await new Promise<boolean>(resolve => setTimeout(() => resolve(isOver), 10))
+    isOver = true
+    expect(wasOver).toBe(false)
+  })
+
   test('runs at most one pass per worker at the same time, and never two passes for one key', async () => {
     const active = new Map<string, number>()
     let most = 0

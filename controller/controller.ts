@@ -3,6 +3,7 @@
  * key is reconciled again at an interval. A pass that throws affects only its own key. At its deadline, a pass is
  * aborted by its signal, logged, and reported by `overdue`.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { isClusterError } from '../cluster/index.ts'
 import { type Clock, systemClock } from '../cluster/informer/index.ts'
@@ -48,6 +49,12 @@ export type Controller = {
 }
 
 const defaults = { deadlineMs: 120_000, resyncMs: 600_000, graceMs: 20_000, abortMs: 5_000 }
+
+/**
+ * Passes that wait for nothing outside the process, for example over a store in memory, do not return to the event
+ * loop. While their events enqueue each other's keys, no timer and no socket of the process would run.
+ */
+const longestTurnMs = 50
 
 /** Whether only a bug raises this exception. It is counted separately, because a retry does not help. */
 const isMistake = (error: unknown): boolean =>
@@ -117,9 +124,13 @@ class RunningController {
 
   async #work(): Promise<void> {
     const { queue } = this
+    let turnStartedAt = performance.now()
     for (let next = await queue.next(); next; next = await queue.next()) {
       await this.#runPass(next.key)
       queue.done(next.key)
+      if (performance.now() - turnStartedAt < longestTurnMs) continue
+      await nextTurn()
+      turnStartedAt = performance.now()
     }
   }
 
