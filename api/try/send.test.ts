@@ -86,6 +86,18 @@ test('a connection that ends before the response, or within it, is an error', as
   await expect(sendTo({ host: '127.0.0.1', port })).rejects.toMatchObject({ kind: 'broken' })
 })
 
+test('a service that switches protocols has sent no response', async () => {
+  const server = createTcpServer(socket => {
+    socket.once('data', () =>
+      socket.write('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n'),
+    )
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  stops.push(() => server.close())
+  const { port } = server.address() as AddressInfo
+  await expect(sendTo({ host: '127.0.0.1', port })).rejects.toMatchObject({ kind: 'broken' })
+})
+
 test('nothing is sent where nothing accepts the connection', async () => {
   const address = await serve(() => {})
   for (const stop of stops.splice(0)) stop()

@@ -59,6 +59,8 @@ export async function send(options: Options): Promise<Received> {
   response.promise.catch(() => {})
   made.once('response', response.resolve)
   made.on('error', response.reject)
+  // After `101 Switching Protocols`, Node closes the connection and emits neither a response nor an error.
+  made.once('close', () => response.reject(new Error('the connection was closed without a response')))
   const failure = (otherwise: Kind, cause: unknown): SendError => {
     if (cause instanceof SendError) return cause
     return new SendError(signal.aborted ? 'canceled' : deadline.aborted ? 'late' : otherwise, cause)
