@@ -166,6 +166,13 @@ describe('a request is refused', () => {
     expect(seen).toEqual([])
   })
 
+  test('to mcp with arguments that nest too deep', async () => {
+    const body = `{"tool":"t","arguments":{"a":${'['.repeat(20_000)}${']'.repeat(20_000)}}}`
+    const answer = await client.call('POST', `/databases/${id}/services/mcp/try`, { body })
+    expectError(answer, 400, /^arguments: .*must not nest too deep/)
+    expect(seen).toEqual([])
+  })
+
   test('to a type that does not exist, or that the database does not have', async () => {
     expectError(await attempt('sql', {}), 404)
     const without = await createStable(client, 'bare')

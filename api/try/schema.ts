@@ -44,7 +44,17 @@ export const restTry = input(
 )
 export type RestTry = z.output<typeof restTry>
 
-const tooLong = `must be at most ${longestBody} characters of JSON`
+const tooLong = `must be at most ${longestBody} characters of JSON, and must not nest too deep`
+
+/** Values that nest too deep can be parsed, but not written. */
+function fits(value: object): boolean {
+  try {
+    return JSON.stringify(value).length <= longestBody
+  } catch (error) {
+    if (error instanceof RangeError) return false
+    throw error
+  }
+}
 
 export const mcpTry = input(
   'MCPTryInput',
@@ -53,7 +63,7 @@ export const mcpTry = input(
       tool: z.string().min(1).max(128).describe('The name of the tool.'),
       arguments: z
         .record(z.string(), z.unknown())
-        .refine(given => JSON.stringify(given).length <= longestBody, tooLong)
+        .refine(fits, tooLong)
         .optional()
         .describe('Its arguments. Omitted: none.'),
     })
