@@ -249,6 +249,39 @@ describe('the recorder', () => {
     expect(await read(other, '?limit=200')).toHaveLength(200)
   })
 
+  test('stores the last entries although another replica writes, and after those that cannot be stored', async () => {
+    await client.create('shop')
+    await client.auditRecorder.flush()
+    for (let number = 0; number < 45; number++)
+      client.auditRecorder.write({ ...entry(number), tenant: `none-${number}` })
+    await attempt(client, 'last')
+    let conflicts = 2
+    client.cluster.before = (operation, kind) => {
+      if (kind === 'ConfigMap' && operation === 'replace' && conflicts-- > 0)
+        throw new ClusterError('Conflict', 'another replica has written')
+    }
+    await client.auditRecorder.stop()
+    expect(requestIds(await read(other))).toContain('last')
+    expect(await dropped()).toBe(45)
+  })
+
+  test('stops in time, although the cluster does not respond', async () => {
+    await client.create('shop')
+    client.cluster.before = (_, kind) => (kind === 'ConfigMap' ? new Promise(() => {}) : undefined)
+    void client.auditRecorder.flush()
+    await client.auditRecorder.stop()
+    expect(await dropped()).toBe(1)
+    client.cluster.before = undefined
+  })
+
+  test('has place for every account, however many others fill it', async () => {
+    for (let tenant = 0; tenant < 50; tenant++)
+      for (let number = 0; number < 500; number++)
+        client.auditRecorder.write({ ...entry(number), tenant: `none-${tenant}` })
+    await attempt(client, 'mine')
+    expect(requestIds(await read(client))).toEqual(['mine'])
+  })
+
   test('drops entries of an account without a namespace after ten minutes', async () => {
     const claims = { tenant: 'nobody', exp: always }
     await attempt(client, 'refused', claims)

@@ -30,11 +30,13 @@ const mostTenants = 20
 const mostWrites = 2
 /** Entries that wait to be stored. */
 const mostWaiting = { ofOne: 500, ofAll: 20_000 }
+/** A tenant gets at most this part of the entries that can still wait, so that no tenants use up those of all others. */
+const shareOfTenant = 8
 const longestWaitMs = 10 * 60_000
 /** Tenants whose newest segment is known, which saves a list. */
 const mostKnown = 10_000
-/** How long a stop waits until the last entries are stored. */
-const lastPassMs = 3_000
+/** How long a stop waits until the last entries are stored, and for what other replicas write meanwhile. */
+const lastPasses = { ms: 3_000, attempts: 5, pauseMs: 100 }
 
 type Waiting = {
   namespace: string
@@ -219,13 +221,25 @@ export function createAuditRecorder({ cluster, logger, now, dropped }: RecorderO
     return made
   }
 
+  /** Ends when nothing waits, or when all tenants were tried several times in vain. */
+  async function storeAll(): Promise<void> {
+    await running?.catch(() => {})
+    for (let failures = 0; waitingOfAll > 0 && failures < lastPasses.attempts; ) {
+      const before = waitingOfAll
+      for (let reached = 0; reached < tenants.size; reached += mostTenants) await flush()
+      if (waitingOfAll < before) failures = 0
+      else if (++failures < lastPasses.attempts) await sleep(lastPasses.pauseMs)
+    }
+  }
+
   let timer: NodeJS.Timeout | undefined
   return {
     write({ tenant, ...entry }) {
       if (tenant === undefined) return
-      const waiting = waitingOf(tenant)
-      if (waiting.lines.length >= mostWaiting.ofOne || waitingOfAll >= mostWaiting.ofAll) return reportDrop(1)
-      waiting.lines.push(lineOf({ id: newId(), ...entry }))
+      const free = Math.ceil((mostWaiting.ofAll - waitingOfAll) / shareOfTenant)
+      const count = tenants.get(tenant)?.lines.length ?? 0
+      if (count >= Math.min(mostWaiting.ofOne, free)) return reportDrop(1)
+      waitingOf(tenant).lines.push(lineOf({ id: newId(), ...entry }))
       waitingOfAll++
     },
     waiting: tenantId => tenants.get(tenantId)?.lines ?? [],
@@ -238,14 +252,7 @@ export function createAuditRecorder({ cluster, logger, now, dropped }: RecorderO
     },
     async stop() {
       clearInterval(timer)
-      await running?.catch(() => {})
-      const all = async () => {
-        for (let before = Number.POSITIVE_INFINITY; waitingOfAll > 0 && waitingOfAll < before; ) {
-          before = waitingOfAll
-          await flush()
-        }
-      }
-      await Promise.race([all().catch(() => {}), sleep(lastPassMs, undefined, { ref: false })])
+      await Promise.race([storeAll().catch(() => {}), sleep(lastPasses.ms, undefined, { ref: false })])
       if (waitingOfAll > 0) reportDrop(waitingOfAll)
     },
   }
