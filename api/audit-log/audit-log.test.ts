@@ -1,10 +1,12 @@
 /** GET /audit: what replicas store, and what clients read. */
+import { randomBytes } from 'node:crypto'
+import { gzipSync } from 'node:zlib'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { ClusterError, type ConfigMap } from '../../cluster/index.ts'
 import { labels, tenantNamespace } from '../../crds/index.ts'
 import type { AuditEntry } from '../audit.ts'
-import { type Client, createStable, expectError, startClient } from '../testing/client.ts'
-import { auditComponent, linesOf, mostSegments, retentionMs } from './segment.ts'
+import { type Client, createStable, expectError, startClient, until } from '../testing/client.ts'
+import { auditComponent, linesOf, mostSegments, retentionMs, segmentName } from './segment.ts'
 
 const namespace = tenantNamespace('acme')
 /** When tokens of tests that change the clock expire. */
@@ -95,6 +97,9 @@ describe('GET /audit', () => {
     })
     expect(requestIds(await read(client))).not.toContain('theirs')
     expect(warnings('not a segment of this tenant')).toHaveLength(1)
+    await attempt(other, 'beside-the-copy')
+    await other.auditRecorder.flush()
+    expect(requestIds(await read(client))).toContain('beside-the-copy')
   })
 
   test('filters by database, with its branches, by time, and by outcome', async () => {
@@ -176,6 +181,63 @@ describe('GET /audit', () => {
     expect((await segments()).map(({ metadata }) => metadata.name)).toEqual(['audit-00000001', 'audit-00000002'])
   })
 })
+
+test('segments that a user of kubectl edits or creates hide no other entry, and are read within limits', async () => {
+  await client.create('shop')
+  await attempt(client, 'before')
+  await client.auditRecorder.flush()
+  const [first] = await segments()
+  if (first === undefined) throw new Error('no segment')
+  const create = (number: number, lines: readonly string[], more: object = {}) =>
+    client.cluster.create('ConfigMap', {
+      ...{ apiVersion: 'v1', kind: 'ConfigMap', data: { 'entries.jsonl.gz': gzipped(lines) } },
+      metadata: { name: segmentName(number), namespace, labels: first.metadata.labels ?? {}, ...more },
+    })
+  const foreign = Array.from(
+    { length: 2000 },
+    () => `{"id":"ffffffff-ffff-4fff-8fff-${randomBytes(6).toString('hex')}"}`,
+  )
+  const [newest] = await linesOf(first)
+  const second = newest?.text.replace(/}$/, ',"id":"00000000-0000-7000-8000-000000000000"}').replace('"0', '"1') ?? ''
+  await create(2, [...foreign, second])
+  expect(requestIds(await read(client))).toContain('before')
+  expect(await read(client)).toHaveLength(2)
+  expect(warnings('the line is not an entry')).toHaveLength(1)
+
+  // One without labels, an immutable one, and the last number.
+  await create(3, [], { labels: {} })
+  client.cluster.before = (operation, kind) => {
+    if (kind === 'ConfigMap' && operation === 'replace') throw new ClusterError('Invalid', 'it is immutable')
+  }
+  await attempt(client, 'after')
+  for (let pass = 0; pass < 3; pass++) await client.auditRecorder.flush()
+  client.cluster.before = undefined
+  expect(requestIds(await read(other))).toContain('after')
+  await create(99_999_999, ['not a line'])
+  await attempt(other, 'last')
+  await other.auditRecorder.flush()
+  expect((await segments()).every(({ metadata }) => /^audit-[0-9]{8}$/.test(metadata.name))).toBe(true)
+})
+
+test('an account reads at most four pages at once', async () => {
+  await client.create('shop')
+  const { promise: hanging, resolve: release } = Promise.withResolvers<void>()
+  let lists = 0
+  client.cluster.before = (operation, kind) => {
+    if (kind !== 'ConfigMap' || operation !== 'list') return undefined
+    lists++
+    return hanging
+  }
+  const running = Array.from({ length: 4 }, () => client.call('GET', '/audit'))
+  await until(() => lists === 4)
+  expectError(await client.call('GET', '/audit'), 429)
+  release()
+  expect((await Promise.all(running)).map(({ status }) => status)).toEqual([200, 200, 200, 200])
+  expect((await client.call('GET', '/audit')).status).toBe(200)
+  expect(lists).toBe(5)
+})
+
+const gzipped = (lines: readonly string[]) => gzipSync(lines.join('\n')).toString('base64')
 
 const entry = (number: number): AuditEntry => ({
   ...{ time: new Date().toISOString(), tenant: 'acme', address: '::1', method: 'POST', path: '/x' },

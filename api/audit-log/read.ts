@@ -4,16 +4,18 @@ import { LRUCache } from 'lru-cache'
 import type { Cluster, ConfigMap } from '../../cluster/index.ts'
 import { labels, tenantHash } from '../../crds/index.ts'
 import { timeOfId } from '../../values/id.ts'
+import { atMost } from '../at-once.ts'
 import { unavailable } from '../errors.ts'
 import type { AuditRecorder } from './recorder.ts'
 import {
   auditComponent,
   entryOf,
+  isSegmentOf,
   type Line,
   linesOf,
+  newestSegments,
   retentionMs,
   type StoredEntry,
-  segmentNumber,
   UnreadableSegment,
 } from './segment.ts'
 
@@ -24,10 +26,13 @@ type AuditQuery = {
   isMeant: (entry: StoredEntry) => boolean
 }
 type AuditPage = { entries: StoredEntry[]; hasMore: boolean }
-export type ReadAudit = (account: { tenantId: string; namespace: string }, query: AuditQuery) => Promise<AuditPage>
+type Tenant = { tenantId: string; namespace: string }
+export type ReadAudit = (account: Tenant, query: AuditQuery) => Promise<AuditPage>
 
-/** Segments and lines whose problem is logged already. */
+/** Problems that are logged already. */
 const mostReported = 1_000
+/** Concurrent reads, each of some megabytes of text at most. */
+const mostAtOnce = 4
 
 type ReaderOptions = { cluster: Cluster; recorder: AuditRecorder; logger: FastifyBaseLogger; now: () => number }
 
@@ -42,9 +47,10 @@ export function pageOfLines(
   let previous = cursor
   for (const line of lines.toSorted((left, right) => (left.id < right.id ? 1 : left.id > right.id ? -1 : 0))) {
     if (previous !== undefined && line.id >= previous) continue
-    if ((timeOfId(line.id) ?? 0) < since) break
     previous = line.id
-    const entry = entryOf(line)
+    const time = timeOfId(line.id)
+    if (time !== undefined && time < since) break
+    const entry = time === undefined ? undefined : entryOf(line)
     if (entry === undefined) onInvalid(line)
     else if (isMeant(entry)) {
       if (entries.length === limit) return { entries, hasMore: true }
@@ -57,34 +63,39 @@ export function pageOfLines(
 export function createAuditReader({ cluster, recorder, logger, now }: ReaderOptions): ReadAudit {
   const reported = new LRUCache<string, true>({ max: mostReported })
 
-  function report(namespace: string, name: string, reason: string): void {
+  const bounded = atMost(mostAtOnce)
+
+  /** Of each namespace, only one line is logged. A segment may have thousands. */
+  function report(namespace: string, { name, line }: { name?: string; line?: string }, reason: string): void {
     const what = `${namespace} ${name} ${reason}`
     if (reported.has(what)) return
     reported.set(what, true)
-    logger.warn({ namespace, name, reason }, 'a part of the audit log cannot be read and is skipped')
+    logger.warn({ namespace, name, line, reason }, 'a part of the audit log cannot be read and is skipped')
   }
 
-  async function readable(object: ConfigMap, tenant: string): Promise<Line[]> {
+  async function readable(object: ConfigMap): Promise<Line[]> {
     const { namespace = '', name } = object.metadata
     try {
-      if (segmentNumber(object) === undefined || object.metadata.labels?.[labels.tenant] !== tenant)
-        throw new UnreadableSegment('it is not a segment of this tenant')
       return await linesOf(object)
     } catch (error) {
       if (!(error instanceof UnreadableSegment)) throw error
-      report(namespace, name, error.message)
+      report(namespace, { name }, error.message)
       return []
     }
   }
 
-  return async ({ tenantId, namespace }, query) => {
+  async function read({ tenantId, namespace }: Tenant, query: AuditQuery): Promise<AuditPage> {
     const waiting = [...recorder.waiting(tenantId)]
     const { items } = await cluster.list('ConfigMap', { namespace, labels: { [labels.component]: auditComponent } })
     if (items.length === 0 && recorder.isRefused(tenantId))
       throw unavailable('the cluster refuses audit entries: the log of the API has them, and the reason')
     const tenant = tenantHash(tenantId)
-    const stored = await Promise.all(items.map(object => readable(object, tenant)))
-    const onInvalid = ({ id }: Line) => report(namespace, id, 'the line is not an entry')
+    const own = items.filter(object => isSegmentOf(object, tenant))
+    for (const { metadata } of items.filter(object => !own.includes(object)))
+      report(namespace, metadata, 'it is not a segment of this tenant')
+    const stored = await Promise.all(newestSegments(own).map(readable))
+    const onInvalid = ({ id }: Line) => report(namespace, { line: id }, 'the line is not an entry')
     return pageOfLines([...stored.flat(), ...waiting], query, now() - retentionMs, onInvalid)
   }
+  return (account, query) => bounded(account.tenantId, () => read(account, query))
 }

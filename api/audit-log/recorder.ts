@@ -14,6 +14,8 @@ import {
   append,
   auditComponent,
   expiredSegments,
+  highestNumber,
+  isSegmentOf,
   type Line,
   lineOf,
   linesOf,
@@ -99,8 +101,9 @@ export function createAuditRecorder({ cluster, logger, now, dropped }: RecorderO
     waiting.isRefused = false
   }
 
-  async function newest(namespace: string): Promise<number> {
-    return Math.max(0, ...(await segmentsOf(cluster, namespace)).map(object => segmentNumber(object) ?? 0))
+  async function newest({ namespace, tenant }: Waiting): Promise<number> {
+    const own = (await segmentsOf(cluster, namespace)).filter(object => isSegmentOf(object, tenant))
+    return Math.max(0, ...own.map(object => segmentNumber(object) ?? 0))
   }
 
   /** An unreadable segment is left as it is: the next one is begun. */
@@ -125,13 +128,21 @@ export function createAuditRecorder({ cluster, logger, now, dropped }: RecorderO
     const kept = present.filter(({ id }) => (timeOfId(id) ?? 0) >= now() - retentionMs)
     const packed = await append(kept, fresh)
     if (packed === undefined) return false
-    await cluster.replace('ConfigMap', { ...object, data: packed.data })
+    try {
+      await cluster.replace('ConfigMap', { ...object, data: packed.data })
+    } catch (error) {
+      // A user of kubectl has made it immutable, or too large.
+      if (isClusterError(error, 'Invalid')) return false
+      throw error
+    }
     settle(waiting, new Set(fresh.slice(0, packed.added).map(({ id }) => id)))
     return true
   }
 
   /** Creates the next segment, and deletes those that are not kept. */
   async function begin(waiting: Waiting, number: number): Promise<void> {
+    // A user of kubectl has created the last one.
+    if (number > highestNumber) return drop(waiting, waiting.lines.length)
     const fresh = [...waiting.lines]
     const packed = await append([], fresh)
     if (packed === undefined) return drop(waiting, 1)
@@ -152,12 +163,13 @@ export function createAuditRecorder({ cluster, logger, now, dropped }: RecorderO
   /** One write of a tenant, or the discovery that another replica has written. */
   async function step(waiting: Waiting): Promise<void> {
     const { namespace } = waiting
-    const number = segments.get(namespace) ?? (await newest(namespace))
+    const number = segments.get(namespace) ?? (await newest(waiting))
     const object = number > 0 ? await cluster.get('ConfigMap', { namespace, name: segmentName(number) }) : undefined
     // Unknown again, unless this write succeeds.
     segments.delete(namespace)
     if (number > 0 && object === undefined) return
-    const isExtended = object !== undefined && (await extend(waiting, object))
+    const isOwn = object !== undefined && isSegmentOf(object, waiting.tenant)
+    const isExtended = isOwn && (await extend(waiting, object))
     if (!isExtended) await begin(waiting, number + 1)
     segments.set(namespace, isExtended ? number : number + 1)
   }
@@ -221,7 +233,7 @@ export function createAuditRecorder({ cluster, logger, now, dropped }: RecorderO
     return made
   }
 
-  /** Ends when nothing waits, or when all tenants were tried several times in vain. */
+  /** Ends when nothing waits, or when all tenants were tried several times without success. */
   async function storeAll(): Promise<void> {
     await running?.catch(() => {})
     for (let failures = 0; waitingOfAll > 0 && failures < lastPasses.attempts; ) {

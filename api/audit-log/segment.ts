@@ -86,9 +86,11 @@ function lineFrom(text: string): Line {
 }
 
 /** The entry of a line; undefined if it is not one. */
-export function entryOf({ text }: Line): StoredEntry | undefined {
+export function entryOf({ id, text }: Line): StoredEntry | undefined {
   try {
-    return storedEntry.safeParse(JSON.parse(text)).data
+    const entry = storedEntry.safeParse(JSON.parse(text)).data
+    // JSON with a second `id` would have another cursor than the line.
+    return entry?.id === id ? entry : undefined
   } catch {
     return undefined
   }
@@ -105,6 +107,19 @@ export function segmentNumber({ metadata }: ConfigMap): number | undefined {
   const number = Number(/^audit-([0-9]{8})$/.exec(metadata.name)?.[1] ?? 0)
   return number > 0 ? number : undefined
 }
+
+/** With the highest number that a name can have, no segment follows. */
+export const highestNumber = 99_999_999
+
+/** Whether an object is a segment of the tenant, and not a copy of one of another tenant. */
+export const isSegmentOf = (object: ConfigMap, tenant: string): boolean =>
+  segmentNumber(object) !== undefined &&
+  object.metadata.labels?.[labels.component] === auditComponent &&
+  object.metadata.labels[labels.tenant] === tenant
+
+/** The segments with the highest numbers, at most as many as a tenant has. */
+export const newestSegments = (segments: readonly ConfigMap[]): ConfigMap[] =>
+  segments.toSorted((left, right) => (segmentNumber(right) ?? 0) - (segmentNumber(left) ?? 0)).slice(0, mostSegments)
 
 const compress = promisify(gzip)
 const decompress = promisify(gunzip)
