@@ -28,6 +28,14 @@ describe('JSON', () => {
   })
 })
 
+test('an answer that nests too deep is its body', () => {
+  const deep = '['.repeat(20_000) + ']'.repeat(20_000)
+  const tool = `{"content":[{"type":"x","of":${deep}}]}`
+  expect(viewOf('mcp', answer(tool))).toEqual({ kind: 'body', text: tool })
+  const rag = `{"answer":"a","sources":[{"id":${deep}}]}`
+  expect(viewOf('rag', answer(rag))).toEqual({ kind: 'body', text: rag })
+})
+
 describe('the answer of rest', () => {
   test('is its body, as lines if it is JSON', () => {
     expect(viewOf('rest', answer([{ id: 1 }]))).toEqual({ kind: 'body', text: '[\n  {\n    "id": 1\n  }\n]' })

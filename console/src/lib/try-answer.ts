@@ -53,19 +53,21 @@ function ragView({ answer, sources }: Fields): AnswerView | undefined {
   return { kind: 'answer', text: answer, sources: shown }
 }
 
-export function viewOf(type: ServiceType, { body, truncated }: ServiceAnswer): AnswerView {
-  let parsed: unknown
+function structuredView(type: ServiceType, body: string): AnswerView | undefined {
+  if (type === 'rest') return undefined
   try {
-    parsed = truncated ? undefined : JSON.parse(body)
-  } catch {}
-  const view = !isFields(parsed)
-    ? undefined
-    : type === 'mcp'
-      ? toolView(parsed)
-      : type === 'rag'
-        ? ragView(parsed)
-        : undefined
-  return view ?? { kind: 'body', text: truncated ? body : readable(body) }
+    const parsed: unknown = JSON.parse(body)
+    if (!isFields(parsed)) return undefined
+    return type === 'mcp' ? toolView(parsed) : ragView(parsed)
+  } catch {
+    // It is no JSON, or nests too deep to be written again.
+    return undefined
+  }
+}
+
+export function viewOf(type: ServiceType, { body, truncated }: ServiceAnswer): AnswerView {
+  if (truncated) return { kind: 'body', text: body }
+  return structuredView(type, body) ?? { kind: 'body', text: readable(body) }
 }
 
 const hints: Record<ServiceType, Partial<Record<number, AnswerHint>>> = {
