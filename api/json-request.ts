@@ -29,6 +29,8 @@ export async function getJson({ secure, mostBytes, timeoutMs, ...options }: GetO
   const request = secure ? httpsRequest(requestOptions) : httpRequest(requestOptions)
   request.once('response', resolve)
   request.on('error', reject)
+  // After `101 Switching Protocols`, Node closes the connection and emits neither a response nor an error.
+  request.once('close', () => reject(new Error('the connection was closed without a response')))
   request.end()
   try {
     const response = await promise
