@@ -65,7 +65,7 @@ export const mcpTry = input(
         .record(z.string(), z.unknown())
         .refine(fits, tooLong)
         .optional()
-        .describe('Its arguments. Omitted: none.'),
+        .describe('Its arguments. Omitted: none. In JSON, their names have no backslash, so no escaped character.'),
     })
     .meta({
       description: 'A call of a tool of the `mcp` service.',
