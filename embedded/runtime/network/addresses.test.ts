@@ -1,6 +1,6 @@
 import { createServer } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { claimAddresses } from './addresses.ts'
+import { claimAddresses, networksInUse } from './addresses.ts'
 
 async function claim(preferred?: number) {
   const pool = await claimAddresses(preferred)
@@ -15,6 +15,16 @@ describe('claimAddresses', () => {
     const network = one.network
     await one.close()
     expect((await claim(network)).network).toBe(network)
+  })
+
+  test('a network in which pods of a killed runtime listen is reserved only if it is preferred', async () => {
+    const killed = await claim()
+    await killed.close()
+    const orphan = createServer()
+    await new Promise<void>(resolve => orphan.listen(0, `127.${killed.network}.1.3`, resolve))
+    onTestFinished(() => void orphan.close())
+    expect((await claim()).network).not.toBe(killed.network)
+    expect((await claim(killed.network)).network).toBe(killed.network)
   })
 
   test('addresses are bindable, distinct, and not reused at once', async () => {
@@ -44,4 +54,15 @@ describe('claimAddresses', () => {
     pool.release(some)
     expect(pool.allocate()).toBe(some)
   })
+})
+
+test('networksInUse returns the networks of listening sockets on loopback addresses', () => {
+  const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0B01037F:1538 00000000:0000 0A 00000000:00000000 00:00000000 00000000 65534        0 4185857 1
+   1: 0801047F:1538 0100047F:9C42 01 00000000:00000000 00:00000000 00000000 65534        0 4185858 1
+   2: 3F00F40A:1538 00000000:0000 0A 00000000:00000000 00:00000000 00000000 65534        0 4185859 1
+   3: 0100C87F:A0B1 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4185860 1
+`
+  expect([...networksInUse(table)]).toEqual([3, 200])
+  expect(networksInUse('').size).toBe(0)
 })

@@ -3,6 +3,7 @@
  * it. So two runtimes on one machine never share addresses, and the reservation ends with the process. Linux serves all
  * of 127.0.0.0/8 on the loopback device (RFC 1122 3.2.1.3) without configuration.
  */
+import { readFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:net'
 import { errorCode, messageOf, RuntimeError } from '../errors.ts'
 
@@ -36,11 +37,31 @@ function listen(network: number): Promise<Server> {
   })
 }
 
-/** All networks, the preferred one first. */
-function candidates(preferred: number | undefined): number[] {
+/** The state of a listening socket in /proc/net/tcp. */
+const listening = '0A'
+
+/**
+ * The networks in which a process listens. `table`: the content of /proc/net/tcp, whose local addresses are the four
+ * bytes of an IPv4 address in hexadecimal, last byte first.
+ */
+export function networksInUse(table: string): Set<number> {
+  const networks = new Set<number>()
+  for (const line of table.split('\n').slice(1)) {
+    const [, local = '', , state] = line.trim().split(/\s+/)
+    if (state === listening && local.slice(6, 8) === '7F') networks.add(Number.parseInt(local.slice(4, 6), 16))
+  }
+  return networks
+}
+
+/**
+ * The networks in the order in which a runtime tries them: the preferred one, unused ones, the others. In a network
+ * without a reservation, the pods of a runtime that was killed may still run.
+ */
+async function candidates(preferred: number | undefined): Promise<number[]> {
   const all = Array.from({ length: lastNetwork - firstNetwork + 1 }, (_, index) => firstNetwork + index)
-  const start = preferred !== undefined && all.includes(preferred) ? preferred - firstNetwork : 0
-  return [...all.slice(start), ...all.slice(0, start)]
+  const inUse = networksInUse(await readFile('/proc/net/tcp', 'utf8').catch(() => ''))
+  const rank = (network: number): number => (network === preferred ? 0 : inUse.has(network) ? 2 : 1)
+  return all.toSorted((left, right) => rank(left) - rank(right))
 }
 
 /**
@@ -52,7 +73,7 @@ export async function claimAddresses(preferred?: number): Promise<AddressPool> {
     throw new RuntimeError('UnsupportedPlatform', `the embedded runtime needs Linux, this is ${process.platform}`)
   }
   let refusal: unknown
-  for (const network of candidates(preferred)) {
+  for (const network of await candidates(preferred)) {
     try {
       return poolOf(network, await listen(network))
     } catch (error) {
