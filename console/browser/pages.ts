@@ -42,11 +42,12 @@ export async function goTo(page: Page, place: string): Promise<void> {
   await page.locator('.loading').waitFor({ state: 'detached' })
 }
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+/** Read when it is needed: the tests install the packages of the console before they build it. */
+const readAxe = (): string => readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
 /** Runs in the page as a script of the test: the policy of the page does not concern it. */
 export async function findings(page: Page): Promise<string[]> {
-  await page.evaluate(axe)
+  await page.evaluate(readAxe())
   const found = await page.evaluate<{ id: string; nodes: { target: string[]; failureSummary: string }[] }[]>(
     'axe.run().then(({ violations }) => violations)',
   )
