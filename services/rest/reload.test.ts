@@ -95,7 +95,7 @@ test('1,000 requests during reloads, without a failure', async () => {
     isOver = true
     await reloading
     expect(failed).toEqual([])
-    expect(service.log.filter(line => line.includes('the schema cache has been read')).length).toBeGreaterThan(2)
+    expect(service.log.filter(line => line.includes('schema cache loaded')).length).toBeGreaterThan(2)
   })
 })
 
@@ -138,7 +138,7 @@ test('the service reports a secret in the settings of the role or the database, 
   const value = 'a secret of more than thirty-two characters'
   const prepare = (role: string) => `ALTER ROLE ${role} SET pgrst.jwt_secret = '${value}'`
   await withService({ 'db-config': false }, prepare, async ({ service, role, run }) => {
-    const reports = () => service.log.filter(line => line.includes('every login of this cluster can read'))
+    const reports = () => service.log.filter(line => line.includes('every role can read these settings'))
     await until(async () => reports().length === 1)
     expect(reports()[0]).toContain('pgrst.jwt_secret')
     await service.service.reload()

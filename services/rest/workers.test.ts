@@ -97,9 +97,7 @@ const isReady = (port: number): Promise<boolean> =>
   )
 /** The processes that have logged that they read the schema, oldest first. */
 const workersOf = ({ log }: Started): number[] => [
-  ...new Set(
-    log.filter(line => line.includes('the schema cache has been read')).map(line => Number(JSON.parse(line).pid)),
-  ),
+  ...new Set(log.filter(line => line.includes('schema cache loaded')).map(line => Number(JSON.parse(line).pid))),
 ]
 function isRunning(pid: number): boolean {
   try {
@@ -223,10 +221,10 @@ test('all processes receive the signals: reloads end no process, and after SIGTE
   const port = await freePort()
   // Enough connections for all requests below in either worker: the kernel distributes requests randomly.
   const running = await start(onTestFinished, { 'server-port': port, 'db-pool': 8 })
-  const read = (count: number) => running.log.filter(line => line.includes('has been read')).length >= count
+  const loaded = (count: number) => running.log.filter(line => line.includes('schema cache loaded')).length >= count
   for (const [index, signal] of (['SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const).entries()) {
     signalGroup(running, signal)
-    await until(() => read(4 + 2 * index))
+    await until(() => loaded(4 + 2 * index))
   }
   expect(running.log.filter(line => /a worker has ended|Debugger/.test(line))).toEqual([])
 

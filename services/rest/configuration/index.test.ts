@@ -19,7 +19,7 @@ function problemsOf(file: string, sources: Partial<Sources> = {}): string[] {
   return []
 }
 
-test('without any source all keys have defaults', () => {
+test('all keys have defaults if there is no source', () => {
   expect(loadConfiguration({ environment: {}, readFile: noFile })).toMatchObject({
     dbUri: 'postgresql://',
     dbSchemas: ['public'],
@@ -183,7 +183,7 @@ describe('secrets', () => {
     ['binary', 'names a file that is not text in UTF-8; bytes must be written in Base64'],
     ['empty', 'names a file that is empty'],
     ['', 'must name a file after "@"'],
-  ])('in the file %j are refused if the file is not text', (path, rule) => {
+  ])('in the file %j are refused with the reason', (path, rule) => {
     expect(problemsOf(`jwt-secret = "@${path}"`, { readFile })).toEqual([`jwt-secret (file, line 1) ${rule}`])
   })
 
@@ -223,7 +223,7 @@ describe('token verification settings', () => {
       'jwt-secret (file, line 1) is a JSON Web Key set without a key that can verify signatures',
     ],
     ['jwt-role-claim-key = "role"', 'jwt-role-claim-key (file, line 1) expected "." at character 1 of "role"'],
-  ])('are refused at the start: %s', (file, problem) => {
+  ])('are refused at startup if invalid: %s', (file, problem) => {
     expect(problemsOf(file)).toEqual([problem])
   })
 })
@@ -281,7 +281,7 @@ describe('errors', () => {
     'server-max-body-bytes = 1023',
     'admin-server-port = 3000',
     'server-port = 0\nserver-reuseport = true\nserver-workers = 2',
-  ])("%s is refused, and the error contains only its key's name", line => {
+  ])('%s is refused, and the error starts with its key', line => {
     const problems = problemsOf(line)
     expect(problems).toHaveLength(1)
     expect(problems[0]).toMatch(new RegExp(`^${line.split(' ')[0]} \\(file, line 1\\) `))

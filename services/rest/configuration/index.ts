@@ -1,6 +1,6 @@
 /**
- * The configuration of the REST data service, in PostgREST's format and with its keys. It is read from a file, the
- * environment and the database, checked, and printed without its secrets (PostgREST's documentation, "Configuration").
+ * The configuration of the REST data service, in PostgREST's format and with its keys (PostgREST's documentation,
+ * "Configuration"). Loads it from a file, the environment and the database, checks it, and prints it without secrets.
  */
 import { SettingError } from '../../authentication/errors.ts'
 import { parseSecret } from '../../authentication/keys.ts'
@@ -63,7 +63,10 @@ function checkTogether({ settings, refuse }: Loaded<typeof keys>): void {
   if (serverUnixSocket === undefined && adminServerPort !== 0 && adminServerPort === serverPort)
     refuse('admin-server-port', 'must not be the same as server-port')
   if (serverReuseport && serverUnixSocket === undefined && serverPort === 0 && serverWorkers > 1)
-    refuse('server-port', 'must not be 0 with server-reuseport and several workers: each takes its own')
+    refuse(
+      'server-port',
+      'must not be 0 with server-reuseport and several workers: each worker would use a different port',
+    )
   if (serverWorkers > dbPool) refuse('server-workers', 'must not be more than db-pool: each worker needs a connection')
 }
 

@@ -1,7 +1,6 @@
 /**
- * Every configuration key in one table: name, type, default and description. Names, defaults and older names are those
- * of PostgREST 14 (its docs, "List of parameters"). client-error-verbosity, server-workers and the request limits are
- * additional.
+ * Every configuration key in one table: name, type, default and description. The keys of PostgREST 14 keep their names,
+ * defaults and older names (its docs, "List of parameters"). The other keys are additional.
  */
 import { key, Open, optional } from '../../configuration/declaration.ts'
 import * as values from '../../configuration/values.ts'
@@ -40,7 +39,7 @@ export const keys = {
     values.socketPath(),
     'Unix socket of the admin server, instead of admin-server-port.',
   ),
-  'admin-server-unix-socket-mode': key(values.mode(), '660', 'Mode of that socket, in octal.'),
+  'admin-server-unix-socket-mode': key(values.mode(), '660', 'Mode of admin-server-unix-socket, in octal.'),
   'batch-max-requests': key(values.integer(1, 1_000), 100, 'Maximum requests of a batch.', fromDatabase),
   'batch-path': optional(
     values.text('must be a path like /batch, of letters, digits, -, ., _ and ~, and not under /rpc', isBatchPath),
@@ -96,7 +95,7 @@ export const keys = {
     aliases: ['db-pool-timeout'],
   }),
   'db-pool-max-lifetime': key(values.seconds(), 1_800, 'Seconds after which a connection is replaced.'),
-  'db-pre-config': optional(values.functionName(), 'Function that sets keys in the database.', fromDatabase),
+  'db-pre-config': optional(values.functionName(), 'Database function that sets configuration keys.', fromDatabase),
   'db-pre-request': optional(
     values.functionName(),
     'Function called in each transaction before the query.',
@@ -111,7 +110,7 @@ export const keys = {
   ),
   'db-root-spec': optional(
     values.functionName(),
-    'Function that answers at the root instead of OpenAPI.',
+    'Function called for the root path, instead of returning the OpenAPI document.',
     fromDatabase,
     { aliases: ['root-spec'] },
   ),
@@ -127,13 +126,13 @@ export const keys = {
   'db-timezone-unchecked': key(
     values.truth(),
     false,
-    'Whether Postgres validates time zones, so that a request may name an offset. An invalid time zone is then an error.',
+    'Whether Postgres, not the service, checks the time zone of a request. A request may then use an offset, and an invalid time zone is an error.',
     fromDatabase,
   ),
   'db-tx-end': key(
     values.choice('commit', 'commit-allow-override', 'rollback', 'rollback-allow-override'),
     'commit',
-    'How transactions end, and whether a request may override it.',
+    'How transactions end, and whether a request may choose the end.',
     fromDatabase,
   ),
   'db-uri': key(
@@ -172,12 +171,12 @@ export const keys = {
   'log-level': key(
     values.choice('crit', 'error', 'warn', 'info', 'debug'),
     'error',
-    'Log level: from server errors only to everything.',
+    'Minimum level of log messages, from crit (fewest) to debug (all).',
   ),
   'log-refusals': key(
     values.truth(),
     false,
-    'Whether the log contains the missing grant or the policies of a refused request (42501). This needs one more query.',
+    'Whether the log names the missing grant or the RLS policies if Postgres refuses a request (42501). This needs one more query.',
     fromDatabase,
   ),
   'log-query': key(values.truth(), false, 'Whether the SQL of requests is logged.'),
@@ -200,7 +199,12 @@ export const keys = {
     'Whether the root returns TypeScript types of the schemas on request.',
     fromDatabase,
   ),
-  'openapi-security-active': key(values.truth(), false, 'Whether the OpenAPI document requires a token.', fromDatabase),
+  'openapi-security-active': key(
+    values.truth(),
+    false,
+    'Whether the OpenAPI document declares that requests need a token.',
+    fromDatabase,
+  ),
   'openapi-server-proxy-uri': optional(values.httpUri(), "The server's URL in the OpenAPI document.", fromDatabase),
   'role-limits': optional(
     values.text(
@@ -246,11 +250,11 @@ export const keys = {
   ),
   'server-trace-header': optional(values.headerName(), 'Header of a request that its response repeats.', fromDatabase),
   'server-unix-socket': optional(values.socketPath(), 'Unix socket to listen on, instead of server-port.'),
-  'server-unix-socket-mode': key(values.mode(), '660', 'Mode of that socket, in octal.'),
+  'server-unix-socket-mode': key(values.mode(), '660', 'Mode of server-unix-socket, in octal.'),
   'server-workers': key(values.integer(1, 256), 1, 'Worker processes; each has its share of db-pool.'),
   'url-use-legacy-target-names': optional(
     values.truth(),
-    'Whether a path of a query string may name an embedding with an alias by its relation: true: allowed with a warning; false: an error; not set: allowed.',
+    "Whether a query string may use the relation's name for an aliased embedding. true: yes, with a warning; false: no, an error; not set: yes.",
     fromDatabase,
   ),
 }

@@ -18,7 +18,7 @@ export type ApiDescription = {
   readonly cache: Pick<SchemaCache, 'relationships' | 'representations'>
   /** `openapi-server-proxy-uri`: the configuration has checked that it is an absolute http or https URI. */
   readonly proxyUri: string | undefined
-  /** `openapi-security-active`: whether the document requires a token. */
+  /** `openapi-security-active`: whether the document declares that requests need a token. */
   readonly securityActive: boolean
   /** The version of the service. */
   readonly version: string

@@ -1,7 +1,6 @@
 /**
  * Checks the write privilege in Postgres before the service reads a large body. Postgres plans the request's statement
- * without its body, and does not run it. So Postgres returns the same error as later, and would refuse later every
- * client that it refuses here.
+ * without its body, and does not run it. Postgres would refuse the complete statement with the same error.
  */
 
 import { DatabaseError } from '../../../wire/errors.ts'

@@ -1,6 +1,6 @@
 /**
- * Records which statements have large results. The record decides a statement's form, never its result. For few rows,
- * one aggregated value is faster. For many rows, the first byte arrives earlier row by row.
+ * Records which statements have large results. The record affects only how Postgres returns the rows, not which rows.
+ * Few rows are faster as one aggregated value. Many rows are sent one by one, so that the first byte arrives earlier.
  */
 import { SieveCache } from '../../cache/sieve.ts'
 

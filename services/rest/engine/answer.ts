@@ -83,7 +83,7 @@ function page(
   const last = first + rows - 1
   // With keyset pagination, the offset of a page is unknown.
   const isLater = plan.kind === 'read' && plan.keyset?.after !== undefined
-  // Without a valid offset, no page starts beyond the end.
+  // A void function returns no rows, so any offset above 0 would be beyond the end.
   const isVoid = plan.kind === 'call' && plan.routine.returnsVoid
   if (total !== undefined && first > total && !isVoid) {
     throw offsetBeyondRows(first, total)
@@ -95,8 +95,8 @@ function page(
 }
 
 /**
- * Node's client and many proxies accept heads of at most 16 KiB. To stay below that, headers that only repeat the
- * request are omitted first.
+ * Node's client and many proxies accept heads of at most 16 KiB. To stay below that, the service omits a longer
+ * Content-Location.
  */
 const longestLocation = 8_192
 
@@ -117,7 +117,7 @@ type AnswerFacts = {
   readonly transactionEnd: Preferences['tx']
   /** The cursor parameter. */
   readonly keysetParameter: string | undefined
-  /** Whether the response warns about a relation that the request names although it has an alias. */
+  /** Whether the response warns if the request uses an aliased relation's name instead of its alias. */
   readonly warnsOfTargetNames: boolean
 }
 

@@ -40,7 +40,6 @@ import { retrying } from './retry.ts'
 import { endSteps, type SessionFacts, transactionSteps } from './transaction.ts'
 import { writing } from './writing.ts'
 
-/** Whether a path is the batch path. */
 export const isBatch = ({ http, state }: Exchange): boolean =>
   state.configuration.batchPath !== undefined && canonicalPath(http.path) === state.configuration.batchPath
 
@@ -68,7 +67,7 @@ async function read({ http, body, session, timing }: Exchange): Promise<string> 
   if (payload.kind !== 'json') throw batchWrong()
   const { json } = payload
   const text = typeof json === 'string' ? json : Buffer.concat(piecesOf(json)).toString('utf8')
-  // For a relation, a body that is not an object is treated as a list. In a batch it must be a list.
+  // The reader accepts also objects and scalars. A batch must be a list.
   if (!/^\s*\[/.test(text)) throw batchWrong()
   return text
 }
@@ -112,7 +111,7 @@ const strictest = (exchange: Exchange, batch: readonly Prepared[]): string | und
 type Run = {
   readonly batch: readonly Prepared[]
   readonly end: 'commit' | 'rollback'
-  /** Called with the request that runs. Undefined if no request runs. */
+  /** Called with the index of the running request. Undefined if no request runs. */
   readonly onRequest: (index: number | undefined) => void
 }
 
@@ -140,7 +139,8 @@ async function run(exchange: Exchange, { batch, end, onRequest }: Run): Promise<
       const { before } = transactionSteps(facts, { readOnly, isolationLevel: undefined, end: 'commit' })
       const savepoint = isApart ? [{ text: 'SAVEPOINT rst_read', values: [] }] : []
       const release = isApart ? [{ text: 'RELEASE SAVEPOINT rst_read', values: [] }] : []
-      // Only the login role can set some of the role's settings. All requests but the first start with another role.
+      // The previous request left another role. Only the login role may change some of the settings below, so switch
+      // back to it.
       const login = index === 0 ? [] : [{ text: 'SET LOCAL ROLE NONE', values: [] }]
       const first = [...savepoint, ...login, ...before]
       const outcome = await runOn(connection, { plan, rendered, prepared }, first, release)
@@ -152,7 +152,7 @@ async function run(exchange: Exchange, { batch, end, onRequest }: Run): Promise<
     }
     onRequest(undefined)
     const answered = answers.end()
-    // Runs last, while everything can still be rolled back.
+    // Reserve the response's memory before the commit: if this fails, the batch is rolled back.
     if (!sent.reserve(answered.length)) throw new HttpError({ kind: 'memory exhausted' })
     await connection.run(endSteps(end), prepared)
     return answered
@@ -180,7 +180,7 @@ export async function answerBatch(exchange: Exchange): Promise<HttpResponse> {
     for (const [index, written] of entries.entries()) {
       current = index
       batch.push(prepare(exchange, parseEntry(written, http)))
-      // A hundred long requests take seconds. Yields the event loop to other requests.
+      // Yield the event loop to other requests: preparing a hundred long requests takes seconds.
       await setImmediate()
     }
     onRequest(undefined)

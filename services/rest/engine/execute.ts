@@ -1,6 +1,6 @@
 /**
- * Runs a plan. This needs one round trip if the transaction's end is known beforehand, and two if the result decides
- * whether to commit. Streams larger results of reads.
+ * Runs a plan. This needs one round trip. It needs a second one if the result decides whether to commit, and one more
+ * to check a cost limit. Streams large results of reads.
  */
 
 import type { AnswerStream } from '../../http/message.ts'
@@ -26,13 +26,13 @@ import { retrying } from './retry.ts'
 import { endSteps, type SessionFacts, type TransactionMode, transactionSteps } from './transaction.ts'
 import { writing } from './writing.ts'
 
-/** Text format for all columns of the main statement but the last. */
+/** The main statement's last column is binary; all others are text. */
 const mainFormats = [0, 0, 0, 0, 0, 0, 1]
 
 type SharedRun = {
   /** The expected duration in milliseconds, if the statement is known to be short. */
   readonly expectedMs: number | undefined
-  /** Called with Postgres's time and the number of bytes. */
+  /** Called with the measured duration in milliseconds and the number of bytes; infinity: the result was streamed. */
   readonly onTook: (tookMs: number, bytes: number) => void
 }
 
@@ -44,7 +44,7 @@ export type Execution = {
   readonly prepared: boolean
   /** The statement timeout; 0: none. */
   readonly statementTimeoutMs: number
-  /** Whether a larger result is streamed. */
+  /** Whether a large result is streamed. */
   readonly isStreamed: boolean
   /** The options for runs that may share a connection. */
   readonly shared: SharedRun | undefined
@@ -86,7 +86,7 @@ function runStreamed(pool: Pool, execution: Execution): Promise<Outcome> {
         isUnderPressure: () => isLate() || pool.figures.waiting > 0,
         isWaitedFor: () => pool.figures.waiting > pool.figures.size - pool.figures.open,
         onOpen() {
-          // Postgres has already sent these bytes, so reading them does not wait.
+          // A cancel request does not stop bytes that Postgres has already sent, so an abort closes the connection.
           signal.addEventListener('abort', abandon)
           if (signal.aborted) abandon()
           const writeTo = (out: AnswerStream) => rows.writeTo(out, ended)
@@ -175,7 +175,8 @@ async function readCost(
 }
 
 /**
- * Runs a plan in its own transaction. Repeats a run that failed because of other runs on its connection.
+ * Runs a plan in its own transaction. Retries after a conflict with another transaction. Runs on a connection of its
+ * own if it is evicted from a shared one.
  * @throws RestError if the result must be rolled back, DatabaseError, ConnectionFailure, AcquisitionTimeout
  */
 export const execute = (pool: Pool, execution: Execution): Promise<Outcome> =>

@@ -12,16 +12,16 @@ import type { Rendered } from '../sql/index.ts'
 
 /** Responses up to this size are sent in one write. Until then, the service can still return a normal error. */
 const maximumCompleteBytes = 65_536
-/** How many more bytes of a response are read into memory at a time if Postgres should not wait. */
+/** The number of bytes that a response reserves in memory at a time, if Postgres should not wait for the client. */
 const memoryStep = 262_144
 const checkIntervalMs = 100
 /**
- * How long a slow client can delay in total. Applies if other requests wait for its connection and no memory is left
- * for its response.
+ * The total time that Postgres waits for a slow client. Applies if other requests wait for the connection and no memory
+ * is left for the response.
  */
 const maximumWaitMs = 5_000
 
-/** Receives the text of one row of one column. */
+/** Receives the text of a result with one row and one column. */
 export class TextSink implements RowSink {
   readonly isForLarge = false
   text = ''
@@ -40,21 +40,21 @@ type Options = {
    * statement timeout is near.
    */
   readonly isUnderPressure: () => boolean
-  /** Whether a request waits that can get a connection only if the service closes one. */
+  /** Whether a waiting request can get a connection only if the service closes one. */
   readonly isWaitedFor: () => boolean
   /** Called when the response exceeds the size that is sent in one write. */
   readonly onOpen: () => void
 }
 
 export class IncomingRows implements RowSink {
-  /** A single small value needs no assembly. */
+  /** If the body is one value, a value that fits in one read remains in the run's result. */
   readonly isForLarge: boolean
   readonly #options: Options
   readonly #separator: Buffer
   #head: Row | undefined
   #pending = new Pieces()
   #rows = 0
-  /** The bytes of a body that is one value. */
+  /** The length in bytes of a body that is one value. */
   #length = 0
   #isOpen = false
   #out: AnswerStream | undefined

@@ -145,10 +145,10 @@ export class Loader {
     this.#failure = undefined
     this.#retriedFor = undefined
     onLoad(true, (performance.now() - start) / 1_000)
-    logger.info({ milliseconds: Math.round(performance.now() - start), at: now() }, 'the schema cache has been read')
+    logger.info({ milliseconds: Math.round(performance.now() - start), at: now() }, 'schema cache loaded')
   }
 
-  /** Logged once for each set of names. At the default log-level `error`, a warning would be hidden. */
+  /** Logs each set of names once. It logs an error, because the default log-level `error` hides warnings. */
   #warnOfReadableSecrets(names: readonly string[]): void {
     const text = names.join(', ')
     if (text === this.#warnedOf) return
@@ -156,13 +156,13 @@ export class Loader {
     if (names.length === 0) return
     this.#options.logger.error(
       { settings: names },
-      'every login of this cluster can read these settings (pg_db_role_setting): move the secret to the file or the environment, ALTER ROLE ... RESET it, and replace it',
+      'every role can read these settings in pg_db_role_setting: move the secret to the file or environment, reset the setting (ALTER ROLE or ALTER DATABASE), and replace the secret',
     )
   }
 
   /**
-   * An invalid configuration keeps the previous configuration. If there is no previous configuration, loading is
-   * retried as if the database were unreachable.
+   * If the configuration is invalid, the previous configuration remains in use. Without a previous configuration,
+   * loading is retried as if the database were unreachable.
    */
   async #readConfiguration(): Promise<ConfiguredState> {
     const { sources, logger, now, onTokenCache } = this.#options

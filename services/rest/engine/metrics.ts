@@ -23,7 +23,7 @@ export function createMetrics(pool: () => PoolFigures): Metrics {
   })
   const durations = new Histogram({
     name: 'rst_request_duration_seconds',
-    help: 'From a request being read to its answer being made',
+    help: 'Seconds from reading a request to building its response',
     buckets: [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
     registers,
   })
@@ -36,7 +36,7 @@ export function createMetrics(pool: () => PoolFigures): Metrics {
   const loadTime = new Gauge({
     name: 'rst_schema_cache_load_seconds',
     help: 'How long the last load of the schema cache took',
-    // The values of several workers.
+    // Across workers, report the longest load.
     aggregator: 'max',
     registers,
   })
@@ -57,7 +57,7 @@ export function createMetrics(pool: () => PoolFigures): Metrics {
     name: 'rst_db_pool_timeouts_total',
     help: 'Requests that waited too long for a connection',
     registers,
-    // Set from the pool's own counters.
+    // The pool counts its timeouts: copy its total.
     collect() {
       this.reset()
       this.inc(pool().timeouts)

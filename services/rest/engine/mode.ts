@@ -1,6 +1,6 @@
 /**
- * Decides how a plan runs, from its role, client and configuration. This includes the transaction's begin and end,
- * whether the result can be streamed, and whether the plan can share a connection. Pure.
+ * Decides how a plan runs for the request's role, preferences and configuration. This includes the transaction's begin
+ * and end, whether the result can be streamed, and whether the plan can share a connection. Pure.
  */
 import type { Preferences } from '../parse/preferences.ts'
 import type { Plan } from '../plan/types.ts'
@@ -47,8 +47,8 @@ const decidesByForm = (plan: Plan): boolean =>
     (plan.kind === 'call' && !plan.readOnly && (plan.body.singular || plan.maximumAffected !== undefined)))
 
 /**
- * Whether nothing can change the head after it is sent: neither the written rows, nor their count, nor the
- * transaction's end.
+ * Whether the head is final when it is sent: written rows, their count and the transaction's end can no longer change
+ * it.
  */
 export const canStream = (plan: Plan, { end, isolationLevel }: TransactionMode): boolean =>
   plan.kind !== 'write' &&

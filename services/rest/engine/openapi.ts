@@ -1,6 +1,6 @@
 /**
- * The root path. Describes the schemas, with the objects that the role may see, as an OpenAPI document or TypeScript
- * types.
+ * Answers the root path: an OpenAPI document of the request's schema, or TypeScript types of all schemas. Contains the
+ * objects that the role may use, or all objects.
  */
 
 import { version } from '../../../server/version.ts'
@@ -28,7 +28,7 @@ async function readSteps(exchange: Exchange, schema: string, steps: readonly Ste
   })
 }
 
-/** The accessible objects of each schema, or all objects. */
+/** The accessible objects of each schema; all objects if `openapi-mode` is `ignore-privileges`. */
 async function accessible(exchange: Exchange, schema: string, schemas: readonly string[]): Promise<DescribedSchema[]> {
   const { cache, configuration } = exchange.state
   if (configuration.openapiMode === 'ignore-privileges') return schemas.map(name => everythingIn(cache, name))

@@ -78,7 +78,7 @@ export function estimatedRows(json: string | undefined): number {
   return Plan['Plan Rows']
 }
 
-/** Applies an estimate: a count that stopped at the maximum is not the total. */
+/** Replaces a count that stopped at `db-max-rows` by the estimate. */
 export function withEstimate(outcome: Outcome, estimate: number, plan: Plan): Outcome {
   if (plan.kind === 'write') return outcome
   const { total } = outcome
@@ -87,7 +87,9 @@ export function withEstimate(outcome: Outcome, estimate: number, plan: Plan): Ou
   return isTruncated ? { ...outcome, total: Math.max(total, estimate) } : outcome
 }
 
-/** Reads the result from the rows of a request's own statements. `counted`: how many rows its own write affected. */
+/**
+ * Reads the result from the rows of a request's own statements. `counted`: the number of rows that its write affected.
+ */
 export function readOutcome(
   results: Rows,
   { write, estimate, isExplain }: Rendered,
@@ -101,7 +103,7 @@ export function readOutcome(
   return estimate === undefined ? outcome : withEstimate(outcome, estimatedRows(text(results[0]?.[0]?.[0])), plan)
 }
 
-/** Whether to commit. Otherwise the transaction is rolled back. */
+/** @throws RestError if the transaction must be rolled back */
 export function checkOutcome(plan: Plan, { rows }: Outcome): void {
   if (plan.body.explain !== undefined) return
   checkRows(plan, rows)

@@ -26,7 +26,7 @@ const prefixes = ['rst', 'pgrst']
 
 /**
  * The login role's settings (ALTER ROLE .. SET): first those for all databases, then those for this database. Excludes
- * the database owner's settings for all roles.
+ * ALTER DATABASE .. SET, which the database's owner can run.
  */
 const ownSettingsQuery = `
   select split_part(entry, '=', 1) as name, substr(entry, strpos(entry, '=') + 1) as value
@@ -36,8 +36,8 @@ const ownSettingsQuery = `
   order by stored.setdatabase`
 
 /**
- * Settings of the login role and of this database whose name indicates a secret. Every login of the cluster can read
- * them in pg_db_role_setting.
+ * Settings with `secret` in their name: of the login role, of this database, or of all roles. Every role can read them
+ * in pg_db_role_setting.
  */
 const readableSecretsQuery = `
   select distinct split_part(entry, '=', 1) as name

@@ -48,7 +48,7 @@ async function callsOf(state: string): Promise<number> {
 }
 
 describe('a request', () => {
-  test('that deadlocks with another request succeeds, and runs once', async () => {
+  test('that deadlocks with another request succeeds, and is applied once', async () => {
     const answers = await Promise.all([
       call('move', { source: 1, target: 2, seconds: 0.3 }),
       call('move', { source: 2, target: 1, seconds: 0.3 }),

@@ -1,6 +1,6 @@
 /**
- * Retries a transaction that Postgres aborted because of concurrent or earlier transactions. Used only for requests
- * that are one complete transaction and have sent nothing to the client yet.
+ * Retries a transaction that Postgres aborted because of concurrent or earlier transactions. Used only for a request
+ * that is one complete transaction, before its response starts.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { DatabaseError } from '../../../wire/errors.ts'

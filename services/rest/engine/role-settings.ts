@@ -35,7 +35,7 @@ export function roleSettings(rows: readonly RoleSettingRow[]): ReadonlyMap<strin
   )
 }
 
-/** The setting of the login role and its database, in milliseconds. */
+/** The statement_timeout of the login role and its database. */
 export const statementTimeoutQuery = `select setting::int8 as milliseconds from pg_settings where name = 'statement_timeout'`
 
 const unitMs: Record<string, number> = { us: 0.001, ms: 1, '': 1, s: 1_000, min: 60_000, h: 3_600_000, d: 86_400_000 }

@@ -31,7 +31,7 @@ import type { State } from './state.ts'
 import { Timing } from './timing.ts'
 import type { TransactionMode } from './transaction.ts'
 
-/** The response and its role, for the log. */
+/** The response, with the role, error and statement for the log. */
 type Answered = {
   readonly response: HttpResponse
   readonly role: string | undefined
@@ -58,7 +58,7 @@ async function authenticate(state: State, request: RequestHead): Promise<Session
  */
 const largeBodyBytes = smallBodyBytes
 
-/** Reads a request's body. If there is no body, returns what the reader returns for an empty body. */
+/** Reads a request's body, also an empty one. Undefined if the request takes no body. */
 async function payloadOf(
   exchange: Exchange,
   prepared: PreparedRequest,
@@ -129,8 +129,8 @@ function sharedRunOf(
   mode: TransactionMode,
 ): Execution['shared'] {
   const { dbPreRequest, dbPreparedStatements } = configuration
-  // A pre-request function may do anything. Behind a pooler, statements are unprepared, and the pooler may decide when
-  // a transaction ends.
+  // Not shared with a pre-request function, which may change the session. Not shared behind a pooler either: statements
+  // are unprepared, and the pooler may decide when a transaction ends.
   if (dbPreRequest !== undefined || !dbPreparedStatements || !canShare(plan, rendered, mode)) return undefined
   const { text } = rendered.main
   return {
@@ -191,8 +191,8 @@ const shareOf = (concurrency: number | undefined, { configuration }: State): num
   concurrency === undefined ? undefined : Math.ceil(concurrency / configuration.serverWorkers)
 
 /**
- * Answers a request. Every error becomes a response. The service reads the body after it has authenticated and
- * authorized the request.
+ * Answers a request. Every error becomes a response. Reads the body after authentication. A large body is read only
+ * after the write privilege is checked.
  */
 export async function answerRequest(
   state: State,

@@ -46,7 +46,7 @@ const call = (name: string, body: Record<string, string> = {}) =>
   })
 const clean = { role: 'anon', zone: 'Asia/Tokyo', timeout: '0' }
 
-describe('a request after a request whose function', () => {
+describe('a request is answered normally after a function', () => {
   test.each([
     ['response.headers', '[{"Set-Cookie": "session=another"}]'],
     ['response.status', '418'],
@@ -56,7 +56,7 @@ describe('a request after a request whose function', () => {
     ['my.own', 'secret'],
     ['client_encoding', 'LATIN1'],
     ['search_path', 'pg_temp'],
-  ])('has set %s for the session', async (name, value) => {
+  ])('set %s for the session', async (name, value) => {
     await call('set', { name, value })
     const answer = await call('session')
     expect(answer.status).toBe(200)
@@ -64,7 +64,7 @@ describe('a request after a request whose function', () => {
     expect(JSON.parse(answer.text)).toEqual({ ...clean, own: name === 'my.own' ? '' : expect.toBeOneOf([null, '']) })
   })
 
-  test('has made the session read-only can write, also in a batch', async () => {
+  test('made the session read-only: it can write, also in a batch', async () => {
     const readOnly = { name: 'default_transaction_read_only', value: 'on' }
     await call('set', readOnly)
     expect((await call('execute', { sql: 'CREATE TEMP TABLE made ()' })).status).toBe(204)
@@ -77,28 +77,28 @@ describe('a request after a request whose function', () => {
     expect(await service.send('/batch', { method: 'POST', headers, body })).toMatchObject({ status: 200 })
   })
 
-  test("has deallocated the connection's statements is answered on another connection", async () => {
+  test("deallocated the connection's statements", async () => {
     await call('session')
     expect((await call('execute', { sql: 'DEALLOCATE ALL' })).status).toBe(204)
     expect((await call('session')).status).toBe(200)
   })
 
   test.each(['COMMIT', 'ROLLBACK', 'COPY api.notes TO STDOUT', 'COPY api.notes FROM STDIN'])(
-    'tried to %s is answered normally',
+    'tried to %s',
     async sql => {
       expect((await call('execute', { sql })).status).toBeGreaterThanOrEqual(400)
       expect(JSON.parse((await call('session')).text)).toMatchObject(clean)
     },
   )
 
-  test('listens and is notified is answered normally', async () => {
+  test('ran LISTEN and Postgres sends a notification', async () => {
     await call('execute', { sql: `LISTEN noise; NOTIFY noise, 'one'; DO $$ BEGIN RAISE WARNING 'noise'; END $$` })
     await postgres.run(`NOTIFY noise, 'two'`)
     expect(JSON.parse((await call('session')).text)).toMatchObject(clean)
   })
 })
 
-test('a statement prepared by one role shows another role none of its rows', async () => {
+test("a role that runs another role's prepared statement reads only its own rows", async () => {
   const authorization = `Bearer ${await tokenOf({ role: 'other' })}`
   for (let round = 0; round < 8; round++) {
     expect(JSON.parse((await service.send('/notes')).text)).toEqual([{ owner: 'anon' }])

@@ -1,6 +1,6 @@
 /**
- * All state from which requests are answered. A reload of the configuration or the schema cache replaces the whole
- * state.
+ * The state that answers requests. A reload of the configuration or the schema cache replaces it, except the counts of
+ * requests in flight.
  */
 import { type Authenticator, type CacheEvent, createAuthenticator } from '../../authentication/index.ts'
 import { Durations } from '../../postgres/durations.ts'

@@ -27,7 +27,7 @@ function settings(changed: Partial<SessionFacts> = {}, how: Partial<TransactionM
 }
 
 describe('the statements of a transaction', () => {
-  test('set the caller and the request', () => {
+  test("set the role, the claims and the request's settings", () => {
     expect(settings()).toEqual({
       search_path: '"a""b", "public"',
       statement_timeout: '5s',

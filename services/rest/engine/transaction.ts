@@ -1,6 +1,6 @@
 /**
- * Builds the statements that run before a request's own statements. They set role, claims and other settings for one
- * transaction. Pure.
+ * Builds the statements that run before and after a request's own statements. The statements before it set role, claims
+ * and other settings for one transaction. Pure.
  */
 
 import type { Headers } from '../../http/message.ts'
@@ -67,7 +67,8 @@ const mostArguments = 100
 
 /**
  * set_config returns each value. The statement counts the values instead: Postgres does not write them, and the service
- * does not read them. This saves 4 % of both for a row by key.
+ * does not read them. For a read of one row by key, this saves 5 % of the processor time in Postgres, and 4 % in the
+ * service.
  */
 function settingsStep(facts: SessionFacts, readOnly: boolean): Step {
   const settings: (readonly [string, string])[] = [
@@ -122,10 +123,7 @@ export function transactionSteps(facts: SessionFacts, mode: TransactionMode): { 
   return { before, after: endSteps(mode.end) }
 }
 
-/**
- * The transaction checks its deferred constraints also before a rollback. So the client gets the errors that a commit
- * would raise.
- */
+/** Checks deferred constraints before a rollback, so that the client gets the errors that a commit would raise. */
 export function endSteps(end: 'commit' | 'rollback'): Step[] {
   if (end === 'commit') return [{ text: 'COMMIT', values: [] }]
   return [

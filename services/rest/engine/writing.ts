@@ -1,6 +1,6 @@
 /**
- * Before the next request's statements, the service resets session settings that a function left. By then, the
- * transaction has already begun, and it may be read-only.
+ * Retries a write whose transaction is read-only because an earlier function left the session read-only. Resetting the
+ * session inside the transaction is too late: the transaction has already begun.
  */
 import { DatabaseError } from '../../../wire/errors.ts'
 import type { Connection } from '../../postgres/connection.ts'

@@ -37,7 +37,7 @@ export type RowBody = {
   readonly closing: string
 }
 
-/** Produces the same bytes as in one value. Undefined if the format requires one value. */
+/** The joined rows have the same bytes as the body built as one value. Undefined if the format requires one value. */
 export function rowBodySql({ shape }: BodyPlan): RowBody | undefined {
   switch (shape.kind) {
     case 'json': {

@@ -97,7 +97,7 @@ function operationSql(writer: StatementWriter, source: string, field: PlannedFie
   }
 }
 
-/** The fields of conditions: rows have the alias `source`, and embedded rows have their own alias. */
+/** Where conditions find their fields: the rows have the alias `source`, and each embedding has its own alias. */
 export type Scope = { readonly source: string; readonly children: readonly EmbeddedNode[] }
 
 /**

@@ -50,7 +50,7 @@ describe('the total', () => {
       estimate === undefined ? undefined : { text: `EXPLAIN (FORMAT JSON) ${estimate}`, values: [] },
     )
   })
-  test('counts at most one row more than the maximum of returned rows if it is estimated', () => {
+  test('counts at most db-max-rows + 1 rows if it is estimated', () => {
     const { main } = rendered('GET /tasks?select=id', { prefer: 'count=estimated' }, { maximumRows: 10 })
     const total = '(SELECT count(*) FROM (SELECT 1 FROM "test"."tasks" AS "tasks" LIMIT 11) AS rst_counted)'
     expect(main).toEqual({ text: answering(`rst_source AS (${all} LIMIT 10)`, { total }), values: [] })

@@ -1,8 +1,8 @@
 /**
  * Renders a plan as SQL statements. Each main statement returns one row: total, rows, location, headers, status,
- * updated, body. So one round trip returns everything that the response needs. The body is last and in binary: the
- * service passes its bytes on. If the body is streamed row by row, that row has only the text before the first row, and
- * each later row has one row of the body.
+ * updated, body. So one round trip returns everything that the response needs. The body is in binary, because the
+ * service passes its bytes on. If the body is streamed, the first result row has only the body's opening, and each
+ * later result row has one body row.
  */
 import { keysetSql } from '../keyset/sql.ts'
 import type { Delivery } from '../plan/delivery.ts'
@@ -37,7 +37,9 @@ const settings = `${setting('response.headers')} AS headers, ${setting('response
 const mayBeAggregate = (item: ReadNode['select'][number]): boolean =>
   item.kind === 'column' && item.field.name !== '*' && item.field.type === undefined
 
-/** Whether the total needs a separate count. It does for a page or groups, because they do not contain all rows. */
+/**
+ * Whether the total needs a separate count. A page or a grouped result needs one, because it does not contain all rows.
+ */
 const takesCount = (node: ReadNode): boolean =>
   node.range.offset > 0 || node.range.limit !== undefined || hasAggregates(node) || node.select.some(mayBeAggregate)
 
@@ -87,7 +89,7 @@ function rowsStatement(
     return `WITH ${before}rst_source AS (${source}) ${head('rst_source AS rst_rows', completeBody)}`
   const { opening, row } = rowBody
   const each = (text: string, from: string) => `SELECT NULL, NULL, NULL, NULL, NULL, NULL, ${text} FROM ${from}`
-  // The rows are counted, or written, before the first row is sent.
+  // MATERIALIZED: Postgres computes all rows, or the text of all rows, before it sends the first row.
   return isMade
     ? `WITH ${before}rst_source AS (${source}), rst_made AS MATERIALIZED (SELECT ${row} AS body FROM rst_source AS rst_rows) ` +
         `${head('rst_made', opening)} UNION ALL ${each('body', 'rst_made')}`
@@ -140,7 +142,7 @@ const updatedSql = ({ write }: WritePlan): string => (merges(write) ? setting('r
 const merges = (write: WritePlan['write']): boolean =>
   write.kind === 'insert' && write.onConflict?.resolution === 'merge'
 
-/** The same for a response that omits rows: how many of the returned rows are not new. */
+/** Like `updatedSql`, but counts only returned rows, for a response that omits some rows. */
 const updatedOfShownSql = ({ write }: WritePlan): string =>
   merges(write)
     ? `(coalesce(${setting('rst.updated')}, '0')::int8 + count(*) - (SELECT count(*) FROM rst_source))::text`

@@ -43,7 +43,7 @@ const operators = new Set(
 const isLimit = (found: readonly { text: string }[], index: number): boolean =>
   found[index - 1]?.text === 'LIMIT' && /^[0-9]{1,4}$/.test(found[index]?.text ?? '')
 
-/** Unquoted text of a statement that does not come from the service. */
+/** Unquoted tokens of a statement that the service did not write. */
 function unexpectedTokens({ text, values }: Statement): string[] {
   const found = tokens(text)
   const used = new Set(found.flatMap(token => (token.kind === 'parameter' ? [token.text] : [])))
@@ -122,7 +122,7 @@ const fragment = fc.oneof(
   { weight: 1, arbitrary: fc.string({ unit: 'binary', maxLength: 6 }) },
 )
 const quote = (text: string) => `"${text.replace(/["\\]/g, '\\$&')}"`
-/** A name as hostile as the grammar allows, and sometimes more. */
+/** A hostile name. Some names are outside the grammar. */
 const name = fc.oneof(
   { weight: 5, arbitrary: fragment.map(quote) },
   { weight: 3, arbitrary: fc.constantFrom('id', 'name', 'data', 'color', 'search', 'tags') },
@@ -272,24 +272,24 @@ function share(
 
 const lines = (...all: string[]) => fc.constantFrom(...all)
 
-describe('no text of a request becomes SQL', { timeout: 60_000 }, () => {
-  test('of a read', () => {
+describe('client text does not become SQL', { timeout: 60_000 }, () => {
+  test('in a read', () => {
     expect(share(lines('GET /projects', 'HEAD /projects', 'GET /clients', 'GET /tasks'), 12_000)).toBeGreaterThan(0.1)
   })
 
-  test('of a write', () => {
+  test('in a write', () => {
     const table = '/projects'
     expect(share(lines(`POST ${table}`, `PATCH ${table}`, `DELETE ${table}`, `PUT ${table}`), 8_000)).toBeGreaterThan(
       0.1,
     )
   })
 
-  test('of a call', () => {
+  test('in a call', () => {
     const all = lines('GET /rpc/find', 'POST /rpc/find', 'GET /rpc/add', 'GET /rpc/join', 'POST /rpc/take_json')
     expect(share(all, 8_000)).toBeGreaterThan(0.05)
   })
 
-  test('if the catalog itself contains such names', () => {
+  test('if the catalog itself contains hostile names', () => {
     const hostileName = fragment.filter(text => !text.includes('\0') && text !== '')
     const cache = (first: string, second: string, third: string) => {
       const columns = [column('id', 'integer'), column('name', 'text'), column(first, 'text'), column(second, 'jsonb')]

@@ -1,7 +1,4 @@
-/**
- * The rows that a read selects: requests, and the SELECT of each request. conformance.test.ts checks Postgres's
- * results.
- */
+/** Read requests, and the SELECT that each becomes. conformance.test.ts checks the results. */
 import { expect, test } from 'vitest'
 import { column, table } from '../testing/openapi.ts'
 import { cacheOf } from '../testing/schema-cache.ts'
@@ -43,7 +40,7 @@ test.each<Read>([
     'SELECT "projects"."data"->$1->$2::int4 AS "a" FROM "test"."projects" AS "projects"',
     ['a', '0'],
   ],
-  // If further parts follow, a star is a name, and only a column can have this name.
+  // With a cast or a path, `*` is the name of a column.
   [
     'GET /tasks?select="*"::text,"*"->a',
     'SELECT CAST("tasks"."*" AS "text") AS "*", to_jsonb("tasks"."*")->$1 AS "a" FROM "test"."tasks" AS "tasks"',
@@ -345,7 +342,7 @@ test.each<Read>([
   ],
 ])('aggregates: %s', expectSource)
 
-test('JSON columns are accessed without conversion, and a document contains the known columns', () => {
+test('JSON columns are not converted, and text search converts only columns of a known type', () => {
   const cache = cacheOf({ tables: [table('logs', [column('entry', 'json'), column('text', 'text')])] })
   const { main } = rendered('GET /logs?select=entry->a&text=fts.x&nope=fts.y', {}, {}, cache)
   expect(main.text).toContain('SELECT "logs"."entry"->$1 AS "a"')

@@ -16,7 +16,7 @@ type Passed = {
   readonly column: string
   /** Its final name. */
   readonly name: string
-  /** Applied at the spread's end, over the rows of the first parent that is not a spread. */
+  /** The nearest parent that is not a to-one spread computes the aggregate, over its own rows. */
   readonly aggregate: PlannedColumn['aggregate']
 }
 
@@ -42,7 +42,7 @@ const cast = (expression: string, type: string | undefined) =>
 const aggregated = (expression: string, aggregate: NonNullable<PlannedColumn['aggregate']>) =>
   cast(`${aggregate.name}(${expression})`, aggregate.cast)
 
-/** A column's name in the response: its alias, the last key of its path, or its own name. */
+/** A column's name in the response: its alias, its aggregate's name, the last key of its path, or its own name. */
 function outputName({ field, alias, aggregate }: PlannedColumn): string {
   if (alias !== undefined) return alias
   if (aggregate !== undefined) return aggregate.name
@@ -50,7 +50,7 @@ function outputName({ field, alias, aggregate }: PlannedColumn): string {
   return typeof key === 'string' ? key : field.name
 }
 
-/** All columns. If further parts follow, `*` is a name, and only a column can have this name. */
+/** Whether the item selects all columns. With a cast, a path or an aggregate, `*` is a column's name. */
 const isStar = ({ field, cast: type, aggregate }: PlannedColumn): boolean =>
   field.name === '*' && field.path.length === 0 && type === undefined && aggregate === undefined
 
@@ -59,7 +59,7 @@ const incomparable = /^(json|xml|point|line|lseg|box|path|polygon|circle)(\[\])?
 
 const embeddings = (node: ReadNode): EmbeddedNode[] => node.select.filter(item => item.kind === 'embedded')
 
-/** Whether no column is selected of a node and of the nodes below it. */
+/** Whether neither the node nor any node below it selects a column. */
 const isEmpty = (node: ReadNode): boolean => node.select.every(item => item.kind === 'embedded' && isEmpty(item.node))
 
 /** Whether a node has aggregates: its own, or a spread's. */
@@ -164,7 +164,7 @@ class ReadWriter {
   }
 
   #embedded(level: Level, child: EmbeddedNode, isGrouped: boolean): void {
-    // An embedding without columns is joined only because of its rows.
+    // An embedding without columns only filters the parent's rows.
     if (isEmpty(child.node)) return
     const alias = quoteIdentifier(child.alias)
     const name = quoteIdentifier(child.name)
@@ -254,7 +254,8 @@ class ReadWriter {
       const last = nulls === undefined ? '' : nulls === 'first' ? ' NULLS FIRST' : ' NULLS LAST'
       const expression = fieldSql(this.#writer, child ?? source, field)
       const embedding = select.find(item => item.kind === 'embedded' && item.alias === child)
-      // An embedding hides the column with the same name. It is json, which has no order.
+      // An embedding hides the column with the same name. The embedding is json, which has no order, so it is cast to
+      // jsonb.
       const isHidden = embedding?.kind === 'embedded' && showsEmbedding(embedding.node, field.name)
       return `${isHidden && field.path.length === 0 ? `CAST(${expression} AS jsonb)` : expression}${way}${last}`
     })
@@ -318,14 +319,14 @@ function isFilteredBy(condition: Condition, alias: string): boolean {
   return condition.kind === 'embedded' && condition.child === alias
 }
 
-/** The relation itself or its replacement, with the node's alias. */
+/** The relation, or `source` in its place, with the node's alias. */
 export const sourceSql = (node: ReadNode, source: string = qualified(node.relation)): string =>
   `${source} AS ${quoteIdentifier(node.alias)}`
 
 export const selectSql = (writer: StatementWriter, node: ReadNode, from: string): string =>
   new ReadWriter(writer, node).select(node, from, [], alone).text
 
-/** The same with another node's conditions and column. `names`: the names of the earlier columns. */
+/** Like `selectSql`, with additional conditions and one additional column. `names`: the names of the other columns. */
 export function keyedSql(
   writer: StatementWriter,
   node: ReadNode,

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { refusal } from '../testing/parsing.ts'
 import { StatementWriter, typeName } from './statement.ts'
 
-test.each([' ', ' []', '[]', '[ ]'])("scanning a type's name takes linear time, with many %j", repeated => {
+test.each([' ', ' []', '[]', '[ ]'])('a type name is read in linear time, even with many %j', repeated => {
   const middle = repeated.repeat(500_000)
   expect(typeName(`x${middle}y`)).toMatch(/^"x.*y"$/)
   expect(typeName(`x${middle}y []`)).toMatch(/^"x.*y"\[\]$/)

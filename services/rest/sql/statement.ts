@@ -63,7 +63,7 @@ export const arrayLiteral = (values: readonly string[]): string =>
 const quote = 0x22
 const backslash = 0x5c
 
-/** A part of an array's value. By hand: a pattern takes a hundred times as long if there is much to escape. */
+/** A part of an array's value. It uses no regular expression, which is 100 times slower if many bytes need escaping. */
 function escapedPart(part: Buffer): Buffer {
   let more = 0
   for (let at = 0; at < part.length; at++) if (part[at] === quote || part[at] === backslash) more++
@@ -78,7 +78,7 @@ function escapedPart(part: Buffer): Buffer {
   return escaped
 }
 
-/** The same for values that may be large. */
+/** Like `arrayLiteral`, for values that may be large. */
 export function arrayBytes(values: readonly (string | Bytes)[]): readonly Buffer[] {
   const elements = values.flatMap((value, index) => [
     Buffer.from(index === 0 ? '"' : ',"'),
@@ -88,12 +88,12 @@ export function arrayBytes(values: readonly (string | Bytes)[]): readonly Buffer
   return [Buffer.from('{'), ...elements, Buffer.from('}')]
 }
 
-/** A count in digits, however large: Postgres reports one that is too large. */
+/** A parameter with the count's digits. Postgres reports an error if the count is too large. */
 export const digitsOf = (writer: StatementWriter, count: number): string => writer.value(BigInt(count).toString())
 
 /**
- * Limits up to this are written into the text: clients use few different ones, and Postgres plans again each time for
- * an unknown one.
+ * Limits up to this are part of the text. Clients use few different limits, and Postgres would plan again each time for
+ * a limit in a parameter.
  */
 const largestKnownLimit = 1_000
 

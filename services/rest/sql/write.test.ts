@@ -151,7 +151,7 @@ test.each<Written>([
   expect([estimate, isExplain]).toEqual([undefined, false])
 })
 
-/** The columns of the written rows that the statement keeps, and the response. */
+/** The columns that RETURNING lists, and the SELECT of the response. */
 describe('the SQL of a write that returns its rows', () => {
   const representationSql = (request: string, options: RequestOptions = {}) =>
     rendered(request, { prefer: representation, ...options }).main.text
@@ -202,7 +202,7 @@ describe('the SQL of a write that returns its rows', () => {
     expect(representationSql(request, { body, ...options })).toBe(text)
   })
 
-  test('an upsert, and how many rows existed before', () => {
+  test('an upsert returns how many rows existed before', () => {
     const { main } = rendered('POST /tasks?select=id', {
       prefer: `${representation},resolution=merge-duplicates`,
       body,
@@ -217,7 +217,7 @@ describe('the SQL of a write that returns its rows', () => {
     })
     expect(ignoring.main.text).toContain(', NULL::text AS updated, ')
   })
-  test('a write to a table through another table, and a function of the row', () => {
+  test('a write returns the columns that a many-to-many or computed embedding needs', () => {
     const projects =
       'INSERT INTO "test"."projects" AS "projects" ("id") SELECT rst_body."id" FROM json_to_record($1::json) AS rst_body("id" integer)'
     expect(representationSql('POST /projects?select=users(name)', { body })).toContain(
@@ -249,7 +249,7 @@ describe('the SQL of a write that returns its rows', () => {
   })
 })
 
-test('a created row is found by its primary key', () => {
+test('Location contains the primary key of a created row', () => {
   const options = { prefer: 'return=headers-only', body: '{"user_id":1}' }
   const { main, write } = rendered('POST /users_projects?select=user_id', options)
   expect(write).toBeUndefined()
