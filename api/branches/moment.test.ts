@@ -122,7 +122,7 @@ describe('a move to another target', () => {
     expect(await move(branchId, later, headers)).toMatchObject({ status: 202, headers: { 'x-task-id': taskId } })
     expectError(await move(branchId, { target_lsn: '0/6000000' }), 409, /^the branch is moving/)
     const restored = await client.call('POST', `/databases/${id}/restore`, { body: { branch_id: branchId } })
-    expectError(restored, 409, /is creating: its moment can be restored once/)
+    expectError(restored, 409, /is creating: its target can be restored once/)
     expect((await client.call('DELETE', `/databases/${id}/branches/${branchId}`)).status).toBe(204)
     expectError(await move(branchId, later), 409, /^the branch is deleting/)
   })

@@ -25,7 +25,7 @@ const actions: readonly DatabaseAction[] = [
     operationId: 'restartDatabase',
     summary: 'Restart a database',
     description:
-      'A restart takes some seconds. It ends open sessions. New connections wait or are refused until it is done. A pending restart, for example for a new image or a changed setting, takes effect. Returns 409 while another operation is running, or if the database is suspended.',
+      'A restart takes some seconds. It ends open sessions. New connections wait or are refused until it is done. It also applies pending changes, for example a new image or setting. Returns 409 while another operation is running, or if the database is suspended.',
     write: restartDatabase,
   },
   {

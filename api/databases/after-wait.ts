@@ -1,4 +1,4 @@
-/** The response to a write of a database after the request has waited as it prefers. */
+/** Responses to writes of a database, after the wait that the Prefer header requests. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Kinds } from '../../cluster/index.ts'
 import { waitUntilStable } from '../answers.ts'

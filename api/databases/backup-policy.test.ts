@@ -9,7 +9,7 @@ beforeAll(async () => {
 })
 afterAll(() => client.close())
 
-test('the durable tier can be enabled at creation or later: immediately, without a task, and in addition to a schedule', async () => {
+test('the durable tier can be enabled at creation or later, without a task, beside a schedule', async () => {
   const created = await client.create('made', { backup: { durable: true } })
   expect(created.body.backup).toEqual({ durable: true })
   expect((await storedDatabase(client, 'made')).spec.backup).toEqual({ durable: true })

@@ -42,22 +42,20 @@ export async function branchMoment(
 function recoveredFrom(branch: Branch): { target: RestoreTarget; recovery: RecoveryRecord } {
   const { metadata, spec, status } = branch
   if (spec.target === undefined)
-    throw badRequest(
-      'branch_id: the branch is a copy of the data at its creation: only the moment of a branch with a target can be restored',
-    )
+    throw badRequest('branch_id: the branch was created without a target; use a branch that was created with a target')
   const phase = branchPhase(branch)
   if (phase === 'deleting' || phase === 'deleted') throw conflict(`the branch ${metadata.name} is ${phase}`)
   const recovery = status?.source?.recovery
   const target = presentTarget(branch)
   if (phase === 'creating' || status?.connectableAt === undefined || recovery === undefined || target === undefined)
     throw conflict(
-      `the branch ${metadata.name} is ${phase}: its moment can be restored once the branch is available`,
+      `the branch ${metadata.name} is ${phase}: its target can be restored once the branch is available`,
       phase === 'creating' ? retryAfter.busy : undefined,
     )
   return { target, recovery }
 }
 
-/** Returns the part of the archive that the target means now. @throws ApiError 400, 409 */
+/** Returns the archive record to which the target resolves now. @throws ApiError 400, 409 */
 async function present(
   { context, account: { namespace } }: Writer,
   { database, databaseId, target }: { database: Database; databaseId: string; target: RestoreTarget },
@@ -75,13 +73,14 @@ async function present(
 }
 
 /**
- * Positions and names have another meaning on another volume. A name can also have another meaning on another base
- * backup.
+ * A time, an LSN or a restore point's name is valid only for one volume. A name is valid only after one base backup.
  * @throws ApiError 409
  */
 function refuseOther(recorded: RecoveryRecord, now: RecoveryRecord, { time, lsn }: RestoreTarget): void {
   if (now.incarnation !== recorded.incarnation)
-    throw conflict('the database was restored since the branch was created: its target now means other data')
+    throw conflict(
+      "the database was restored after the branch was created: the branch's target now refers to other data",
+    )
   if (time === undefined && lsn === undefined && now.backupId !== recorded.backupId)
     throw conflict(`the backup ${recorded.backupName}, which the branch was created from, is deleted`)
 }

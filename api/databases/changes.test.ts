@@ -72,7 +72,7 @@ describe('change', () => {
     expect(client.cluster.writes).toBe(before)
   })
 
-  test('of an allowlist is modifying until the operator has applied it; other changes cause a 409 meanwhile', async () => {
+  test('of an allowlist: the status is modifying until the operator has applied it; other changes return 409 meanwhile', async () => {
     const id = await createStable(client, 'listed')
     const change = (body: object) => client.call('PATCH', `/databases/${id}`, { body })
     const changed = await change({ ip_allowlist: { rules: [{ cidr: '10.1.2.3/8' }] } })
@@ -114,7 +114,7 @@ describe('change', () => {
     })
   })
 
-  test('a decision is repeated after a conflicting write', async () => {
+  test('is decided again after a conflicting write', async () => {
     const id = await createStable(client, 'raced')
     let races = 2
     client.cluster.before = async (operation, kind) => {
@@ -128,7 +128,7 @@ describe('change', () => {
     expect(answer).toMatchObject({ status: 200, body: { display_name: 'ours', options: ['theirs'] } })
   })
 
-  test('repeated by the same client while it runs returns its response again', async () => {
+  test('returns the first response if the same client repeats it while it runs', async () => {
     const id = await createStable(client, 'mine')
     const change = (body: object) => client.call('PATCH', `/databases/${id}`, { body })
     const changed = { display_name: 'Mine', ip_allowlist: { rules: [{ cidr: '10.1.2.3/8', label: 'all' }] } }
@@ -157,7 +157,7 @@ describe('change', () => {
     expect(refused.headers['retry-after']).toBe('2')
   })
 
-  test('many concurrent changes lose neither to each other nor to other writers', async () => {
+  test('many concurrent changes all succeed, also beside other writers', async () => {
     const id = await createStable(client, 'crowded')
     let others = 0
     let stopped = false
@@ -188,7 +188,7 @@ describe('change', () => {
     expect(tries).toBeLessThanOrEqual(40 + others)
   })
 
-  test('causes a 409 if other writers always win', async () => {
+  test('returns 409 if each attempt conflicts with another writer', async () => {
     const id = await createStable(client, 'storm')
     client.cluster.before = async (operation, kind) => {
       if (operation !== 'replace' || kind !== 'ManagedDatabase') return
@@ -267,7 +267,7 @@ describe('delete', () => {
     expect((await stored('answered')).metadata.deletionTimestamp).toBeDefined()
   })
 
-  test('shows the status deleting, and can be waited for, if the cache has only its annotation', async () => {
+  test('shows the status deleting and accepts a wait, if the cache has only the deletion annotation', async () => {
     const id = await createStable(client, 'unheard')
     await finalize('unheard')
     const delivered = Promise.withResolvers<void>()
@@ -293,7 +293,7 @@ describe('delete', () => {
     expect(tookMs).toBeGreaterThan(900)
   })
 
-  test('causes a 404 after the deletion, even if the cache still has the database as being deleted', async () => {
+  test('reads return 404 after the deletion, even if the cache still has the database as deleting', async () => {
     const id = await createStable(client, 'vanished')
     await finalize('vanished')
     expect((await client.call('DELETE', `/databases/${id}`)).status).toBe(204)
@@ -384,10 +384,10 @@ describe('delete', () => {
     expect((await client.call('DELETE', `/databases/${id}`)).status).toBe(204)
     expect(await force(), 'a deletion without it').toBeUndefined()
     expect((await client.call('DELETE', `/databases/${id}?force=true`)).status).toBe(204)
-    expect(await force(), 'the same deletion, asked for by force').toBe('true')
+    expect(await force(), 'the same deletion, repeated with force').toBe('true')
   })
 
-  test('is refused with a failed branch, until that is deleted', async () => {
+  test('is refused while a failed branch exists', async () => {
     const id = await createStable(client, 'failedbranch')
     await finalize('failedbranch')
     const { spec } = await stored('failedbranch')

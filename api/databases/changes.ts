@@ -49,7 +49,7 @@ function addUpdate(app: App, context: ApiContext, singles: Singles): void {
       tag: 'databases',
       summary: 'Change a database',
       description:
-        'Changes the given fields. A new allowlist takes effect once every gateway has applied it; until then the status is `modifying`. Changed services keep their previous configuration until the new one serves; until then the status is `modifying`. If a service does not start, the status is then `degraded`. All other changes take effect at once. Returns 409 while another operation is running.',
+        "Changes the given fields. A new allowlist takes effect once every gateway has applied it. A changed service runs with its previous configuration until it serves with the new one. Until then, the status is `modifying`. If a service does not start, the status becomes `degraded`. Other changes take effect at once, unless the field's description says otherwise. Returns 409 while another operation is running.",
       success: {
         status: 200,
         description: 'The changed database.',
@@ -93,7 +93,7 @@ function addDelete(app: App, context: ApiContext, singles: Singles): void {
       tag: 'databases',
       summary: 'Delete a database',
       description:
-        'Also deletes its backups, unless `keep_backups=true` is given. With the durable tier, it can be restored for some days (`POST /databases/{id}/undelete`), unless `purge=true` is given. Otherwise the data cannot be recovered. Repeating the request while the deletion is running changes nothing, except that `purge` and `force` then apply to it.',
+        'Also deletes its backups, unless `keep_backups=true` is given. With the durable tier, the database can be restored for some days (`POST /databases/{id}/undelete`), unless `purge=true` is given. Without the durable tier, or with `purge=true`, the data cannot be recovered. Repeating the request while the deletion is running changes nothing, except that `purge` and `force` then apply to it.',
       success: { status: 204, description: 'The deletion has begun.', headers: asynchronous },
       errors: [400, 404, 409, 412],
       takes: ['Idempotency-Key', 'If-Match', 'Prefer'],

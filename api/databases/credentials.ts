@@ -36,7 +36,7 @@ export type ReadCredentials = (owner: CredentialsOwner) => Secret | Promise<Secr
 
 /**
  * How long a cached Secret is used. When the operator changes a Secret, it also changes the owner, so the API reads the
- * Secret again. This time limits the delay of other changes.
+ * Secret again. Other changes take effect after at most this time.
  */
 const lifetimeMs = 5_000
 

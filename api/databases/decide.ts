@@ -30,9 +30,9 @@ type ManagedDatabase = Kinds['ManagedDatabase']
 /** Statuses in which no operation runs. They end a long poll. */
 export const atRest: readonly DatabasePhase[] = ['available', 'degraded', 'failed', 'suspended']
 /**
- * Statuses that accept a change that the operator must apply: the database serves, or it is degraded, because its user
- * may repair it with a change. Other stable statuses accept only changes that need no operator, for example to disable
- * deletion protection of a failed database.
+ * Statuses that accept a change that the operator must apply. `degraded` is included, because a change may repair the
+ * database. Other stable statuses accept only changes that need no operator, for example to disable deletion protection
+ * of a failed database.
  */
 const takesChanges: readonly DatabasePhase[] = ['available', 'degraded']
 
@@ -48,8 +48,8 @@ export const isStable = (database: ManagedDatabase | undefined): boolean =>
   database === undefined || (atRest.includes(visiblePhase(database)) && !isChangedSuspended(database))
 
 /**
- * @throws ApiError 409, because the status would not show a second operation, which would be reported as failed
- *   whatever its result
+ * @throws ApiError 409 while a change is applied to a suspended database: a second operation would be reported as
+ *   failed
  */
 export function refuseWhileChangedSuspended(database: ManagedDatabase): void {
   if (isChangedSuspended(database))
@@ -119,8 +119,7 @@ const changesNothing = (database: ManagedDatabase, spec: ManagedDatabaseSpec): b
 type ServicesAfter = readonly ServiceConfig[] | undefined
 
 /**
- * Returns the task of the same PATCH if that PATCH is being applied: a client that lost the response repeats the
- * request.
+ * If an identical PATCH is being applied, returns its task. So a client that lost the response can repeat the request.
  */
 export function updateUnderway(
   database: ManagedDatabase,
@@ -180,10 +179,7 @@ export function decideRestart(database: ManagedDatabase): void {
   if (!takesChanges.includes(phase)) throw busy(phase)
 }
 
-/**
- * @throws ApiError 409 unless the database is available, because only then does Postgres certainly accept the new
- *   password
- */
+/** @throws ApiError 409 unless the database is available: with another status, Postgres may refuse the new password */
 export function decideRotation(database: ManagedDatabase): void {
   const phase = visiblePhase(database)
   if (phase !== 'available') throw busy(phase)
@@ -203,7 +199,8 @@ export function decideSuspension(database: ManagedDatabase, suspended: boolean):
 }
 
 /**
- * @throws ApiError 409 while a restore runs, because until its end the previous volume may be the only copy of the data
+ * @throws ApiError 409 while a restore or a deletion runs. Until a restore ends, the previous volume may be the only
+ *   copy of the data.
  */
 export function decidePreviousDeletion(database: ManagedDatabase): void {
   const phase = visiblePhase(database)

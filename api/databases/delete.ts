@@ -126,7 +126,7 @@ export async function deleteDatabase(
       { name, namespace },
       { uid, resourceVersion: annotatedDatabase.metadata.resourceVersion },
     )
-    // The cache may already have the annotated object, and it accepts only newer versions.
+    // Read the object again: the cache accepts only newer versions, and may already have the annotated one.
     const found = await cluster.get('ManagedDatabase', { name, namespace })
     const deleting = {
       ...annotatedDatabase,

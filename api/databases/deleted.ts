@@ -140,7 +140,7 @@ function addPurge(app: App, context: ApiContext): void {
       tag: 'databases',
       summary: 'Permanently delete a deleted database',
       description:
-        'It can no longer be restored. Deletes its durable backups, its passwords, and its WAL and base backups in the archive. Durable backups that were kept by `keep_backups` remain.',
+        'The database can no longer be restored. Deletes its durable backups, passwords, archived WAL and base backups. Durable backups that were kept by `keep_backups` remain.',
       success: { status: 204, description: 'The deletion has begun.' },
       errors: [400, 404, 409],
       takes: ['Idempotency-Key'],

@@ -6,7 +6,7 @@ import { notFound } from '../errors.ts'
 
 type Database = Kinds['ManagedDatabase']
 
-/** For a read: uses the cache, unless the cache may mislead. @throws ApiError 404 */
+/** For a read: uses the cache, unless the cache may be outdated. @throws ApiError 404 */
 export async function findDatabase(
   { cluster, caches }: Pick<ApiContext, 'cluster' | 'caches'>,
   namespace: string,

@@ -16,7 +16,7 @@ const uri = 'postgresql://shop:hidden%2Fsecret@db.example.com:5433/shop?sslmode=
 const make = (name: string, source: unknown, more = {}) =>
   client.call('POST', '/databases', { body: { name, region: 'local', size: 'small', source, ...more } })
 
-test('encrypts the URI in a Secret that the resource names, and returns it nowhere', async () => {
+test('a create encrypts the source URI in a Secret, and never returns it', async () => {
   const made = await make('imported', { uri })
   expect(made).toMatchObject({ status: 200, body: { status: 'creating' } })
   const database = await storedDatabase(client, 'imported')
@@ -52,7 +52,7 @@ test('returns progress, result and error', async () => {
   })
 })
 
-test('is refused with the field and the rule, without the URI', async () => {
+test('an invalid source is refused with field and rule, but without the URI', async () => {
   const refused = async (source: unknown, rule: RegExp, more = {}) => {
     const answer = await make('refused', source, more)
     expectError(answer, 400, rule)

@@ -20,7 +20,7 @@ export const sourceInput = z
       ),
   })
   .describe(
-    'Another Postgres to import data from, version 10 or newer and no newer than the database. The database is `available` once all data are imported. Cannot be combined with `source_backup_id`. See docs/import.md.',
+    'Another Postgres to import data from: version 10 or later, at most the version of the database. The database is `available` once all data are imported. Cannot be combined with `source_backup_id`. See docs/import.md.',
   )
 
 const count = z.int().meta({ format: 'int64' })
@@ -38,7 +38,7 @@ export const importShape = z
     step: z.string().optional().describe('The step of the attempt: checking, schema, data, counting or indexes.'),
     tables_done: count.optional().describe('The number of tables that the step has completed.'),
     tables: count.optional().describe('The total number of tables.'),
-    bytes_done: count.optional().describe('The number of bytes copied, as text.'),
+    bytes_done: count.optional().describe("The number of bytes copied, in COPY's text format."),
     bytes: count
       .optional()
       .describe('The size of the tables in bytes: on the source, and on this database after the import.'),

@@ -25,8 +25,8 @@ type Named<Name extends string> = { [name in Name]?: string | undefined }
 type TargetInput = Named<(typeof targetNames)[number]>
 
 /**
- * `more`: other fields that name a target. @returns the only field that is set, if any. @throws ApiError 400 if several
- * fields are set
+ * Returns the only field that is set, if any. `more`: additional fields that name a target.
+ * @throws ApiError 400 if several fields are set
  */
 export function onlyTarget<More extends string = never>(
   input: TargetInput & Named<More>,

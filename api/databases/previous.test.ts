@@ -67,7 +67,7 @@ test('lists previous volumes, each with its backup, and counts them in storage_u
   expect((await client.call('GET', `/databases/${id}`)).body.storage_used).toBe(4096 + 1200)
 })
 
-test('a database that was never restored has none', async () => {
+test('a database that was never restored has no previous volumes', async () => {
   const id = await createStable(client, 'plain')
   expect(await client.call('GET', `/databases/${id}/previous`)).toMatchObject({ status: 200, body: [] })
   expectError(await client.call('GET', `/databases/${crypto.randomUUID()}/previous`), 404, 'database not found')
@@ -102,7 +102,7 @@ test('a deletion is refused for a missing volume, the serving volume, and while 
   expect(await agreed('firm')).toBeUndefined()
 })
 
-test('a restore removes the approval', async () => {
+test('a restore passes discard_previous to the operator and to its task', async () => {
   const id = await createStable(client, 'bold')
   const backupId = crypto.randomUUID()
   const made = await client.cluster.create('Backup', {

@@ -32,9 +32,7 @@ const previousShape = output(
       replaced_at: time.optional().describe('When a restore replaced it. Absent if unknown.'),
       backup_id: idText
         .optional()
-        .describe(
-          'The id of the backup taken of it before the restore, with the purpose `prerestore`. Absent if there is none.',
-        ),
+        .describe('The id of the `prerestore` backup of this volume. Absent if there is none.'),
       storage_used: z
         .int()
         .optional()

@@ -57,7 +57,7 @@ export function addRecoveryWindow(app: App, context: ApiContext): void {
       tag: 'databases',
       summary: 'Get the recovery window of a database',
       description:
-        'With the durable tier, a database can be restored to any time from the end of its oldest durable backup up to the end of the archived WAL. A restore starts a new archive: the time between the end of the old archive and the first backup of the new one is a gap. All members are `null` if it cannot be restored to any time.',
+        'With the durable tier, a database can be restored to any time from the end of its oldest durable backup up to the end of the archived WAL. A restore starts a new archive: the time between the end of the old archive and the first backup of the new one is a gap. If there is no such time, `gaps` is empty, and all other members are `null`.',
       success: { status: 200, description: 'The window.', shape: windowShape },
       errors: [400, 404],
     },

@@ -1,7 +1,7 @@
 /**
  * Every change that a client can see changes `updated_at`, which never decreases. Changes concern the object, its
- * status, its branches, its account and its region. They come from the API, the operator or kubectl, and count once the
- * operator has observed them.
+ * status, its branches, its account and its region. They come from the API, the operator or kubectl, and are visible
+ * once the operator has observed them.
  */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'

@@ -34,7 +34,7 @@ const blockerOf = ({ status }: ManagedDatabase): string | undefined => {
   return condition === undefined || condition.reason === 'Restarting' ? undefined : condition.message
 }
 
-/** Whether only a resize runs that has changed nothing yet. Then another resize can replace it. */
+/** Whether the running operation is a resize that has changed nothing yet. Then another resize can replace it. */
 function onlyWaitsForSize(database: ManagedDatabase): boolean {
   const operation = database.status?.operation
   const isOfThis = operation?.name === 'update-managed-size' && operation.hash === desiredHash(desiredStateOf(database))
@@ -69,7 +69,7 @@ export function decideResize(database: ManagedDatabase, sizes: readonly Size[], 
 
 const waits = (database: ManagedDatabase) =>
   conflict(
-    `this size was already requested: ${blockerOf(database) ?? 'it is being restarted with it'}; wait for it, or request another size`,
+    `this size was already requested: ${blockerOf(database) ?? 'the database is being restarted with this size'}; wait for it, or request another size`,
   )
 
 function refuseSmaller(sizes: readonly Size[], inForce: PinnedSize, wanted: PinnedSize): void {

@@ -42,7 +42,7 @@ async function backup(
   return id
 }
 
-test('returns 202 with its task, sets the status restoring, and returns the same response if repeated with its key', async () => {
+test('returns 202 with a task, sets the status restoring, and repeats the response for the same Idempotency-Key', async () => {
   const id = await createStable(client, 'wrong')
   const backupId = await backup('wrong-1', id)
   const headers = { 'idempotency-key': 'back-1' }
@@ -69,7 +69,7 @@ test('returns 202 with its task, sets the status restoring, and returns the same
   expect(requestedRestore(await storedDatabase(client, 'wrong'))?.name).not.toBe(requestedRestore(stored)?.name)
 })
 
-describe('is accepted for a database that is', () => {
+describe('the response for a database that is', () => {
   test.each<[DatabasePhase, number]>([
     ['available', 202],
     ['degraded', 202],
@@ -220,7 +220,7 @@ describe('with the durable tier', () => {
     ['atime', { target_time: '2026-01-31T12:30:00Z' }, { time: '2026-01-31T12:30:00Z' }],
     ['alsn', { target_lsn: '0/6000000' }, { lsn: '0/6000000' }],
     ['aname', { target_name: 'before' }, { pointName: 'before' }],
-  ])('restores the moment of a branch at %s', async (name, body, target) => {
+  ])('restores to the target of a branch: %s', async (name, body, target) => {
     const id = await archiving(name)
     const branchId = await branchAt(id, name, body)
     expectError(
@@ -255,13 +255,13 @@ describe('with the durable tier', () => {
     expect(requestedRestore(await storedDatabase(client, 'ofbackup'))).toMatchObject({ backupName: 'ofbackup-1' })
   })
 
-  test('refuses a branch of another database, without a target, not recovered, or of another volume', async () => {
+  test('refuses a branch that has another database, no target, no recovery yet, or another volume', async () => {
     const id = await archiving('refusing')
     const time = { target_time: '2026-01-31T12:30:00Z' }
     expectError(await restoreTo(id, { branch_id: crypto.randomUUID() }), 404, 'branch not found')
     const young = await branchAt(id, 'refusing', time, { phase: 'creating', connectableAt: undefined })
     const early = await restoreTo(id, { branch_id: young })
-    expectError(early, 409, /is creating: its moment can be restored once/)
+    expectError(early, 409, /is creating: its target can be restored once/)
     expect(Number(early.headers['retry-after'])).toBeGreaterThan(0)
     const [first] = (await client.cluster.list('Branch', { namespace, labels: { [labels.id]: young } })).items
     if (first === undefined) throw new Error('there is no branch')
@@ -271,7 +271,7 @@ describe('with the durable tier', () => {
     expectError(
       await restoreTo(id, { branch_id: metadata.labels[labels.id] }),
       400,
-      /^branch_id: the branch is a copy of the data at its creation/,
+      /^branch_id: the branch was created without a target/,
     )
     const other = await archiving('refusingtoo')
     expectError(await restoreTo(other, { branch_id: young }), 400, /^branch_id: the branch belongs to another database/)
@@ -286,7 +286,7 @@ describe('with the durable tier', () => {
     const at = { cutAt: '2026-01-31T13:30:00Z', endLsn: '0/5000000', incarnation: 2, systemIdentifier: '7' }
     await client.cluster.replaceStatus('Backup', { ...second, status: { ...second.status, ...at } })
     await until(async () => (await windowOf(id)).body.gaps.length === 1)
-    expectError(await restoreTo(id, { branch_id: good }), 409, /^the database was restored since the branch/)
+    expectError(await restoreTo(id, { branch_id: good }), 409, /^the database was restored after the branch/)
     expect((await client.call('DELETE', `/databases/${id}/branches/${good}`)).status).toBe(204)
     expectError(await restoreTo(id, { branch_id: good }), 409, /^the branch refusing-[0-9a-f]+ is deleting$/)
   })

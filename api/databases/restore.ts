@@ -1,6 +1,7 @@
 /**
- * `POST /databases/{id}/restore`: replaces the current data with the data of a backup. The API stores the request in
- * the database object, in the same write as its operation. The operator creates the object that records the restore.
+ * `POST /databases/{id}/restore`: replaces the current data with a backup or with a point in the archive. The API
+ * stores the request in the database object, in the same write as its operation. The operator creates the object that
+ * records the restore.
  */
 import { z } from 'zod'
 import type { Kinds } from '../../cluster/index.ts'
@@ -42,13 +43,13 @@ const restoreInput = input(
       branch_id: id
         .optional()
         .describe(
-          'The id of a branch that was created with a target: restores the data at that target. What was written on the branch since is not included.',
+          'The id of a branch that was created with a target: restores the data at that target. Later writes on the branch are not included.',
         ),
       discard_previous: z
         .boolean()
         .optional()
         .describe(
-          '`true`: accepts the loss of the current data. The restore then continues if they cannot be backed up first, and deletes their volume after a successful restore. Otherwise the restore fails without such a backup, and the volume is kept: see `GET /databases/{id}/previous`.',
+          '`true`: accepts the loss of the current data. The restore continues if they cannot be backed up first, and deletes their volume after success. `false` or omitted: the restore fails if they cannot be backed up, and keeps their volume: see `GET /databases/{id}/previous`.',
         ),
     })
     .meta({
@@ -151,7 +152,7 @@ export function addRestore(app: App, context: ApiContext): void {
       tag: 'databases',
       summary: 'Restore a database to a backup or a point in time',
       description:
-        'Replaces the current data with those of a completed backup of this database or, with the durable tier, of a time within its recovery window or of the target of a branch. Id, name, address and credentials are unchanged. The status is `restoring` from the response on. The current data are served until the restored ones have been started beside them; then sessions end, and connections are refused for some seconds. Before the exchange, a backup of the current data is created, with the purpose `prerestore`; after it, one with the purpose `postrestore`. If the first fails, the restore fails, unless `discard_previous` is set. A restore that fails before the exchange does not change the database. The previous volume is kept for a day, and longer if no backup of it is completed or the restore fails after the exchange. The database may be available, degraded, failed or suspended; a suspended one stays suspended. Returns 409 while another operation is running.',
+        "Replaces the current data with a completed backup of this database. With the durable tier, a time in the recovery window or a branch's target is also possible. Id, name, address and credentials are unchanged. The status is `restoring` from the response on. The current data are served until a second Postgres with the restored data has started. Then the operator switches to the restored data: sessions end, and connections are refused for some seconds. Before the switch, the operator creates a `prerestore` backup of the current data; after it, a `postrestore` backup. If the first backup fails, the restore fails, unless `discard_previous` is set. A restore that fails before the switch does not change the database. The previous volume is kept for a day. It is kept longer if no backup of it is completed, or if the restore fails after the switch. The database may be available, degraded, failed or suspended; a suspended database stays suspended. Returns 409 while another operation is running.",
       success: { status: 202, description: 'The database.', shape: databaseShape, headers: asynchronous },
       errors: [400, 404, 409],
       takes: ['Idempotency-Key', 'Prefer'],

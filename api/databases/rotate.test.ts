@@ -84,7 +84,7 @@ test('returns 204 with its task; reads then return the new password and never th
   expect((await shown(id, 'admin')).connection.password).toBe('password-of-admin')
 })
 
-test('a failed rotation returns the previous password again', async () => {
+test('after a failed rotation, reads return the previous password again', async () => {
   const id = await made('kept')
   await rotate(id, 'app')
   await reconciled('kept')
@@ -92,7 +92,7 @@ test('a failed rotation returns the previous password again', async () => {
   expect((await shown(id)).connection.password).toBe('password-of-app')
 })
 
-test('each role can be rotated, and no other name', async () => {
+test('accepts each role, and refuses other names', async () => {
   const id = await made('roles')
   for (const role of ['admin', 'app_read_only', 'app']) {
     expect((await rotate(id, role)).status).toBe(204)

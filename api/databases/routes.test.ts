@@ -74,7 +74,7 @@ describe('create', () => {
     })
   })
 
-  test('creates a closed database without options and with the default version if nothing else is requested', async () => {
+  test('creates a closed database with the default version if the optional fields are omitted', async () => {
     const { body } = await client.create('plain')
     expect(body).toMatchObject({ pg_version: '18', options: [], display_name: null })
     expect(body.ip_allowlist).toEqual({ rules: [], state: 'closed' })
@@ -101,7 +101,7 @@ describe('create', () => {
     )
   })
 
-  test('one of two concurrent creates with the same name succeeds', async () => {
+  test('one of several concurrent creates with the same name succeeds', async () => {
     const answers = await Promise.all(Array.from({ length: 8 }, () => client.create('contested')))
     const won = answers.filter(({ status }) => status === 200)
     expect(won).toHaveLength(1)
@@ -120,7 +120,7 @@ describe('create', () => {
     expectError(await client.create('going'), 400, /^name: .*still being deleted/)
   })
 
-  test("reports the quota of the tenant's limit as that limit, and another quota as a quota", async () => {
+  test('reports an exceeded tenant limit as the limit, and another exceeded quota as a quota', async () => {
     const claims = { tenant: 'quotas' }
     const create = (name: string) =>
       client.call('POST', '/databases', { claims, body: { name, region: 'local', size: 'small' } })
@@ -133,8 +133,8 @@ describe('create', () => {
         metadata: { namespace, name },
         spec: { hard: { 'count/manageddatabases.espalier.dev': most } },
       })
-    // The quota as the operator maintains it. This replica has not seen the last allowed database yet, which another
-    // replica created.
+    // The quota as the operator maintains it. Another replica created the last allowed database, and this replica has
+    // not seen it yet.
     await quota('espalier-limits', '1')
     expectError(await create('second'), 403, /^the account has reached its limit of 1 databases$/)
     await quota('espalier-limits', '10')
@@ -293,7 +293,7 @@ describe('read', () => {
     expectError(await read(), 503, /credentials .* cannot be read/)
   })
 
-  test('a Secret without the credentials type is not decrypted', async () => {
+  test('a Secret without the credentials label is not decrypted', async () => {
     const id = await createStable(client, 'unlabelled')
     const key = { namespace, name: childNames.credentials(id) }
     const secret = await client.cluster.get('Secret', key)
@@ -302,7 +302,7 @@ describe('read', () => {
     await until(async () => !('connection' in (await client.call('GET', `/databases/${id}`)).body))
   })
 
-  test('a missing or wrong sealing key is used once it is fixed', async () => {
+  test('passwords are decrypted again after a missing or wrong sealing key is fixed', async () => {
     const replica = await startClient()
     try {
       const key = { namespace: systemNamespace, name: sealingKeySecret }

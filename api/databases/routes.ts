@@ -52,7 +52,7 @@ function addCreate(app: App, context: ApiContext): void {
       tag: 'databases',
       summary: 'Create a database',
       description:
-        'Answers once the database is recorded, with the status `creating`. With `source_backup_id`, it starts with the data of a backup and its own passwords. Only a single read returns the password.',
+        "Answers once the database is recorded, with the status `creating`. With `source_backup_id`, the database starts with the backup's data and new passwords. Only a single read returns the password.",
       success: { status: 200, description: 'The new database.', shape: databaseShape, headers: asynchronous },
       errors: [400, 404, 409],
       takes: ['Idempotency-Key', 'Prefer'],
@@ -107,7 +107,7 @@ function addRead(app: App, context: ApiContext, singles: Singles): void {
       tag: 'databases',
       summary: 'Read a database',
       description:
-        '`connection` is present once the database has an address and the role of `user_type` has a password. Readable tokens and keys of services are returned here only.',
+        "`connection` is present once the database has an address and the role of `user_type` has a password. Only this operation returns the services' tokens and keys.",
       success: {
         status: 200,
         description: 'The database.',

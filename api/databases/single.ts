@@ -1,6 +1,6 @@
 /**
- * The response to a read of one database, with `connection`. The complete text is cached only as long as the Secret
- * that contains its password. So repeated reads of the same database cost one lookup.
+ * The response to a read of one database, with `connection`. The text is cached as long as the Secret with the
+ * password, so that repeated reads of a database cost one lookup.
  */
 import type { Kinds, Secret } from '../../cluster/index.ts'
 import type { ApiContext } from '../context.ts'

@@ -89,11 +89,11 @@ describe('refused with 400', () => {
   })
 })
 
-describe('of a database that waits for its first volume', () => {
+describe('a database that waits for its first volume', () => {
   const pending = { ...SizeApplied('Pending', 'the volume does not exist yet'), type: 'VolumeReady' }
   const volume = { claim: 'db', uid: 'uid', systemIdentifier: '7' }
 
-  test.each(['creating', 'failed', 'modifying'] as const)('can be to a smaller size, while %s', async phase => {
+  test.each(['creating', 'failed', 'modifying'] as const)('accepts a smaller size, while %s', async phase => {
     const name = `first${phase}`
     const id = await createStable(client, name)
     await reconcile(client.cluster, 'acme', name, { phase, conditions: [pending] })
@@ -102,7 +102,7 @@ describe('of a database that waits for its first volume', () => {
     expect((await stored(name)).spec.size).toEqual({ name: 'tiny', version: 1 })
   })
 
-  test('cannot be smaller once it has a volume', async () => {
+  test('refuses a smaller size after the first volume exists', async () => {
     const id = await createStable(client, 'firsthad')
     await reconcile(client.cluster, 'acme', 'firsthad', { phase: 'failed', conditions: [pending], volume })
     await until(async () => (await shown(id)).status === 'failed')
@@ -119,7 +119,7 @@ describe('a size that cannot be applied', () => {
     ['available', 'available'],
     ['degraded', 'degraded'],
     ['suspended', 'suspended'],
-  ] as const)('is abandoned for the applied one, while %s', async (name, phase) => {
+  ] as const)('is replaced by the applied size, while %s', async (name, phase) => {
     const id = await createStable(client, `given${name}`)
     await resize(id, 'large')
     await hindered(`given${name}`, { phase })

@@ -31,7 +31,7 @@ const make = (name: string, sourceId: unknown, more = {}) =>
     body: { name, region: 'local', size: 'small', source_backup_id: sourceId, ...more },
   })
 
-test('names the backup, and uses its version', async () => {
+test('the new database refers to the backup, and has its Postgres version', async () => {
   await createStable(client, 'first')
   const id = await backup('former-1', { phase: 'completed', pgVersion: '17', sizeBytes: 1000 })
   const made = await make('again', id)
@@ -61,7 +61,7 @@ test('is refused with the reason', async () => {
   const elsewhere = await backup('former-6', { ...completed, region: 'far' })
   expectError(await make('nobody', elsewhere), 400, /^region: the backup is in the region far/)
   const large = await backup('former-5', { ...completed, sizeBytes: 2 ** 50 })
-  expectError(await make('nobody', large), 400, /^size: its storage of .* is smaller/)
+  expectError(await make('nobody', large), 400, /^size: the storage of .* is smaller/)
   const otherTenant = await client.call('POST', '/databases', {
     body: { name: 'nobody', region: 'local', size: 'small', source_backup_id: id },
     claims: { tenant: 'other' },

@@ -40,5 +40,5 @@ function refuseSmaller({ status }: Kinds['Backup'], storageSize: string | undefi
   const storage = sizeInBytes(storageSize)
   const needed = status?.sizeBytes
   if (needed !== undefined && storage !== undefined && storage < needed)
-    throw badRequest(`size: its storage of ${storageSize} is smaller than the volume of the backup, ${needed} bytes`)
+    throw badRequest(`size: the storage of ${storageSize} is smaller than the backup's volume of ${needed} bytes`)
 }

@@ -61,6 +61,6 @@ export function refuseVainGrowth(input: StorageInput | undefined, pinned: Pinned
   const most = input.autogrow.max_size
   if ((sizeInBytes(most) ?? 0) <= (sizeInBytes(has) ?? 0))
     throw badRequest(
-      `storage.autogrow.max_size: ${most} must be larger than the ${has ?? '0'} of the size ${pinned.name}`,
+      `storage.autogrow.max_size: ${most} must be larger than the storage of the size ${pinned.name} (${has ?? '0'})`,
     )
 }

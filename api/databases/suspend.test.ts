@@ -22,7 +22,7 @@ async function become(name: string, phase: DatabasePhase): Promise<string> {
   return id
 }
 
-test('each returns 202 with its task, and keeps allowlist, address and password', async () => {
+test('suspend and resume return 202 with a task, and keep allowlist, address and password', async () => {
   const rules = [{ cidr: '203.0.113.7/32', label: 'office' }]
   const id = await createStable(client, 'paused', { ip_allowlist: { rules } })
   const before = await shown(id)
@@ -54,7 +54,7 @@ test('each returns 202 with its task, and keeps allowlist, address and password'
   expect(await shown(id)).toMatchObject({ status: 'available', ip_allowlist, port, domain, connection })
 })
 
-describe('causes a 409 with the reason', () => {
+describe('returns 409 with the reason', () => {
   test.each<['suspend' | 'resume', DatabasePhase, boolean, RegExp]>([
     ['suspend', 'suspended', true, /the database is already suspended/],
     ['suspend', 'degraded', true, /the database is already suspended/],
@@ -64,7 +64,7 @@ describe('causes a 409 with the reason', () => {
     ['resume', 'available', false, /the database is not suspended/],
     ['resume', 'failed', false, /the database is not suspended/],
     ['resume', 'creating', true, /the database is creating: wait/],
-  ])('to %s a database that is %s', async (what, phase, suspended, message) => {
+  ])('%s if the database is %s', async (what, phase, suspended, message) => {
     const name = `no${what}${phase}${suspended}`
     const id = await createStable(client, name)
     const stored = await storedDatabase(client, name)

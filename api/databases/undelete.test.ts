@@ -99,7 +99,7 @@ test.each([
   ['a time', 'target_time', iso(Date.now() - 1.5 * hour), 'time'],
   ['a position', 'target_lsn', '0/4000000', 'lsn'],
   ['a named point', 'target_name', 'before', 'pointName'],
-])('it is restored as of %s', async (_, field, value, stored) => {
+])('a deleted database can be restored to %s', async (_, field, value, stored) => {
   const name = `as${stored.toLowerCase()}`
   const { id } = await deleted(name)
   expect(await undelete(id, { [field]: value })).toMatchObject({ status: 201 })
@@ -116,9 +116,9 @@ test('a deleted database can be restored to its own durable backup, but not to a
   expect(dataSource).toEqual({ backupName: 'ofbackup', undelete: { incarnation: 4, port: 15_999 } })
 })
 
-test('a restore is refused after the retention, if the name is taken, for other tenants, and on plans without durable backups', async () => {
+test('a restore is refused after the retention, if the name is used, and for other tenants', async () => {
   const late = await deleted('late', -hour)
-  expectError(await undelete(late.id), 409, /could be restored until/)
+  expectError(await undelete(late.id), 409, /can no longer be restored/)
   expect(await listed()).not.toContain(late.id)
 
   const { id } = await deleted('taken')

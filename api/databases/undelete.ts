@@ -96,9 +96,11 @@ async function undeleteDatabase(
     if (attempt.isRepeated && (await cluster.get('Task', { namespace, name: childNames.task(taskId) })))
       throw new SpentKeyError()
     const { keptUntil, name } = found.deleted
-    if (Date.parse(keptUntil) <= context.now()) throw conflict(`the database could be restored until ${keptUntil} only`)
+    if (Date.parse(keptUntil) <= context.now())
+      throw conflict(`the retention ended at ${keptUntil}: the database can no longer be restored`)
     const key = { namespace, name }
-    const taken = () => conflict(`name: another database of the account has the name ${name}: delete that first`)
+    const taken = () =>
+      conflict(`name: another database of the account has the name ${name}: delete that database first`)
     if ((await cluster.get('ManagedDatabase', key)) !== undefined) throw taken()
     requireBackupsInPlan(account)
     const spec = { ...found.spec, dataSource: await sourceOf(writer, found, request) }
@@ -122,7 +124,7 @@ export function addUndelete(app: App, context: ApiContext): void {
       tag: 'databases',
       summary: 'Restore a deleted database',
       description:
-        'Creates the database again from its archive: with its id, name, settings, services and passwords. It keeps its port unless another database uses it. Without a target, it contains all data archived before the deletion. `GET /deleted-databases` lists the databases that can be restored, and until when. The status is `creating` until it serves. If this fails, delete it: it can then be restored again. Returns 409 if the database is not deleted or is still being deleted, if another database has its name, or if the retention has ended.',
+        'Creates the database again from its archive: with its id, name, settings, services and passwords. It keeps its port unless another database uses it. Without a target, it contains all data archived before the deletion. `GET /deleted-databases` lists the databases that can be restored, and until when. The status is `creating` until it serves. If the restore fails, delete the database. It can then be restored again. Returns 409 if the database is not deleted or is still being deleted, if another database has its name, or if the retention has ended.',
       success: { status: 201, description: 'The database.', shape: databaseShape, headers: asynchronous },
       errors: [400, 404, 409],
       takes: ['Idempotency-Key', 'Prefer'],

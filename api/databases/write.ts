@@ -46,7 +46,7 @@ type ManagedDatabase = Kinds['ManagedDatabase']
 /** The result of a write: the object as stored, and its task, if the write has one. */
 export type Written = { database: ManagedDatabase; taskId: string | undefined }
 
-/** A valid object name. The API does not send the cluster a read for other names. */
+/** A valid object name. The API does not look up other names in the cluster. */
 const regionName = /^[a-z0-9]([-.a-z0-9]{0,61}[a-z0-9])?$/
 
 /** Returns the size of a new database. @throws ApiError 400 if the region or size is unavailable */
@@ -82,7 +82,7 @@ function versionForNew(
   )
 }
 
-/** The number of running creates of each tenant in this process that the cache does not contain yet. */
+/** For each tenant: the number of running creates of this process whose database is not in the cache yet. */
 const creating = new WeakMap<ApiContext, Map<string, number>>()
 
 /**
@@ -256,8 +256,8 @@ async function changeDatabase(writer: Writer, id: string, change: Change): Promi
         name: operation,
         hash: desiredHash(desiredStateOf({ ...current, spec })),
       })
-    // Creates objects that the resource refers to before the resource. If the write below fails, the operator deletes
-    // the unreferenced objects.
+    // Write the Secrets before the resource that refers to them. If the write below fails, the operator deletes the
+    // unreferenced Secrets.
     await context.serviceSecrets.write(account, id, services?.secrets ?? [])
     const stored = await context.cluster.replace('ManagedDatabase', annotated({ ...current, spec }, added))
     return { database: stored, operation }

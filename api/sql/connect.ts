@@ -43,12 +43,12 @@ export class ConnectError extends Error {
 
 export type Opened = { readonly socket: Socket; readonly backend: Backend }
 
-/** The kernel accepts a connection even if Postgres is busy. */
+/** The timeout of the TCP connection. It is short, because the kernel accepts a connection even if Postgres is busy. */
 const acceptMs = 4_000
 const loginMs = 10_000
-/** A statement that waits for a lock delays other statements behind it. */
+/** Limited, because a statement that waits for a lock blocks later statements. */
 const lockTimeoutMs = 10_000
-/** How long Postgres waits for this process between two statements, or for a commit. */
+/** How long an open transaction may be idle. */
 const idleInTransactionMs = 60_000
 /** How often Postgres checks during a statement that this process is still connected. */
 const clientCheckMs = 5_000
@@ -59,9 +59,9 @@ const optionsOf = ({ isReadOnly, statementTimeoutMs, isOwn = false }: SessionSet
     lock_timeout: Math.min(lockTimeoutMs, statementTimeoutMs),
     idle_in_transaction_session_timeout: idleInTransactionMs,
     client_connection_check_interval: clientCheckMs,
-    // The setting decides where a statement ends.
+    // This setting changes how Postgres parses string literals, and so where a statement ends.
     standard_conforming_strings: 'on',
-    // A database's owner can set a search path for all roles, and put operators before the operators of Postgres.
+    // A database's owner can set search_path for all roles, so that their operators replace those of pg_catalog.
     ...(isOwn ? { search_path: 'pg_catalog,pg_temp' } : {}),
     ...(isReadOnly ? { default_transaction_read_only: 'on' } : {}),
   })
@@ -71,7 +71,7 @@ const optionsOf = ({ isReadOnly, statementTimeoutMs, isOwn = false }: SessionSet
 /** Declares the part of `pg`'s client that is missing in its types. */
 type Insides = Backend & { connection: { stream: Socket } }
 
-/** The login ends when the signal aborts. @throws ConnectError */
+/** Stops the login if the signal aborts. @throws ConnectError */
 export async function openConnection(target: Target, settings: SessionSettings, signal: AbortSignal): Promise<Opened> {
   const socket = new Socket()
   let isSilent = false

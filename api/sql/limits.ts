@@ -3,9 +3,9 @@ import { ApiError } from '../errors.ts'
 
 const mostOfProcess = 8
 export const mostOfDatabase = 4
-/** The divisor of the connections that other accounts do not use. An account gets at most this part. */
+/** An account gets at most 1/2 of the connections that other accounts do not use. */
 const shareOfAccount = 2
-/** The divisor of a database's connections. The endpoint uses at most this part. */
+/** The endpoint uses at most 1/10 of a database's connections. */
 const shareOfDatabase = 10
 
 const retrySeconds = 1
@@ -24,7 +24,7 @@ type Slots = {
   readonly taken: number
 }
 
-/** `what`: the requests, as errors name them. Each kind of request has limits of its own. */
+/** `what`: the plural name of the requests in error messages. Each kind of request has its own limits. */
 export function createSlots(what: string): Slots {
   const counts = new Map<string, number>()
   let taken = 0
@@ -42,7 +42,7 @@ export function createSlots(what: string): Slots {
       const own = countOf(`account ${account}`)
       const share = Math.ceil((mostOfProcess - (taken - own)) / shareOfAccount)
       if (own > 0 && own >= share)
-        throw refusal(`the account already runs ${own} ${what}, its share now: wait until one ends`)
+        throw refusal(`the account already runs ${own} ${what}, its current limit: wait until one ends`)
       if (taken >= mostOfProcess) throw refusal(`too many ${what} run now: retry`)
       taken++
       for (const key of keys) add(key, 1)

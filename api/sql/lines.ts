@@ -72,8 +72,8 @@ export const noticeLine = (fields: ReadonlyMap<string, string>): Line => ({
 export type ErrorLine = Line & { readonly type: 'error' }
 
 /**
- * `shift`: the number of characters of the whole text before the statement, minus characters that the API added before
- * the statement.
+ * `shift` is added to error positions: the number of characters before the statement in the text, minus the length of
+ * the API's prefix.
  */
 export function errorLine(fields: ReadonlyMap<string, string>, shift: number): ErrorLine {
   const { sqlState: sqlstate, position } = new DatabaseError(fields)

@@ -27,7 +27,7 @@ export function createSqlSessions(context: ApiContext, isEnabled: boolean): SqlS
   const slots = createSlots('SQL requests')
   return {
     requireEnabled() {
-      if (!isEnabled) throw forbidden('SQL by the API is turned off in this installation (api.sql.enabled)')
+      if (!isEnabled) throw forbidden('SQL through the API is disabled in this installation (api.sql.enabled)')
     },
     async open(owner, { mode, role, timeoutMs, isOwn = false }, signal) {
       const target = await targetOf(context, owner, role)
@@ -63,7 +63,7 @@ function refusalOf(error: ConnectError) {
   if (error.kind === 'canceled') return new ApiError(499, 'the client disconnected')
   if (error.kind === 'silent')
     return unavailable(
-      'Postgres cannot be reached from the API: retry. If its database is available, its NetworkPolicy does not admit the API yet: upgrade the operator, and set api.sql.enabled of the chart',
+      'Postgres cannot be reached from the API: retry. If the database is available, its NetworkPolicy does not admit the API yet: upgrade the operator, and set api.sql.enabled of the chart',
       error,
     )
   return unavailable(later[error.sqlState ?? ''] ?? 'Postgres does not accept connections now: retry', error)

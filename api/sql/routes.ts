@@ -26,11 +26,11 @@ import { type Outcome, runPlan } from './run.ts'
 import { type SqlInput, sqlInput, sqlLine } from './schema.ts'
 import { whileRead } from './while-read.ts'
 
-/** How long a client may read nothing while rows wait for the client. */
+/** The API disconnects a client that does not read waiting rows for this time. */
 const unreadMs = 60_000
 
 const about =
-  'Runs statements one after another, and streams the result of each as lines of JSON. A read is the default: its statements run in one READ ONLY transaction on one snapshot. A line `columns` precedes the rows of a statement that returns rows; a line `complete` ends each statement. A statement that fails is the last one: its line is `error`, and the status is still 200. Rows are fetched as the client reads them. Closing the connection cancels the running statement. Runs at most 4 requests at once for a database, fewer for the smallest sizes, and 4 for an account, fewer while others run many; above that, returns 429. All statements of a request have 600 seconds together. Returns 409 if the database is suspended, and 503 if Postgres cannot be reached.'
+  'Runs statements one after another, and streams the result of each as lines of JSON. A read is the default: its statements run in one READ ONLY transaction with one snapshot. A line `columns` precedes the rows of a statement that returns rows; a line `complete` ends each statement. A statement that fails is the last one: its line is `error`, and the status is still 200. Rows are fetched as the client reads them. Closing the connection cancels the running statement. Each replica of the API runs at most 4 requests at once for a database and for an account, fewer for small sizes or under load. Above that, returns 429. All statements of a request together may take about 600 seconds. Returns 409 if the database is suspended, and 503 if Postgres cannot be reached.'
 
 const documentation = (what: Pick<Documentation, 'operationId' | 'tag' | 'summary'>): Documentation => ({
   ...what,
@@ -78,7 +78,7 @@ function createRunner(context: ApiContext, options: SqlOptions): (sqlRequest: Sq
     const signal = disconnected(reply)
     const session = await sessions.open(owner, plan, signal)
     const record = recordOf(owner, plan, input)
-    // The audit log has the record before anything runs, so that a crash of the API hides nothing.
+    // Logged before anything runs, so that the record exists even if the API crashes.
     audit.done(request, { status: 200, sql: record })
     let hasEnded = false
     const onEnd = (outcome: Outcome) => {
@@ -103,7 +103,7 @@ function createRunner(context: ApiContext, options: SqlOptions): (sqlRequest: Sq
     if (signal.aborted) leave()
     else signal.addEventListener('abort', leave)
     body.once('close', () => {
-      // A generator that has not started runs none of its code when it is ended.
+      // If the generator has not started, its `finally` does not run: close the session here.
       session.abort()
       onEnd({ result: 'canceled', completed: 0 })
     })

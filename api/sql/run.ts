@@ -15,7 +15,7 @@ export type Outcome = {
   sqlstate?: string
 }
 
-/** Always closes the session. The last call of `onEnd` reports the outcome, also if the client disconnects. */
+/** Closes the session and calls `onEnd` with the outcome at the end, also if the client disconnects. */
 export async function* runPlan(
   session: Session,
   plan: Plan,
@@ -57,8 +57,11 @@ const openTransaction: Line = {
   type: 'notice',
   severity: 'WARNING',
   sqlstate: '25P01',
-  message: 'the text began a transaction and did not commit it: it is rolled back',
+  message: 'the text left a transaction open: it is rolled back',
 }
 
-const late = ownError('57014', `canceled: all statements of a request have ${mostSeconds} s together, rows included`)
+const late = ownError(
+  '57014',
+  `canceled: the statements of the request, including reading their rows, exceeded ${mostSeconds} s together`,
+)
 const internal = ownError('XX000', 'internal error: search the log for the X-Request-Id of this response')

@@ -19,7 +19,7 @@ export const sqlInput = input(
         .enum(['read', 'write'])
         .default('read')
         .describe(
-          '`read`: the statements run in one READ ONLY transaction on one snapshot, which is rolled back; only SELECT, VALUES, TABLE, WITH, SHOW and EXPLAIN are accepted. `write`: each statement is committed by itself, unless the text begins a transaction.',
+          '`read`: the statements run in one READ ONLY transaction with one snapshot. The transaction is rolled back. Only SELECT, VALUES, TABLE, WITH, SHOW and EXPLAIN are accepted. `write`: each statement is committed by itself, unless the text begins a transaction.',
         ),
       role: userType
         .optional()
@@ -35,14 +35,19 @@ export const sqlInput = input(
         .describe(
           'Returns the plan as JSON, for a text of one statement. `analyze` also runs it; its changes are rolled back.',
         ),
-      max_rows: z.int().min(1).max(mostRows).default(10_000).describe('The most rows of each statement to return.'),
+      max_rows: z
+        .int()
+        .min(1)
+        .max(mostRows)
+        .default(10_000)
+        .describe('The maximum number of rows to return for each statement.'),
       timeout_seconds: z
         .int()
         .min(1)
         .max(mostSeconds)
         .default(30)
         .describe(
-          'The most time for each statement, until its last row has been read. All statements together have 600 seconds.',
+          'The time limit of each statement in seconds, including reading its rows. All statements together may take about 600 seconds.',
         ),
     })
     .meta({ description: 'Statements to run.', example: { text: 'SELECT id, name FROM customers ORDER BY id' } }),
@@ -75,13 +80,16 @@ export const sqlLine = output(
         .optional()
         .describe('Of `rows`: a part of the rows, each value as the text that Postgres sends, or null.'),
       command: z.string().optional().describe('Of `complete`: the command, for example `SELECT`.'),
-      row_count: z.int().optional().describe('Of `complete`: the returned rows; if it returns none, the changed rows.'),
+      row_count: z
+        .int()
+        .optional()
+        .describe('Of `complete`: the number of returned rows, or of changed rows if the statement returns none.'),
       ms: z.int().optional().describe('Of `complete`: milliseconds from its start until its last row was read.'),
       more: z.boolean().optional().describe('Of `complete`: whether it has more rows than `max_rows`.'),
       severity: z.string().optional().describe('Of `notice`: `NOTICE`, `WARNING` and so on.'),
       sqlstate: z.string().optional().describe('Of `notice` and `error`: the SQLSTATE.'),
       message: z.string().optional().describe('Of `notice` and `error`: what happened.'),
-      position: z.int().optional().describe('Of `error`: where, in characters of the text from 1.'),
+      position: z.int().optional().describe('Of `error`: the position in the text, in characters from 1.'),
       detail: z.string().optional().describe('Of `notice` and `error`: more details.'),
       hint: z.string().optional().describe('Of `notice` and `error`: a hint.'),
       where: z.string().optional().describe('Of `notice` and `error`: the call stack of functions.'),

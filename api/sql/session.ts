@@ -13,7 +13,7 @@ import { columnsOf, commandOf, type ErrorLine, errorLine, fieldsOf, type Line, n
 const fetchRows = 1_000
 /** The number of bytes that the session buffers for the client before it pauses the socket. */
 const bufferedBytes = 131_072
-/** A complete row is in memory, several times, so its length is limited. */
+/** The maximum length of a row, because several copies of a row are in memory. */
 const longestRow = 1024 * 1024
 const mostNotices = 1_000
 /** The time between a cancel request and the end of the connection. */
@@ -59,7 +59,9 @@ const closed = ownError('08006', 'the connection to Postgres was closed')
 const malformed = ownError('08P01', 'Postgres sent a malformed message: the connection was closed')
 const leaves = ownError('25006', 'a read cannot end its transaction')
 
-/** A name in the statement of `begin()`, which pg_stat_statements counts. */
+/**
+ * A column alias in the statement of `begin()`. With it, api/queries excludes that statement from pg_stat_statements.
+ */
 export const snapshotName = 'espalier_snapshot'
 
 const endsTransaction = /^(BEGIN|START|COMMIT|ROLLBACK|PREPARE TRANSACTION)/
@@ -68,7 +70,7 @@ const endsTransaction = /^(BEGIN|START|COMMIT|ROLLBACK|PREPARE TRANSACTION)/
 type Progress = {
   readonly execution: Execution
   readonly startedAt: number
-  /** One more than the requested rows, which shows whether there are more rows. */
+  /** Rows still to fetch. Starts at one more than the requested rows, to detect further rows. */
   remaining: number
   taken: number
   tag: string | undefined
@@ -149,7 +151,7 @@ export class Session {
    */
   async *run(execution: Execution): AsyncGenerator<Line, void, void> {
     for await (const line of this.#lines(execution)) {
-      // The check before the statement decided that the statement is a read. This is a second, independent check.
+      // A second check, independent of `isRead`: after each statement, the read transaction must still be open.
       if (line.type === 'complete' && this.#isReadOnly) this.#requireTransaction(line.command)
       yield line
     }
@@ -193,7 +195,13 @@ export class Session {
   async *#lines(execution: Execution): AsyncGenerator<Line, void, void> {
     const { timeoutMs, maximumRows } = execution
     const seconds = timeoutMs / 1_000
-    const late = () => this.abort(ownError('57014', `canceled: its time limit is ${seconds} s, rows included`))
+    const late = () =>
+      this.abort(
+        ownError(
+          '57014',
+          `canceled: the statement exceeded its time limit of ${seconds} s, which includes reading its rows`,
+        ),
+      )
     const timer = setTimeout(late, timeoutMs + graceMs)
     const progress = this.#start(execution)
     try {

@@ -81,7 +81,7 @@ describe('the statements of a text', () => {
     )
   })
 
-  test('splitting takes no longer for a hostile text', () => {
+  test('splitting a hostile text takes linear time', () => {
     const before = process.cpuUsage()
     for (const part of ["'", "E'\\", '/*', '$a', '((', "''", '--\n', 'a$'])
       splitStatements(part.repeat(262_144 / part.length))
@@ -89,7 +89,7 @@ describe('the statements of a text', () => {
     expect((user + system) / 1_000).toBeLessThan(5_000)
   })
 
-  test('are counted during the split, so that many statements do not block the process', () => {
+  test('splitting stops at the maximum number of statements', () => {
     expect(splitStatements('x;;'.repeat(1_000), 1_000)).toHaveLength(1_000)
     expect(() => splitStatements('x;'.repeat(1_001), 1_000)).toThrow('at most 1000 statements')
     const before = process.cpuUsage()
@@ -99,8 +99,8 @@ describe('the statements of a text', () => {
   })
 
   test.each([
-    ['in a word of one letter, an open text', "a'; b", ["a'; b"]],
-    ['an open text of E', "E'a; b", ["E'a; b"]],
+    ['an open string after a word of one letter', "a'; b", ["a'; b"]],
+    ['an open E string', "E'a; b", ["E'a; b"]],
     ['a number before a dollar quote', 'SELECT 1$$;$$; x', ['SELECT 1$$;$$', 'x']],
     [
       'the words of a routine after the fourth word',

@@ -12,7 +12,7 @@ export type Statement = {
   readonly first: string
 }
 
-/** The kinds of tokens that a character can begin or continue. Other characters are separate signs. */
+/** The kinds of characters. A `sign` is a token of its own. */
 const kinds = { sign: 0, space: 1, digit: 2, letter: 3 } as const
 const kindOfAscii = Uint8Array.from({ length: 0x80 }, (_, code) => {
   const character = String.fromCharCode(code)
@@ -21,7 +21,7 @@ const kindOfAscii = Uint8Array.from({ length: 0x80 }, (_, code) => {
   return /[A-Za-z_]/.test(character) ? kinds.letter : kinds.sign
 })
 
-/** Returns the kind of the character at `at`. Behind the end of the text, returns `sign`. */
+/** Returns the kind of the character at `at`. After the end of the text, returns `sign`. */
 function kindAt(text: string, at: number): number {
   const code = text.charCodeAt(at)
   return code < 0x80 ? (kindOfAscii[code] ?? kinds.sign) : code >= 0x80 ? kinds.letter : kinds.sign
@@ -169,8 +169,9 @@ function characters(text: string, from: number, to: number): number {
 }
 
 /**
- * Returns the statements of a text, without semicolons and without empty statements. Blocks the process, so the maximum
- * length of a text and `most` limit its time. @throws ApiError 400 if there are more than `most` statements
+ * Returns the statements of a text, without semicolons and without empty statements. Splitting blocks the process, so
+ * the text's length and `most` are limited.
+ * @throws ApiError 400 if there are more than `most` statements
  */
 export function splitStatements(text: string, most = Number.POSITIVE_INFINITY): Statement[] {
   const statements: Statement[] = []
@@ -194,7 +195,7 @@ export function splitStatements(text: string, most = Number.POSITIVE_INFINITY): 
   return statements
 }
 
-/** Statements that a read accepts. None of them can end the transaction, change the session, or be COPY. */
+/** Statements that a read accepts. None of them can end the transaction or be COPY. */
 const reads = new Set(['SELECT', 'VALUES', 'TABLE', 'WITH', 'SHOW', 'EXPLAIN', '('])
 
 export const isRead = ({ first }: Pick<Statement, 'first'>): boolean => reads.has(first)

@@ -247,7 +247,7 @@ describe('limits', () => {
   })
 })
 
-test('the audit log has the caller and the kind of statements, before and after, but neither text nor parameters', async () => {
+test('the audit log has caller and mode, before and after the run, but no text and no parameters', async () => {
   const { client, id } = database
   client.audit.length = 0
   await database.sql({ text: "SELECT 'secret-text', $1; ", parameters: ['secret-parameter'] })

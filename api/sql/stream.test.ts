@@ -158,7 +158,7 @@ describe('connections', () => {
   })
 })
 
-test("does not find another account's database, and runs no statement", async () => {
+test("a request for another account's database returns 404", async () => {
   const { client, id } = database
   const body = { text: 'SELECT 1' }
   for (const path of [`/databases/${id}/sql`, `/databases/${id}/branches/${id}/sql`])
@@ -242,7 +242,7 @@ describe('a database that cannot be reached', () => {
     expect(answer.headers['retry-after']).toBeDefined()
   })
 
-  test('receives no connection if the endpoint is turned off', async () => {
+  test('receives no connection if the endpoint is disabled', async () => {
     const harness = await startHarness({
       beside: database.client,
       configuration: configurationOf({ sql: { enabled: false } }),

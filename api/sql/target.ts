@@ -22,7 +22,7 @@ type TargetContext = Pick<ApiContext, 'caches' | 'readCredentials' | 'openPasswo
  */
 const withoutPostgres = ['suspended', 'suspending', 'deleting', 'creating', 'resuming']
 
-/** @throws ApiError 409 if nothing of it can serve a request */
+/** @throws ApiError 409 if no Postgres of the database or branch can serve a request */
 export function requireRunning(owner: CredentialsOwner): void {
   if (owner.kind === 'ManagedDatabase') {
     const phase = visiblePhase(owner)
@@ -43,7 +43,8 @@ export async function targetOf(context: TargetContext, owner: CredentialsOwner, 
   const password = secret && (await context.openPassword(secret, role))
   const ca = await context.readAuthority()
   const address = context.resolve({ namespace, service, port: postgresPort })
-  if (password === undefined || ca === undefined) throw unavailable('the credentials do not exist yet: retry')
+  if (password === undefined || ca === undefined)
+    throw unavailable('the credentials or the certificate authority do not exist yet: retry')
   if (address === undefined) throw unavailable('Postgres does not run now: retry')
   return {
     ...address,

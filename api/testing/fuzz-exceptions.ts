@@ -113,7 +113,7 @@ const exceptions: readonly Exception[] = [
     check: 'not_a_server_error',
     status: 503,
     operation: /\/(sql|queries)$/,
-    message: /^(the credentials do not exist yet|Postgres does not run now)/,
+    message: /^(the credentials or the certificate authority do not exist yet|Postgres does not run now)/,
     reason: 'no Postgres runs for the databases of the fuzzer',
   },
   refused(/^Idempotency-Key: already used/, 'what a key stood for is not in the description'),

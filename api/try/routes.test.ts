@@ -186,7 +186,7 @@ describe('a request is refused', () => {
     expectError(answer, 400, /^Idempotency-Key: not supported/)
   })
 
-  test('where it is turned off', async () => {
+  test('if such requests are disabled', async () => {
     const configuration = configurationOf({ sql: { enabled: false } })
     const off = await startClient({ beside: client, resolve, configuration })
     const answer = await off.call('POST', `/databases/${id}/services/rest/try`, { body: { method: 'GET', path: 't' } })

@@ -127,7 +127,7 @@ function createRunner(context: ApiContext, isEnabled: boolean) {
   return async (call: Call, type: ServiceType, prepare: Prepare): Promise<TryAnswer> => {
     const { request, reply } = call
     if (!isEnabled)
-      throw forbidden('requests to services by the API are turned off in this installation (api.sql.enabled)')
+      throw forbidden('requests to services through the API are disabled in this installation (api.sql.enabled)')
     if (request.headers['idempotency-key'] !== undefined)
       throw badRequest('Idempotency-Key: not supported here; a repeated request is sent again')
     const owner = await ownerOf(call, type)

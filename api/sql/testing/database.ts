@@ -9,7 +9,7 @@ import { type Client, createStable, startClient } from '../../testing/client.ts'
 import { bearer, type Claims } from '../../testing/harness.ts'
 import type { NumberedLine } from '../run.ts'
 
-// biome-ignore lint/suspicious/noExplicitAny: tests look into whatever came back
+// biome-ignore lint/suspicious/noExplicitAny: tests read arbitrary responses
 type Anything = any
 
 export type SqlDatabase = {
