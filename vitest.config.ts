@@ -16,12 +16,12 @@ export default defineConfig({
       'e2e/upgrade/**',
     ],
     pool: 'forks',
-    // What a file imports is loaded once for all files of a worker: loading it again took as long as a third of the tests.
+    // Each worker loads a module once for all its test files: loading modules per file took a third of the time.
     isolate: false,
-    // Much of it waits for Postgres and for time to pass: three files at once on two cores.
+    // Many tests wait for Postgres or for time to pass, so two cores run three files at once.
     maxWorkers: Math.max(3, availableParallelism() - 1),
     testTimeout: 60_000,
-    // A poll ends as soon as it holds; how long that takes is the machine's to say.
+    // `expect.poll` returns as soon as the expectation is met, so a long timeout costs nothing on a fast machine.
     expect: { poll: { timeout: 30_000 } },
     hookTimeout: 120_000,
     reporters: report
