@@ -2,7 +2,7 @@
 NODE := node_modules/.bin/node
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 INSTALLED := node_modules/.installed
-# The names by which a shell and kubectl find the command line. npm links only those of other packages.
+# The names under which a shell and kubectl find our command line. npm creates such links only for dependencies.
 LINKS := $(addprefix node_modules/.bin/,espalier kubectl-espalier kubectl_complete-espalier)
 CONSOLE := console/node_modules/.installed
 BUILT := console/dist/index.html
@@ -49,9 +49,9 @@ $(LINKS): | $(INSTALLED)
 
 install: $(INSTALLED) $(LINKS)
 
-# Not `$(MAKE)` in the recipe, with which `make -n run` would start it.
+# Recipes must not contain `$(MAKE)`: make runs such lines even for `make -n run`.
 run: export MAKE_PROGRAM := $(MAKE)
-# The console is built in the background: without a registry its packages cannot be installed, and the start must not wait.
+# Builds the console in the background, because the start must not wait, and without a registry the build cannot succeed.
 run: $(INSTALLED) $(LINKS)
 	@"$$MAKE_PROGRAM" --question --silent $(BUILT) 2>/dev/null || { \
 	  echo 'Building the console in the background. It will be at /console.' >&2; \
@@ -74,7 +74,7 @@ test: $(INSTALLED)
 pair: $(INSTALLED)
 	@exec $(NODE) services/rest/testing/pair.ts $(ARGS)
 
-# A separate package: only the mutation tests need its dependencies.
+# A separate package, because only the mutation tests need its dependencies.
 MUTANTS := mutants/node_modules/.installed
 $(MUTANTS): mutants/package.json mutants/package-lock.json mutants/.npmrc
 	@cd mutants && npm ci --prefer-offline --loglevel=error --no-progress >&2
@@ -99,7 +99,7 @@ bench: $(INSTALLED)
 crds: $(INSTALLED)
 	@$(NODE) crds/generate.ts
 
-# A package of its own, as mutants.
+# A separate package, like mutants.
 SITE := site/node_modules/.installed
 $(SITE): site/package.json site/package-lock.json site/.npmrc
 	@cd site && npm ci --prefer-offline --loglevel=error --no-progress >&2
@@ -109,13 +109,13 @@ site: $(INSTALLED) $(SITE)
 	@rm -rf site/.pages && cp -R docs site/.pages
 	@cd site && $(CURDIR)/$(NODE) node_modules/vitepress/bin/vitepress.js build .
 
-# A package of its own, as mutants.
+# A separate package, like mutants.
 $(CONSOLE): console/package.json console/package-lock.json console/.npmrc
 	@cd console && npm ci --prefer-offline --fetch-retries=1 --loglevel=error --no-progress >&2
 	@touch $@
 
 $(BUILT): $(CONSOLE) $(SOURCES)
-# Not the caller's NODE_ENV: in a test it would make a development build.
+# Ignores the caller's NODE_ENV, because NODE_ENV=test would cause a development build.
 	@cd console && NODE_ENV=production $(CURDIR)/$(NODE) node_modules/vite/bin/vite.js build --logLevel warn
 	@touch $@
 

@@ -1,14 +1,14 @@
-/** The blocks of commands in documents: which test runs each, or why none does. `documents.test.ts` checks both lists. */
+/** The command blocks of the documents: which test runs each block, or why no test does. `documents.test.ts` checks both lists. */
 
 export type CommandBlock = { heading: string; line: number; lines: string[] }
 
 const fence = /^ *```(\w*)/
 const isShell = (language: string): boolean => ['console', 'sh', 'bash'].includes(language)
-/** The first word of an indented block that is commands, and not configuration or a diagram. */
+/** First words of indented blocks that contain commands. Other indented blocks are configuration or diagrams. */
 const command =
   /^(\$ |\w+\(\) |[A-Z_]+=(\$\(|"|\S+ \w)|(node )?(bin\/)?espalier(\.mjs)? |node bin|(curl|kubectl|k|call|helm|make|psql|openssl|docker|git|cat|cp|eval|export) [^ ,])/
 
-/** Fenced and indented blocks of commands, with the heading above each. */
+/** Returns the fenced and indented command blocks, each with the heading above it. */
 export function commandBlocks(document: string): CommandBlock[] {
   const lines = document.split('\n')
   const blocks: CommandBlock[] = []
@@ -32,7 +32,7 @@ export function commandBlocks(document: string): CommandBlock[] {
   return blocks
 }
 
-/** `headings`: those whose blocks the test runs; absent: all of the document. */
+/** `headings`: the test runs only the blocks below these headings. Default: all blocks of the document. */
 type Run = { file: string; headings?: readonly string[]; test: string }
 
 export const run: readonly Run[] = [
@@ -75,7 +75,7 @@ export const run: readonly Run[] = [
   },
 ]
 
-/** Blocks that no test runs. `headings`: absent: all of the document. */
+/** Blocks that no test runs. `headings`: only the blocks below these headings. Default: all blocks of the document. */
 type NotRun = { file: string; headings?: readonly string[]; reason: string }
 
 const cluster = 'needs a Kubernetes cluster, with storage and addresses of its own'

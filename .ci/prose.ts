@@ -1,12 +1,11 @@
 /**
- * `make check`: fails on words that we replaced, in comments, messages, titles of tests and their rows, and documents. Each
- * word has what to write in its place.
- * /docs/architecture.md has the words of our own that stay.
+ * Part of `make check`. Reports replaced words in comments, messages, test titles, test tables and documents, each with
+ * the word to use instead. docs/architecture.md lists our own words that remain.
  */
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 
-/** What to write in place of a word. Matched as whole words, in any case. */
+/** Replaced words, each with the words to use instead. Matches whole words, case-insensitively. */
 const replaced: Readonly<Record<string, string>> = {
   'whoever|whomever': 'a client that, a user who',
   // `nobody` in backticks or in SQL is a name.
@@ -30,21 +29,21 @@ const replaced: Readonly<Record<string, string>> = {
 
 const comments = /\/\*[\s\S]*?\*\/|(?<=^|\s)\/\/.*/
 const titles = /\b(?:test|it|describe)(?:\.\w+)*\(\s*'[^'\n]*'/
-/** The first text of a row in a table of tests. */
+/** The first text of a row in a test table. */
 const rows = /(?<=^ +\[\s*)'[^'\n]* [^'\n]*'(?=,)/
-/** Text with a space: a message rather than a name. */
+/** Text that contains a space, because such text is usually a message and not a name. */
 const messages = /'[^'\n]* [^'\n]*'|"[^"\n]* [^"\n]*"|`[^`\n]* [^`\n]*`/
 const inTests = new RegExp([comments, titles, rows].map(({ source }) => source).join('|'), 'gm')
 const inProduct = new RegExp([comments, messages].map(({ source }) => source).join('|'), 'gm')
 const isTest = (path: string): boolean => /\.test\.tsx?$|(^|\/)(testing|mutants|e2e|bench)\//.test(path)
 
-/** A row that is understood only with the row before it. */
+/** Rows that are clear only together with the previous row. */
 const continued = /^( +\[\s*)'(?:and|but|nor) [^'\n]*'(?=,)/gm
 
 const prose = (path: string, text: string): string => {
   if (path.endsWith('.md'))
     return text.replace(/^(```[\s\S]*?^```|( {4}|\t).*)$/gm, match => match.replace(/[^\n]/g, ' '))
-  // Everything else becomes spaces, so that line numbers stay.
+  // Replaces everything else by spaces, so that line numbers do not change.
   let out = ''
   let end = 0
   for (const match of text.matchAll(isTest(path) ? inTests : inProduct)) {
@@ -56,7 +55,7 @@ const prose = (path: string, text: string): string => {
 
 type Finding = { line: number; word: string; instead: string }
 
-/** Replaced words in the prose of one file. */
+/** Finds replaced words in the prose of one file. */
 function findingsIn(path: string, text: string): Finding[] {
   const lines = prose(path, text).split('\n')
   const lineAt = (index: number): number => text.slice(0, index).split('\n').length

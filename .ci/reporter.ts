@@ -1,4 +1,4 @@
-/** Fails a test run that skipped a test not listed in docs/skipped-tests.md, like CI. */
+/** Fails the run if a skipped test is not listed in docs/skipped-tests.md, as CI does. */
 import type { Reporter, TestModule, Vitest } from 'vitest/node'
 import { listedSkips } from './listed-skips.ts'
 

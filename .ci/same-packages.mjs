@@ -1,6 +1,6 @@
 /**
- * Whether node_modules has exactly the packages of package-lock.json: exit code 0. A change of scripts, of a command or
- * of a flag in package.json then needs no new installation.
+ * Exits with 0 if node_modules has exactly the packages of package-lock.json. Then other changes of package.json, for
+ * example of a script, need no new installation.
  */
 import { readFileSync } from 'node:fs'
 
@@ -12,7 +12,7 @@ const packagesOf = path => {
 
 function isSame() {
   const wanted = packagesOf('package-lock.json')
-  // Written by npm at the end of each installation.
+  // npm writes this file at the end of each installation.
   const installed = packagesOf('node_modules/.package-lock.json')
   const names = Object.keys(wanted)
   // Optional packages of other platforms are not installed.
@@ -26,6 +26,6 @@ function isSame() {
 try {
   process.exitCode = isSame() ? 0 : 1
 } catch {
-  // Never installed, or interrupted.
+  // npm never ran here, or was interrupted.
   process.exitCode = 1
 }

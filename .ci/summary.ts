@@ -44,7 +44,7 @@ const brokenFiles = files.filter(
     file.assertionResults.length === 0 ||
     (file.status === 'failed' && file.assertionResults.every(test => test.status !== 'failed')),
 )
-/** Enough of a message to recognise the failure. */
+/** The part of a message that is enough to recognize the failure. */
 const shownOf = (message: string): string => message.split('\n').slice(0, 12).join('\n').slice(0, 1_500)
 
 for (const test of skipped)
