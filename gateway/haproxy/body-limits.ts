@@ -1,9 +1,10 @@
 /**
- * The same as `../http/request-body.ts`, for HAProxy: a script that counts the bytes of each body. HAProxy itself only
- * limits the announced length, and the time without any byte.
+ * A Lua script for HAProxy that counts the bytes of each body, like `../http/request-body.ts`. HAProxy itself limits
+ * only the announced length, and the time without any byte.
  *
- * A script can stop a body only by an error (HAProxy ignores `filter.ERROR` there). The connection to the service is
- * closed before the end of the body. The client gets `bodyFailures`, unless its response has started.
+ * The script can stop a body only by raising an error, because HAProxy ignores `filter.ERROR` from `http_payload`.
+ * HAProxy then closes the connection to the service before the end of the body. The client gets an error from
+ * `bodyFailures`, unless its response has started.
  */
 import { type HttpLimits, httpLimits } from '../http/limits.ts'
 import { type HttpRefusal, largeBody, slowBody } from '../http/refusal.ts'
@@ -12,7 +13,7 @@ export const bodyFilter = 'espalier-body'
 
 export type BodyLimits = Pick<HttpLimits, 'bodyBytes' | 'bodyIntervalMs' | 'bodyIntervalBytes'>
 
-/** The body of an error that HAProxy replaces, and the statuses with which it replaces them. */
+/** For bodies that the script stopped: the text of the response, and the statuses that replace HAProxy's own status. */
 export const bodyFailures = {
   bodyOr: ({ status, message }: HttpRefusal) =>
     `{"code":%[var(txn.failed,${status})],"message":"%[var(txn.failure,"${message}")]"}`,

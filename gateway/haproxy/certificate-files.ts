@@ -12,8 +12,8 @@ const defaultIntervalMs = 10_000
 const certificateFile = /^([a-z0-9]([-a-z0-9]*[a-z0-9])?)\.crt$/
 
 /**
- * Calls `use` with all certificates at once, and again after each change. An unchanged certificate stays the same
- * object.
+ * Calls `use` with all certificates when it has read them, and again after each change. An unchanged certificate stays
+ * the same object.
  */
 export function followCertificateFiles(options: {
   directory: string
@@ -27,7 +27,7 @@ export function followCertificateFiles(options: {
   let stopped = false
   let timer: NodeJS.Timeout
 
-  /** If a pair is invalid, the earlier pair of its region stays in use. */
+  /** Returns the region's previous pair if the new pair is invalid. */
   const readRegion = async (region: string): Promise<Certificate | undefined> => {
     const before = current?.get(region)
     const [cert, key] = await Promise.all(
@@ -40,9 +40,9 @@ export function followCertificateFiles(options: {
       reported.delete(region)
       return { cert, key }
     } catch {
-      // The text of an error about a key may quote the key.
+      // The error is not logged, because its text may contain the key.
       if (!reported.has(region))
-        logger.warn({ region }, "a region's certificate cannot be used; keeping the earlier one")
+        logger.warn({ region }, 'certificate and key are not PEM, or do not match; keeping the previous pair, if any')
       reported.add(region)
       return before
     }
@@ -58,7 +58,7 @@ export function followCertificateFiles(options: {
     if (stopped || (current !== undefined && isSame(current, found))) return
     current = found
     use(found)
-    logger.info({ regions: [...found.keys()] }, 'the certificates of regions are in use')
+    logger.info({ regions: [...found.keys()] }, 'using the certificates of these regions')
   }
   const again = (): void => {
     timer = setTimeout(() => void readAll().finally(() => !stopped && again()), intervalMs)

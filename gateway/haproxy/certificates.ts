@@ -1,7 +1,7 @@
 /**
  * The certificates of the HTTPS listener. The agent pushes them over HAProxy's runtime API, so that a new or renewed
- * certificate needs no reload: open streams continue, and the next handshake uses it. HAProxy has the private keys only
- * in memory, not in files.
+ * certificate needs no reload: open streams continue, and the next handshake uses the new certificate. The regions'
+ * private keys are only in HAProxy's memory, not in files.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { dirname, join } from 'node:path'
@@ -17,7 +17,10 @@ export type Certificates = ReadonlyMap<string, Certificate>
 export class PushedCertificates {
   readonly #connection: RuntimeConnection
   readonly #paths: Paths
-  /** Certificates by HAProxy's name: a path below its directory, without a file. */
+  /**
+   * Certificates by HAProxy's name for them. The name is a path, but a region's certificate has no file. Undefined
+   * values are certificates that an earlier agent pushed.
+   */
   #pushed: Map<string, Certificate | undefined> | undefined
 
   constructor(connection: RuntimeConnection, paths: Paths) {
@@ -26,8 +29,8 @@ export class PushedCertificates {
   }
 
   /**
-   * Pushes these certificates to HAProxy, and deletes all others. Returns those that HAProxy refused; for these,
-   * HAProxy keeps the earlier certificate. @throws RefusedError if the connection has ended
+   * Pushes these certificates to HAProxy, and deletes all others. Returns a message for each certificate that HAProxy
+   * refused. In its place, HAProxy keeps the previous certificate. @throws RefusedError if the connection has ended
    */
   async push(certificates: Certificates): Promise<string[]> {
     this.#pushed ??= await this.#known()
@@ -43,7 +46,7 @@ export class PushedCertificates {
     return problems
   }
 
-  /** The first region's certificate is for clients without a known name. */
+  /** The first region's certificate is also the default, for clients that send no known server name. */
   #wanted(certificates: Certificates): Map<string, Certificate> {
     const regions = [...certificates].sort(([left], [right]) => (left < right ? -1 : 1))
     const first = regions[0]?.[1]
@@ -53,7 +56,10 @@ export class PushedCertificates {
     ])
   }
 
-  /** The certificates that an earlier agent pushed. Aborts unfinished transactions of that agent. */
+  /**
+   * Returns the names of the certificates that an earlier agent pushed. Aborts unfinished transactions of that agent,
+   * and deletes certificates that are not in the crt-list.
+   */
   async #known(): Promise<Map<string, undefined>> {
     const stored = (await this.#run('show ssl cert')).split('\n')
     for (const line of stored.filter(each => each.startsWith('*'))) await this.#run(`abort ssl cert ${line.slice(1)}`)

@@ -11,7 +11,7 @@ import { writeConfiguration } from './write.ts'
 
 const options = { ...haproxyDefaults, paths: pathsIn('/run/espalier'), ports: { first: 30_000, last: 30_099 } }
 
-test('listens on the whole range, and accepts PROXY headers from no client by default', () => {
+test('haproxy.cfg listens on the whole range, and by default accepts PROXY headers from no client', () => {
   const text = renderConfiguration(options)
   expect(text).toContain('bind 0.0.0.0:30000-30099\n')
   expect(text).not.toContain('expect-proxy')
@@ -20,7 +20,7 @@ test('listens on the whole range, and accepts PROXY headers from no client by de
   )
 })
 
-test('the port is recorded before a PROXY header can name another port', () => {
+test('haproxy.cfg records the port before a PROXY header can name another port', () => {
   const lines = renderConfiguration({ ...options, proxyProtocolFrom: ['10.0.0.0/8'] }).split('\n')
   const at = (part: string) => lines.findIndex(line => line.includes(part))
   expect(at('set-var(sess.port) dst_port')).toBeLessThan(at('expect-proxy'))
@@ -29,7 +29,7 @@ test('the port is recorded before a PROXY header can name another port', () => {
 
 if (haproxyVersion === undefined) test.skip('haproxy.cfg with HAProxy: needs haproxy on this machine', () => {})
 else
-  test('HAProxy accepts it without a warning, with empty maps', async () => {
+  test('HAProxy accepts haproxy.cfg with empty maps, without a warning', async () => {
     const directory = await mkdtemp(join(tmpdir(), 'espalier-configuration-'))
     onTestFinished(() => rm(directory, { recursive: true }))
     const paths = pathsIn(directory)

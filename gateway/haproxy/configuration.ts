@@ -2,10 +2,10 @@
  * Renders haproxy.cfg. Pure. Installations differ only in a few numbers. Routes, their targets and their allowlists are
  * in maps that the agent changes while HAProxy runs, so that HAProxy is never reloaded.
  *
- * The decision is one lookup. Port and source form an IPv6 address, `fd00::<port>:<source>`. The longest prefix in the
- * map `allow` that covers this address contains the address to connect to. So one entry has both the admitted block and
- * the target, and changes atomically. HAProxy admits no client without an entry, after the deadline, or before an agent
- * has set a deadline.
+ * HAProxy admits a client by one lookup in the map `allow`. The key is an IPv6 address that consists of the port and
+ * the client's address: `fd00::<port>:<source>`. The value of the longest matching prefix is the target's address. So
+ * one entry has both the admitted block and the target, and changes atomically. HAProxy admits no client without an
+ * entry, after the deadline, or before an agent has set a deadline.
  *
  * The configuration uses only features that both HAProxy 2.6 and 3.0 support.
  */
@@ -99,15 +99,14 @@ const databaseDefaults: string[] = [
   'defaults databases',
   '    mode tcp',
   '    log global',
-  // These timeouts apply until a connection is joined: to its PROXY header, its first bytes and the connection to its
-  // database.
+  // These timeouts apply until HAProxy has connected the client to its database.
   '    timeout client 10s',
   '    timeout server 10s',
   // Three attempts at a machine that does not answer take at most 6 s. Each attempt sends two SYN packets.
   '    timeout connect 2s',
   '    timeout queue 5s',
-  // Applies once a connection is joined: Postgres sessions may be idle for weeks. Keepalives detect a peer that has
-  // vanished.
+  // Applies once HAProxy has connected the client to its database: Postgres sessions may be idle for weeks. Keepalives
+  // detect a peer that has vanished.
   '    timeout tunnel 24d',
   '    timeout client-fin 60s',
   '    timeout server-fin 60s',
@@ -129,7 +128,7 @@ function frontend(options: HaproxyOptions): string[] {
     `    bind ${host}:${ports.first}-${ports.last}`,
     `    maxconn ${maxConnections}`,
     `    filter ${loginActions.watch}`,
-    // From the PROXY header, the agent reads the port that the client dialled, and the reason of the refusal.
+    // The agent reads the dialled port and the refusal's reason from the PROXY header.
     '    unique-id-format "%[var(sess.port)] %[var(txn.reason)]"',
     ...connectionRules(options),
     `    tcp-request inspect-delay ${beginMs / 1000}s`,
@@ -181,7 +180,7 @@ const loginRules = ({ maxConnectionsPerRoute }: HaproxyOptions): string[] => [
   `    tcp-request content set-var(txn.reason) str(${reasons.tooMany}) if !${isRefused} !${found('sess.counted')} { var(sess.port),table_conn_cur(routes) ge ${maxConnectionsPerRoute} }`,
   `    tcp-request content track-sc1 var(sess.port) table routes unless ${isRefused}`,
   `    tcp-request content set-var(sess.counted) str(yes) unless ${isRefused}`,
-  // A connection that has sent nothing also counts.
+  // From here, the connection counts towards the limit of silent connections.
   `    tcp-request content ${loginActions.arrive} unless ${isRefused} or ${found('txn.login')}`,
   ...refusal,
   // Waits for the first bytes, so that silent clients never reach the database. Then all rules above run again.
@@ -194,8 +193,8 @@ const loginRules = ({ maxConnectionsPerRoute }: HaproxyOptions): string[] => [
 function backends(paths: Paths): string[] {
   const agent = `server agent unix@${paths.refusals} send-proxy-v2 proxy-v2-options unique-id`
   return [
-    // A database that refuses connections may just have started, and the node's table of Services may be outdated or
-    // not ready. HAProxy retries twice, 1 s apart. The last attempt goes to the agent, which sends the client an error
+    // A connection may fail because the database has just started, or because the node's Service rules (kube-proxy) are
+    // outdated. HAProxy retries twice, 1 s apart. The last attempt goes to the agent, which sends the client an error
     // in Postgres's protocol.
     'backend databases from databases',
     '    balance roundrobin',

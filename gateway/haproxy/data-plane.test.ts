@@ -87,7 +87,7 @@ const table = (...ports: number[]): RouteTable =>
   )
 const pushOf = (...lines: string[]) => ['prepare map ports.map', ...lines, 'commit map @1 allow.map']
 
-test('before it has a table, it writes neither maps nor a deadline', async () => {
+test('before it has a table, the plane writes neither maps nor a deadline', async () => {
   const { plane, commands } = await scripted({})
   await plane.applied()
   expect(commands).toEqual(['show info'])
@@ -166,7 +166,7 @@ test('nothing is pushed while targets are unknown', async () => {
   expect(commands).toContain('commit map @1 allow.map')
 })
 
-test('after closing, it never opens again', async () => {
+test('after close, the plane never sets a later deadline', async () => {
   const { plane, commands } = await scripted({})
   plane.put(table(7), noHosts)
   plane.admitUntil(1_700_000_000_000)
@@ -178,7 +178,7 @@ test('after closing, it never opens again', async () => {
   expect(commands.filter(command => command.startsWith('set map state'))).toEqual(['set map state.map deadline 0'])
 })
 
-test('closing is not certain if HAProxy cannot be reached', async () => {
+test('close resolves to false if HAProxy does not apply the deadline', async () => {
   const { plane, drop } = await scripted({ 'set map': 'no\n', 'prepare map': 'no\n' })
   plane.put(table(7), noHosts)
   drop()

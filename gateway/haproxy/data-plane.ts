@@ -4,7 +4,7 @@
  * again. Each map is pushed in one transaction, so that a HAProxy that admits connections meanwhile never reads half a
  * map. The deadline is pushed last: a HAProxy that has just started admits no connection before that.
  *
- * While HAProxy cannot be reached, no change is applied, so no Lease is renewed or acknowledged.
+ * While HAProxy cannot be reached, the agent applies no change. So it neither renews the Lease nor acknowledges routes.
  */
 import type { Logger } from 'pino'
 import { backoffMs, sleep, systemClock } from '../../cluster/informer/clock.ts'
@@ -29,8 +29,8 @@ type HaproxyPlane = DataPlane & {
   /** Makes clients of the HTTPS listener connect to another replica. New connections are still admitted. */
   drain(): void
   /**
-   * Resolves once the connections of the HTTPS listener accept no further requests. Connections with a request in
-   * progress are excepted.
+   * Resolves once HAProxy has closed every idle connection of the HTTPS listener. Connections with a request in
+   * progress stay open.
    */
   endHttps(): Promise<void>
   /** Returns why HAProxy does not have the desired rules; undefined if it has them. */
@@ -73,7 +73,7 @@ class Plane implements HaproxyPlane {
   /** The desired rules. */
   #table: RouteTable | undefined
   #hosts: HostTable = noHosts
-  /** If undefined, HAProxy keeps its earlier deadline, which is not later than the end of the Lease that set it. */
+  /** If undefined, HAProxy keeps its previous deadline, which is never later than the end of the Lease. */
   #deadlineSeconds: number | undefined
   #closed = false
   #draining = false
@@ -218,7 +218,8 @@ class Plane implements HaproxyPlane {
 
   async #pushTo(maps: PushedMaps): Promise<void> {
     const until = this.#deadlineSeconds
-    // Closing does not wait for a push. Opening waits for it.
+    // A deadline of 0 closes HAProxy, so it is set before the push. Any other deadline is set after the push, so that
+    // HAProxy never admits clients with incomplete maps.
     if (until === 0) await maps.setDeadline(0)
     if (this.#table === undefined) await maps.check()
     else {
@@ -235,9 +236,9 @@ class Plane implements HaproxyPlane {
     const certificates = this.#certificates
     const problems = await pushed.push(certificates)
     for (const problem of problems)
-      this.#options.logger.error({ problem }, 'HAProxy refused a certificate; it keeps the earlier one')
+      this.#options.logger.error({ problem }, 'HAProxy refused a certificate, and keeps the previous one, if any')
     const all = [...certificates.values()].map(({ cert }) => cert)
-    // If HAProxy refused a certificate, the digest must differ from that of the Secret.
+    // `refused` never equals the Secret's digest, so the operator does not treat a refused certificate as served.
     this.#servedCertificates = problems.length === 0 ? certificatesDigest(all) : 'refused'
   }
 

@@ -1,7 +1,7 @@
 /**
- * Stops HAProxy once it admits no connection and no session is open. It runs before Kubernetes stops the pod's
- * containers, as HAProxy's preStop hook. SIGTERM is unsuitable for HAProxy: it would end every session at once. As the
- * first process of its container, HAProxy also ignores it until it is killed.
+ * Stops HAProxy once it admits no connection and no session is open. Kubernetes runs this as the preStop hook of
+ * HAProxy's container. SIGTERM is unsuitable: as process 1 of its container, HAProxy ignores SIGTERM until Kubernetes
+ * kills it. Any other HAProxy process ends every session at once.
  */
 import { readFile } from 'node:fs/promises'
 import { frontendName } from './configuration.ts'
@@ -12,8 +12,8 @@ import { connectRuntime, type RuntimeConnection } from './runtime.ts'
 const pollMs = 500
 
 /**
- * Waits without a time limit (the pod sets one), and stops HAProxy. Resolves to whether HAProxy was running until then.
- * This process must share HAProxy's process namespace, as a hook in its container does. Otherwise HAProxy keeps
+ * Waits without a time limit (the pod sets one), and stops HAProxy. Resolves to `gone` if HAProxy has ended.
+ * This process must share HAProxy's process namespace, as a hook in HAProxy's container does. Otherwise HAProxy keeps
  * running.
  */
 export async function drain(paths: Paths, now: () => number = Date.now): Promise<'drained' | 'gone'> {
@@ -48,7 +48,8 @@ async function softStop(connection: RuntimeConnection, paths: Paths): Promise<vo
 async function openSessions(connection: RuntimeConnection): Promise<number | undefined> {
   const answer = await connection.command('show stat')
   if (answer.kind === 'lost') return undefined
-  // CSV: proxy, FRONTEND or a server, queued now and most, sessions now (management guide, "Statistics").
+  // CSV columns (management guide, "Statistics"): proxy name, FRONTEND or server name, current queue, maximum queue,
+  // current sessions.
   const lines = answer.text.split('\n').map(line => line.split(','))
   const sessionsOf = (name: string) => lines.find(([proxy, part]) => proxy === name && part === 'FRONTEND')?.[4]
   const sessions = sessionsOf(frontendName)

@@ -28,7 +28,7 @@ const routeOf = (host: string, databaseId: string, services: Service[]): HttpRou
 })
 
 /**
- * The maps as HAProxy keeps them. If the plan adds an existing key or changes a missing key, this is a bug of the plan.
+ * The maps as HAProxy keeps them. The test fails if the plan adds an existing key, or changes a missing key.
  */
 class Maps {
   readonly entries: Record<string, Map<string, string>> = { [paths.services]: new Map(), [paths.callers]: new Map() }
@@ -76,7 +76,7 @@ const routes: fc.Arbitrary<HttpEndpoints> = fc
   )
 
 describe('planHttpMaps', () => {
-  test('transforms any maps into any other maps, with one command for each changed entry', () => {
+  test('transforms any maps into any other maps, and returns no command for equal maps', () => {
     fc.assert(
       fc.property(routes, routes, (have, want) => {
         const maps = new Maps(have)
@@ -121,7 +121,7 @@ describe('planHttpMaps', () => {
   })
 })
 
-test('the registry returns the same entries until the route or an address of its targets changes', () => {
+test('the endpoint cache returns the same entries until the route or an address of its targets changes', () => {
   let address: string | undefined = '10.96.0.1:3000'
   const cache = createHttpEndpointCache(() => address)
   const hosts = hostsOf([routeOf('a.db.test', 'one', [rest(['10.0.0.0/8'])])])

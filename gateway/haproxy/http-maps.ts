@@ -14,7 +14,7 @@ import { hasSeparator, ownerFields, serviceFields } from './http-fields.ts'
 import type { MapContent } from './maps.ts'
 import type { Paths } from './paths.ts'
 
-/** The map entries of a route, each as key to value. Unchanged routes keep the same object. */
+/** The map entries of a route. Unchanged routes keep the same object. */
 type HttpEndpoint = { services: ReadonlyMap<string, string>; callers: ReadonlySet<string> }
 /** Endpoints by host name. */
 export type HttpEndpoints = ReadonlyMap<string, HttpEndpoint>
@@ -81,7 +81,7 @@ export function createHttpEndpointCache(addressOf: AddressOf): { endpoints(hosts
 
 const nothing: HttpEndpoint = { services: new Map(), callers: new Set() }
 
-/** The commands, one per line, that change the maps of `have` into those of `want`. Empty if they are equal. */
+/** Returns the commands that change the maps from `have` to `want`. Empty if both are equal. */
 export function planHttpMaps(paths: Paths, have: HttpEndpoints, want: HttpEndpoints): string[] {
   const changed = [...new Set([...have.keys(), ...want.keys()])]
     .map(host => ({ before: have.get(host) ?? nothing, after: want.get(host) ?? nothing }))
@@ -89,11 +89,10 @@ export function planHttpMaps(paths: Paths, have: HttpEndpoints, want: HttpEndpoi
   const plan = (commands: (before: HttpEndpoint, after: HttpEndpoint) => string[]) =>
     changed.flatMap(({ before, after }) => commands(before, after))
   return [
-    // Entries are added first, so that a caller that stays admitted by another rule, or to a new service, is never
-    // refused in between.
+    // Callers are added first and deleted last, so that a caller that stays admitted is never refused in between.
     ...plan((before, after) => notIn(after.callers, before.callers).map(key => `add map ${paths.callers} ${key} 1`)),
-    // An owner's id may move from one of its routes to another. Therefore the id is removed here, before it is added:
-    // `del map` deletes every entry of a key.
+    // A database id can move from one route to another. Its previous entry is deleted before the new entry is added,
+    // because `del map` deletes every entry of a key.
     ...plan((before, after) => notIn(before.services, after.services).map(key => `del map ${paths.services} ${key}`)),
     ...plan((before, after) => writes(paths.services, before.services, after.services)),
     ...plan((before, after) => notIn(before.callers, after.callers).map(key => `del map ${paths.callers} ${key}`)),
@@ -111,7 +110,7 @@ function writes(map: string, before: ReadonlyMap<string, string>, after: Readonl
   })
 }
 
-/** All map entries of these endpoints. `callers` comes first, since a service without callers admits no client. */
+/** All map entries of these endpoints. `callers` is pushed first, so that no service exists before its callers. */
 export function httpContentOf(paths: Paths, endpoints: HttpEndpoints): MapContent[] {
   const all = [...endpoints.values()]
   return [

@@ -1,4 +1,7 @@
-/** The paths of services, as in `locationOf` of `../http/paths.ts`, in the form of rules. A test compares both. */
+/**
+ * The paths of services as rules, with the same results as `locationOf` of `../http/paths.ts`. `https.test.ts` compares
+ * both.
+ */
 import type { ServiceType } from '../../routes/route.ts'
 
 export type PathRule = {

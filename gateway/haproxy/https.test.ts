@@ -1,4 +1,4 @@
-/** HTTPS of HAProxy: the tests of every data plane, and HAProxy's own. */
+/** HTTPS with HAProxy: the tests for every data plane, and tests for HAProxy only. */
 import { once } from 'node:events'
 import type { ClientHttp2Session } from 'node:http2'
 import { connect as connectTcp } from 'node:net'
@@ -111,7 +111,7 @@ else {
       plane.setCertificates(new Map([['one', one]]))
       await showing('a.one.test', '*.one.test')
       expect(await shownTo(haproxy, '')).toBe('*.one.test')
-      await until('it says so', () => plane.httpsCertificates() === certificatesDigest([one.cert]))
+      await until('the plane reports the digest', () => plane.httpsCertificates() === certificatesDigest([one.cert]))
       plane.setCertificates(
         new Map([
           ['one', one],
@@ -131,7 +131,7 @@ else {
       expect(await haproxy.runCommand('show ssl cert')).not.toContain('region-two')
 
       service.send('still here')
-      await until('the stream goes on', () => received.includes('still here'))
+      await until('the stream continues', () => received.includes('still here'))
       stream.destroy()
       await haproxy.kill('SIGKILL')
       await haproxy.start()
@@ -147,7 +147,7 @@ else {
         ]),
       )
       await showing('a.two.test', '*.two.test')
-      await until('it says so', () => plane.httpsCertificates() === 'refused')
+      await until('the plane reports the refusal', () => plane.httpsCertificates() === 'refused')
       plane.put(new Map(), hostsWith([]))
       await plane.applied()
       expect(await request()).toMatchObject({ status: 404 })
@@ -175,13 +175,13 @@ else {
       expect(await request()).toMatchObject({ status: 200 })
     })
 
-    test('a restarted HAProxy refuses requests until it has every route', async () => {
+    test('a restarted HAProxy serves requests once it has every route', async () => {
       await haproxy.kill('SIGKILL')
       await haproxy.start()
-      await until('it has them again', async () => (await request()).status === 200)
+      await until('HAProxy serves requests', async () => (await request()).status === 200)
     })
 
-    test('after the deadline it answers that it cannot reach the control plane', async () => {
+    test('after the deadline, HAProxy answers 503 with Retry-After', async () => {
       plane.admitUntil(0)
       await plane.applied()
       const { status, headers, body } = await request()
@@ -214,7 +214,7 @@ else {
       expect([active.destroyed || active.closed, idle.destroyed || idle.closed]).toEqual([true, true])
     }, 30_000)
 
-    test('a body that arrives a byte at a time is 408', async () => {
+    test('a body that arrives a byte at a time is refused with 408', async () => {
       await restart({ bodies: { bodyIntervalMs: 2_000 } })
       const socket = await dialTls(listener(), host)
       let received = ''
@@ -253,13 +253,13 @@ else {
       const stat = async () => (await haproxy.runCommand('show stat')).split('\n').map(line => line.split(','))
       const open = async () =>
         (await stat()).find(([proxy, part]) => proxy === 'services-rest' && part === 'BACKEND')?.[4]
-      // Two addresses have their 40 connections each. The other six have 16 each, until all have 100.
-      await until('as many as may be are open', async () => Number(await open()) === 100)
+      // Each address opens 40 requests, but only 16 once 75 requests are open. In total, 100 requests can be open.
+      await until('100 requests are open', async () => Number(await open()) === 100)
       await new Promise(resolve => setTimeout(resolve, 300))
       expect(Number(await open())).toBe(100)
     })
 
-    test('a replica that is about to stop makes clients reconnect to another replica with its next response', async () => {
+    test('after drain, each response makes the client reconnect to another replica', async () => {
       expect((await request()).headers.connection).not.toBe('close')
       plane.drain()
       await plane.applied()

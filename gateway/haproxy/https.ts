@@ -50,7 +50,7 @@ export const httpsFrontendName = 'services'
 const limits = {
   bodyBytes: httpLimits.bodyBytes,
   headersSeconds: 10,
-  /** The time until a body has arrived, or the part of it that fits HAProxy's buffer. */
+  /** The time limit for a complete body, or for the part of a body that fills HAProxy's buffer. */
   bodySeconds: 30,
   /**
    * The time between two requests of a connection. It is shorter than the time in which a stopping replica still admits
@@ -64,15 +64,15 @@ const limits = {
   streams: 100,
 }
 
-/** After this time, every idle connection is closed. */
+/** Within this time after `endHttps`, HAProxy closes every idle connection. */
 export const httpsEndMs = (limits.keepAliveSeconds + 1) * 1000
 
 /** The lines for `global`, because HAProxy has these HTTP/2 limits for the whole process. */
 export const httpsGlobals = ({ bodies }: Paths): string[] => [
   `    lua-load-per-thread ${bodies}`,
   `    tune.h2.max-concurrent-streams ${limits.streams}`,
-  // Limits frames that only malicious clients send, and cancelled streams. 2.6 has no such limit. It accepts at most
-  // one buffer of CONTINUATION frames for a header, and opens no stream while a client has its maximum in progress.
+  // Limits cancelled streams, and frames that only malicious clients send. HAProxy 2.6 has no such limit. But it limits
+  // CONTINUATION frames to one buffer per header, and each connection to its maximum number of streams.
   '.if version_atleast(3.0)',
   '    tune.h2.fe.glitches-threshold 200',
   '.endif',
@@ -107,7 +107,7 @@ const defaults = (): string[] => [
   '    option http-no-delay',
   '    option dontlognull',
   '    option http-ignore-probes',
-  // Also used for an aborted body (body-limits.ts). HAProxy 2.6 answers 400 there; other versions may answer 500.
+  // Also used if the script stops a body (body-limits.ts): HAProxy 2.6 answers 400, and other versions may answer 500.
   ...[badRequest, failed].map(
     each => `    http-error status ${each.status} ${answer(each, bodyFailures.bodyOr(each))}`,
   ),
@@ -152,7 +152,7 @@ function connectionRules({ proxyProtocolFrom: balancers, https }: Options): stri
   return [
     `    tcp-request connection expect-proxy layer4 if ${balanced}`,
     ...track('connection', `unless ${balanced}`),
-    // The PROXY header has been read only now.
+    // Only now has HAProxy read the client's address from the PROXY header.
     ...track('session', 'unless { sc0_tracked }'),
   ]
 }
@@ -264,8 +264,8 @@ function withHas(refusal: HttpRefusal): HttpRefusal {
 }
 
 /**
- * `rag` always needs a token. Other services need one if their route has the digest of a token. For `rag`, no token is
- * valid without a digest.
+ * `rag` always needs a token. Other services need a token if their route has a token's digest. If the route of `rag`
+ * has no digest, no token is valid.
  */
 const tokenRules: string[] = [
   set('txn.digest', fieldOf('tokenDigest')),
@@ -277,7 +277,7 @@ const tokenRules: string[] = [
     `if { var(txn.authorization) -m reg -i ${quoted('^bearer +[^ ]+ *$')} }`,
   ),
   set('txn.open', 'str(yes)', `if ${found('txn.token')} { var(txn.token),strcmp(txn.digest) eq 0 }`),
-  // As in `isPreflight`. With HTTP/2, no header announces a body, so this waits for its first byte.
+  // As in `isPreflight`. With HTTP/2, no header announces a body, so HAProxy waits for the body's first byte.
   `    http-request wait-for-body time ${limits.bodySeconds}s at-least 1 if METH_OPTIONS`,
   set(
     'txn.open',
@@ -289,8 +289,8 @@ const tokenRules: string[] = [
 ]
 
 /**
- * A request uses an open file, and an HTTP/2 connection may have many requests. Without a limit they could use up the
- * open files that Postgres's clients need.
+ * A request uses an open file, and an HTTP/2 connection may have many requests. Without a limit, requests could use up
+ * the open files that Postgres's clients need.
  */
 function loadRules({ maxConnections }: HttpsOptions): string[] {
   const [first = '', ...others] = serviceTypes.map(service => `be_conn(services-${service})`)
@@ -310,8 +310,8 @@ function loadRules({ maxConnections }: HttpsOptions): string[] {
 const bodyRules: string[] = [
   refuse(noUpgrade, 'if { req.hdr(upgrade) -m sub -i websocket }'),
   refuse(largeBody(limits.bodyBytes), `if { req.body_size gt ${limits.bodyBytes} }`),
-  // A body that arrives too slowly does not reach the service. The part beyond HAProxy's buffer is forwarded as it
-  // arrives.
+  // HAProxy connects to the service only after it has received the complete body or filled its buffer. It then forwards
+  // further bytes as they arrive.
   `    http-request wait-for-body time ${limits.bodySeconds}s`,
 ]
 

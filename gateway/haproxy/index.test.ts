@@ -149,7 +149,7 @@ else
     }
 
     const first = 20_000
-    /** The connections of a backend: the highest number at once, and the total. */
+    /** The connections that HAProxy has passed to the agent: the highest number at once, and the total. */
     const handedOver = async () => {
       const stat = await haproxy.runCommand('show stat')
       const fields =
@@ -283,7 +283,7 @@ else
     })
 
     describe('an unreachable database', () => {
-      test('because no pod of its Service responds', async () => {
+      test('is reported as 57P03 if no pod of its Service responds', async () => {
         await start()
         await openWithService(first, everyone)
         await open({ ...routeOn(first, everyone), target: { ...routeOn(first, []).target, port: 1 } })
@@ -293,7 +293,7 @@ else
         })
       })
 
-      test('because its machine no longer responds: reported within 8 s, while idle sessions are unchanged', async () => {
+      test('is reported as 57P03 within 8 s if its machine does not respond, and then on the Lease; idle sessions continue', async () => {
         await start()
         await openWithService(first, everyone)
         const { socket } = await tryLogin(first)
@@ -307,11 +307,11 @@ else
         // The value that the operator reads.
         const leaseContent = async () =>
           (await cluster.leases()).map(({ metadata }) => metadata.annotations?.[unreachableAnnotation])
-        await until('the Lease says so', async () => (await leaseContent()).includes(String(first + 1)))
+        await until('the Lease reports it', async () => (await leaseContent()).includes(String(first + 1)))
         expect(await echoes(socket)).toBe(true)
       })
 
-      test('because its Service does not exist yet, until it does', async () => {
+      test('is reported as 57P03 until its Service exists', async () => {
         await start()
         await open(routeOn(first, everyone))
         expect(await answerOf(first)).toBe('57P03')
@@ -319,7 +319,7 @@ else
         await until('it is admitted', async () => (await answerOf(first)) === 'ok')
       })
 
-      test('because its Service was recreated with another address, until the agent knows that address', async () => {
+      test('is reported as 57P03 until its Service is recreated with a reachable address', async () => {
         await start()
         const elsewhere = ownLoopback()
         const { target } = routeOn(first, everyone)
@@ -346,8 +346,8 @@ else
       expect(portRefusedBy(haproxy.ports.last + 1, await cluster.leases(), now())).toEqual(['gateway-one'])
     })
 
-    describe('HAProxy dies', () => {
-      test('while it is down nothing is acknowledged; after a restart it is closed until it has all rules', async () => {
+    describe('while HAProxy', () => {
+      test('is down, no route is acknowledged; after its restart, HAProxy is closed until it has all rules', async () => {
         const gateway = await start()
         await openWithService(first, everyone)
         await haproxy.kill('SIGKILL')
@@ -363,7 +363,7 @@ else
         expect(await answerOf(first, { from: '127.0.1.7' })).toBe('28000')
       })
 
-      test('without an agent, a new HAProxy admits no client', async () => {
+      test('has had no agent since its start, it admits no client', async () => {
         await start().then(async gateway => {
           await openWithService(first, everyone)
           await gateway.stop({ settleMs: 0 })
@@ -373,7 +373,7 @@ else
         expect(await answerOf(first)).toBe('')
       })
 
-      test('while it hangs, the operator does not wait for the replica; afterwards it gets all rules', async () => {
+      test('hangs, no route is acknowledged; afterwards HAProxy gets all rules', async () => {
         const gateway = await start({ runtimeLimits: { answerMs: 200, answerBytes: 1024 * 1024 } })
         await openWithService(first, everyone)
         await haproxy.kill('SIGSTOP')
@@ -410,8 +410,8 @@ else
         }
       }
 
-      test('by kill -9: HAProxy continues until its deadline, then closes; sessions continue, and a restarted agent opens HAProxy again', async () => {
-        // By its own clock, the agent renews its Lease and HAProxy's deadline 87 s before the real time.
+      test('by kill -9: HAProxy admits clients until its deadline; sessions continue; a restarted agent reopens HAProxy', async () => {
+        // The agent's clock is 87 s slow, so HAProxy's deadline is about 3 s after each renewal of the Lease.
         const agent = await startAgent(-(gatewayLeaseSeconds - 3) * 1000)
         await agent.put(routeOn(first, everyone))
         await until('it is admitted', async () => (await answerOf(first)) === 'ok')
@@ -430,7 +430,7 @@ else
         expect(await echoes(socket)).toBe(true)
       })
 
-      test('and is restarted in time: no client is refused meanwhile', async () => {
+      test('and restarts before the deadline: no client is refused', async () => {
         const agent = await startAgent(0)
         await agent.put(routeOn(first, everyone))
         await until('it is admitted', async () => (await answerOf(first)) === 'ok')
@@ -444,7 +444,7 @@ else
         await cluster.putService(routeOn(first, everyone).target, backend.host)
         cluster.faults.services = true
         await start()
-        await until('HAProxy serves meanwhile', () => answers.length > 3)
+        await until('HAProxy serves clients while the agent cannot read Services', () => answers.length > 3)
         cluster.faults.services = false
         await until('it is acknowledged', () => isAcknowledged(version))
         isBack = true
@@ -453,7 +453,7 @@ else
       })
     })
 
-    test('without the cluster, it admits clients for 90 s, then refuses them, and later opens again', async () => {
+    test('without the cluster, HAProxy admits clients for 90 s, then refuses them until the cluster returns', async () => {
       // By HAProxy's clock, the Lease was renewed 87 s ago.
       clock.offset = -(gatewayLeaseSeconds - 3) * 1000
       const gateway = await start()
@@ -499,7 +499,7 @@ else
     })
 
     describe('hostile clients', () => {
-      test('connections of a flood from a refused source are rejected early, and other clients are served meanwhile', async () => {
+      test('that flood a port without permission are rejected early, and other clients are served', async () => {
         await start()
         await openWithService(first, [`${client}/32`])
         const flood = await Promise.all(Array.from({ length: 300 }, () => dial(first, { from: '127.0.1.7' })))
@@ -509,7 +509,7 @@ else
         expect((await handedOver()).total).toBeLessThan(150)
       })
 
-      test('silent refused clients use few of the connections, and only for a short time', async () => {
+      test('that are refused and stay silent use few connections to the agent, and only for a short time', async () => {
         await start({ denialLimits: { conversationMs: 300 } })
         await openWithService(first, [`${client}/32`])
         const silent = await Promise.all(

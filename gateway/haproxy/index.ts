@@ -77,7 +77,7 @@ export async function startHaproxyGateway(options: HaproxyGatewayOptions): Promi
   })
   const pushes = new Histogram({
     name: 'espalier_gateway_push_seconds',
-    help: 'Time that HAProxy took for a change of its maps, or for all of them.',
+    help: 'Time in which HAProxy applied a push of the changed entries (change) or of all entries (all).',
     labelNames: ['scope'],
     buckets: [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5],
     registers: [metrics.registry],

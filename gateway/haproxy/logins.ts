@@ -1,7 +1,7 @@
 /**
- * The same as `../logins.ts` and `../login-progress.ts`, for HAProxy: a script that runs for each connection until the
- * connection has logged in. It counts per process. If one process misses the end of a connection, the connection stops
- * counting when its time has passed.
+ * A Lua script for HAProxy that limits logins, like `../logins.ts` and `../login-progress.ts`. The script handles each
+ * connection until the connection has logged in, and counts connections per HAProxy process. If the script misses the
+ * end of a connection, the connection counts until its time limit.
  */
 import { answersOfLogin } from '../login-progress.ts'
 import type { LoginLimits } from '../logins.ts'
@@ -63,7 +63,7 @@ local function read(txn)
   return { id = id, port = port, address = address, key = port .. " " .. address }
 end
 
--- It is no longer silent or waiting.
+-- Removes a connection from the silent and waiting sets.
 local function leave(login)
   drop(silent, login.key, login.id)
   drop(silent, login.address, login.id)
@@ -71,10 +71,10 @@ local function leave(login)
   drop(waiting, login.address, login.id)
 end
 
-local function has_room(login)
+local function has_slot(login)
   local own = count(underway, login.key)
-  local places = own == 0 and per_route or per_route - reserved_per_route
-  return own < per_address and count(underway, login.port) < places
+  local slots = own == 0 and per_route or per_route - reserved_per_route
+  return own < per_address and count(underway, login.port) < slots
 end
 
 core.register_action("espalier_arrive", { "tcp-req" }, function(txn)
@@ -106,7 +106,7 @@ core.register_action("espalier_begin", { "tcp-req" }, function(txn)
   add(waiting, login.address, login.id, begin_s + wait_s)
   local time = now()
   local last = math.min(time + wait_s, tonumber(txn:get_var("txn.arrived")) + begin_s)
-  while not has_room(login) do
+  while not has_slot(login) do
     if now() >= last then
       leave(login)
       txn:set_var("txn.reason", "${loginRefusal}")
@@ -218,7 +218,7 @@ end
 -- Returns nothing: a number would limit the forwarded bytes.
 function Login:tcp_payload(txn, channel)
   local length = self.over and 0 or channel:input()
-  -- For no bytes, 3.0 returns the channel instead of a text; without both arguments, 2.6 returns something else.
+  -- For a length of 0, HAProxy 3.0 returns the channel, not a string. HAProxy 2.6 needs both arguments.
   local text = length > 0 and channel:data(0, length) or ""
   if channel:is_resp() then target_said(self, text) else client_said(self, text) end
   if self.answers < answers_of_login + (self.is_tls13 and 1 or 0) then return end
@@ -228,7 +228,7 @@ function Login:tcp_payload(txn, channel)
   filter.unregister_data_filter(self, txn.res)
 end
 
--- The target's side ends a connection; if no target was connected, only the client's side is called.
+-- HAProxy calls this for both sides of a connection. Without a target, it calls this only for the client's side.
 function Login:end_analyze(txn, channel)
   if channel:is_resp() or not self.answering then self:finish(txn) end
 end

@@ -35,8 +35,8 @@ class Maps {
   apply(command: string): void {
     const [verb, , map = '', key = '', value = ''] = command.split(' ')
     const entries = this.#of(map)
-    if (verb === 'add' && entries.has(key)) throw new Error(`twice: ${command}`)
-    if (verb !== 'add' && !entries.has(key)) throw new Error(`not there: ${command}`)
+    if (verb === 'add' && entries.has(key)) throw new Error(`the key exists already: ${command}`)
+    if (verb !== 'add' && !entries.has(key)) throw new Error(`the key does not exist: ${command}`)
     if (verb === 'del') entries.delete(key)
     else entries.set(key, value)
   }
@@ -70,7 +70,7 @@ describe('planMaps', () => {
           const [, , map = '', key = ''] = command.split(' ')
           expect(touched.has(`${map} ${key}`)).toBe(false)
           touched.add(`${map} ${key}`)
-          // Clients with the same entry before and after the change.
+          // An unchanged entry is never written, so its clients are never refused.
           expect(maps.entries.get(map)?.get(key)).not.toBe(wanted.entries.get(map)?.get(key))
           maps.apply(command)
         }
@@ -162,7 +162,7 @@ test.each([
   ['', false],
   ['fd00::1', false],
   ['10.0.0.0/8', false],
-])('%s is an address that may be connected to: %s', (text, is) => {
+])('isTargetAddress(%j) returns %s', (text, is) => {
   expect(isTargetAddress(text)).toBe(is)
   if (is) expect(parseCidr(text)).toBeDefined()
 })

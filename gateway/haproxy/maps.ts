@@ -49,7 +49,7 @@ export const isWithin = ({ first, last }: PortRange, port: number): boolean => p
 const admitted = (endpoint: Endpoint | undefined): Set<string> =>
   new Set(endpoint?.to === undefined ? [] : endpoint.rules)
 
-/** The commands, one per line, that change the maps of `have` into those of `want`. Empty if they are equal. */
+/** Returns the commands that change the maps from `have` to `want`. Empty if both are equal. */
 export function planMaps(paths: Paths, have: Endpoints, want: Endpoints): string[] {
   const commands: string[] = []
   for (const port of have.keys())
@@ -64,8 +64,7 @@ function planPort(paths: Paths, port: number, have: Endpoint | undefined, want: 
   const after = admitted(want)
   const commands: string[] = []
   const { allow, ports } = paths
-  // Rules are added before others are removed, so that an address that stays admitted by another rule is never refused
-  // in between.
+  // Rules are added before others are deleted, so that an address that stays admitted is never refused in between.
   for (const rule of after) {
     if (!before.has(rule)) commands.push(`add map ${allow} ${allowKey(port, rule)} ${want?.to}`)
     else if (have?.to !== want?.to) commands.push(`set map ${allow} ${allowKey(port, rule)} ${want?.to}`)
@@ -79,7 +78,10 @@ function planPort(paths: Paths, port: number, have: Endpoint | undefined, want: 
 /** Every entry of a map, as lines for a payload. */
 export type MapContent = { map: string; lines: string[] }
 
-/** All map entries of these endpoints. `ports` comes first, since a missing port is closed. */
+/**
+ * All map entries of these endpoints. `ports` is pushed first, because HAProxy closes connections to a missing port
+ * without an error message.
+ */
 export function contentOf(paths: Paths, endpoints: Endpoints): MapContent[] {
   const allow = [...endpoints].flatMap(([port, endpoint]) =>
     [...admitted(endpoint)].map(rule => `${allowKey(port, rule)} ${endpoint.to}`),

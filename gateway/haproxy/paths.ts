@@ -21,9 +21,9 @@ export type Paths = {
   ports: string
   /** Map: owner and service of an HTTP request, to the service's target (http-maps.ts). */
   services: string
-  /** Map: network of a service and its caller. It contains the admitted callers. */
+  /** Map: the admitted callers, by the service's network and the caller's address (http-maps.ts). */
   callers: string
-  /** The list of the HTTPS listener's certificates, and the certificate for clients without a known name. */
+  /** The list of the HTTPS listener's certificates, and the certificate for clients that send no known server name. */
   certificates: string
   defaultCertificate: string
   /** Map: `deadline` is the time until which HAProxy may admit clients, in seconds since the epoch. */
@@ -32,9 +32,7 @@ export type Paths = {
 
 /** The deadline's key in the map `state`. */
 export const deadlineKey = 'deadline'
-/**
- * The key in the map `state` that shows that the replica is about to stop, so that clients connect to another replica.
- */
+/** The key in the map `state` that is set while the replica drains: clients must connect to another replica. */
 export const drainingKey = 'draining'
 
 export const pathsIn = (directory: string): Paths => ({

@@ -43,12 +43,12 @@ describe('readProxyHeader', () => {
     ['with an incomplete field', headerOf(0x21, 0x11, Buffer.alloc(14))],
     ['with a field beyond its end', headerOf(0x21, 0x11, Buffer.concat([Buffer.alloc(12), Buffer.from([5, 0, 9, 1])]))],
     ['that is too long', headerOf(0x21, 0x11, Buffer.alloc(longestHeader))],
-    ['that is not a PROXY header', Buffer.from('GET / HTTP/1.1\r\n\r\n')],
-  ])('refuses one %s', (_name, bytes) => {
+    ['that is an HTTP request', Buffer.from('GET / HTTP/1.1\r\n\r\n')],
+  ])('refuses a header %s', (_name, bytes) => {
     expect(readProxyHeader(bytes).kind).toBe('invalid')
   })
 
-  test('requests more bytes, and never bytes it has, until it is complete', () => {
+  test('needs more bytes for an incomplete header, and at most the length of the header', () => {
     const header = proxyHeader({ source: '203.0.113.7', port: 1, fields: [uniqueId('20000 closed')] })
     for (let length = 0; length < header.length; length++) {
       const read = readProxyHeader(header.subarray(0, length))

@@ -38,7 +38,7 @@ export class PushedMaps {
     this.#deadline = seconds
   }
 
-  /** Permanent. Called after the deadline has been set. */
+  /** Cannot be undone. Must be called after `setDeadline`, whose first call replaces the map `state`. */
   async setDraining(): Promise<void> {
     if (this.#draining) return
     await expectDone(this.#connection, [`add map ${this.#paths.state} ${drainingKey} 1`])
@@ -48,7 +48,7 @@ export class PushedMaps {
   /** HAProxy asks HTTP/2 clients to close their connection at the next request, and accepts no new connection. */
   async endHttps(): Promise<void> {
     if (this.#hasEndedHttps) return
-    // If an earlier connection has already requested this, HAProxy answers that it is done.
+    // The answer is not checked, because an earlier connection may already have shut down the frontend.
     await answerOf(this.#connection, `shutdown frontend ${httpsFrontendName}`)
     this.#hasEndedHttps = true
   }

@@ -1,4 +1,4 @@
-/** The agent on its socket, with any data from any sender. */
+/** The agent's socket for refused connections, with valid and invalid data. */
 import { mkdtemp, rm, stat } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -119,7 +119,7 @@ test.each<[string, Buffer[]]>([
   ['a header without a reason', [proxyHeader({ source: '10.0.0.1', port: 5432 }), startupMessage()]],
   ['an unknown reason', [header('10.0.0.1', '5432; drop'), startupMessage()]],
   ['a port without a route', [header('10.0.0.1', '5433 denied'), startupMessage()]],
-])('a client that sends %s is closed without a response, soon', async (_what, parts) => {
+])('a connection that sends %s is closed without a response within 3 s', async (_what, parts) => {
   const began = performance.now()
   expect(await refusalOf(...parts)).toBe(undefined)
   expect(performance.now() - began).toBeLessThan(3_000)

@@ -48,7 +48,7 @@ const greeting = (onCommand: (line: string, socket: Socket) => void) =>
     else onCommand(line, socket)
   })
 
-test('matches each command with its answer, in order, for any split of the bytes', async () => {
+test('the client matches each command with its answer, in order, for any split of the bytes', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength: 30 }), async lengths => {
       let pending = ''
@@ -75,13 +75,13 @@ test('matches each command with its answer, in order, for any split of the bytes
   )
 })
 
-test("drops HAProxy's prompts for the lines of a payload", async () => {
+test("the client drops HAProxy's prompts for the lines of a payload", async () => {
   const path = await greeting((line, socket) => socket.write(line === '' ? '\n> ' : '+ '))
   const connection = await connected(path)
   expect(await connection.command('add map @1 x <<\nkey value\n')).toEqual({ kind: 'answer', text: '' })
 })
 
-describe('loses its connection, and every running and later command fails,', () => {
+describe('the client loses its connection, and every running and later command fails,', () => {
   const cases: [string, string, (line: string, socket: Socket) => void][] = [
     ['if no response arrives in time', 'no answer in time', () => {}],
     [
@@ -128,7 +128,7 @@ test.each<[string, (line: string, socket: Socket) => void, RegExp]>([
   })
 })
 
-test('reports that the socket does not exist', async () => {
+test('the client reports that the socket does not exist', async () => {
   expect(await connectRuntime(join(tmpdir(), 'espalier-no-such-socket'), limits)).toEqual({
     kind: 'lost',
     reason: 'ENOENT',

@@ -1,7 +1,7 @@
 /**
  * A client of HAProxy's runtime API (HAProxy management guide, "Unix Socket commands"), over one connection in its
- * interactive mode. The connection identifies the HAProxy process: all commands reach one process. After a broken
- * connection, another process may have replaced it, so the content of the maps is unknown.
+ * interactive mode. All commands of a connection reach the same HAProxy process. A new connection may reach another
+ * process, so the content of the maps is then unknown.
  *
  * Whatever the other side does, each command is answered or fails within a time limit, and the length of an answer is
  * limited.
