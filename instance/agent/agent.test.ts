@@ -1,5 +1,5 @@
 /**
- * The agent next to a real Postgres: the clients that it answers, its measurements, and that its problems do not affect
+ * The agent next to a real Postgres: which clients it answers, what it measures, and that its failures do not affect
  * Postgres.
  */
 import { X509Certificate } from 'node:crypto'
@@ -135,18 +135,15 @@ describe('the agent answers', () => {
         return socket.once('close', () => clearInterval(talking))
       },
     ],
-  ])(
-    'while unauthenticated clients use every connection and send %s, as soon as its timeout closes them',
-    async (_, come) => {
-      const { port, ...agent } = await start({ timeoutMs: 300 })
-      const unauthorized = Array.from({ length: 40 }, () => come(port).on('error', () => {}))
-      const lives = () => get({ port, ...agent }, '/healthz').catch(() => undefined)
-      await expect.poll(lives, { timeout: 5_000 }).toEqual({ status: 200, body: 'ok\n' })
-      for (const socket of unauthorized) socket.destroy()
-    },
-  )
+  ])('once its timeout has closed unauthenticated clients that used every connection and sent %s', async (_, come) => {
+    const { port, ...agent } = await start({ timeoutMs: 300 })
+    const unauthorized = Array.from({ length: 40 }, () => come(port).on('error', () => {}))
+    const lives = () => get({ port, ...agent }, '/healthz').catch(() => undefined)
+    await expect.poll(lives, { timeout: 5_000 }).toEqual({ status: 200, body: 'ok\n' })
+    for (const socket of unauthorized) socket.destroy()
+  })
 
-  test('with the current certificate, and with the previous one if the new one is invalid', async () => {
+  test('with the newest certificate, or with the previous certificate if the newest is invalid', async () => {
     const tls = join(server.mounts.root, 'replaced')
     cpSync(server.mounts.tls, tls, { recursive: true })
     onTestFinished(() => rmSync(tls, { recursive: true }))
@@ -173,10 +170,10 @@ describe('the agent answers', () => {
     writeFileSync(join(tls, 'tls.crt'), 'nonsense')
     follow()
     expect(await shown(port)).toBe(after)
-    expect(lines.join()).toMatch(/^the certificate: /)
+    expect(lines.join()).toMatch(/^cannot load the certificate; keeping the previous one: /)
   })
 
-  test('until it is stopped, and stops at once, even with silent connected clients', async () => {
+  test('until it is stopped; a silent client does not delay the stop', async () => {
     const agent = await start()
     const { promise: connected, resolve } = Promise.withResolvers<void>()
     const other = connect({ host, port: agent.port }, resolve).on('error', () => {})
@@ -188,7 +185,7 @@ describe('the agent answers', () => {
     other.destroy()
   })
 
-  test('an invalid request with an error for the client, without logging it', async () => {
+  test('an invalid request with an error, and logs nothing', async () => {
     const agent = await start()
     expect((await get(agent, '//')).status).toBe(400)
     expect(lines.filter(line => line.startsWith('cannot answer'))).toEqual([])
@@ -249,7 +246,7 @@ describe('a sample', () => {
     expect(body).toMatch(/\n# EOF\n$/)
   })
 
-  test('is taken even if no connection is left for other clients', async () => {
+  test('is taken even if clients use all their connections', async () => {
     const sessions = await Promise.all([1, 2, 3].map(() => connectAs(server, 'app', passwords.app)))
     await expect(connectAs(server, 'app', passwords.app)).rejects.toThrow('remaining connection slots')
     const agent = await start()
@@ -258,9 +255,9 @@ describe('a sample', () => {
     await Promise.all(sessions.map(session => session.end()))
   })
 
-  test('contains connected clients, and the current WAL file', async () => {
+  test('counts the sessions of clients, and names the current WAL file', async () => {
     const { cert, ca, monitor } = readCertificates(server.mounts.tls)
-    if (monitor === undefined) throw new Error('there is no certificate')
+    if (monitor === undefined) throw new Error('the login certificate does not exist')
     const login = { host, port: server.port, user: monitorRole, database: monitoredFrom, serverName: nameIn(cert) }
     const stirred = async () => {
       const [answer] = await query({ ...login, ...monitor, ca }, [sampleQuery], 5_000)
@@ -294,7 +291,7 @@ describe('a sample', () => {
 })
 
 describe('stored samples', () => {
-  test('are available again after a start, except for a truncated line', async () => {
+  test('are available after a restart, without a truncated line', async () => {
     const first = await start()
     await untilSampled(first)
     const before = await samplesOf(first)
@@ -305,7 +302,7 @@ describe('stored samples', () => {
     expect((await samplesOf(second)).slice(0, before.length)).toEqual(before)
   })
 
-  test('are optional: without a state directory nothing is stored', async () => {
+  test('are optional: without a state directory, the agent stores nothing', async () => {
     const agent = await start()
     rmSync(state(), { recursive: true, force: true })
     await untilSampled(agent)
@@ -314,7 +311,7 @@ describe('stored samples', () => {
 })
 
 describe('an unreachable Postgres', () => {
-  test('causes no sample while it starts, and later a sample that reports it', async () => {
+  test('causes no sample for the first 60 s, and then samples with `up` 0', async () => {
     let time = 0
     const agent = await start({ postgresPort: 1, now: () => time })
     await new Promise(resolve => setTimeout(resolve, 100))

@@ -17,7 +17,7 @@ export const archiveRoutes = ({ status, backups }: Archiving): Routes => ({
     for: ['operator'],
     methods: ['GET', 'PUT', 'DELETE'],
     answer: async (_query, { method, rest: id }) => {
-      if (!uuid.test(id)) return json(404, { error: 'the id of a backup is a UUID' })
+      if (!uuid.test(id)) return json(404, { error: 'backup id: must be a UUID' })
       if (method === 'DELETE') {
         await backups.end(id)
         return empty(204)
@@ -32,7 +32,7 @@ export const archiveRoutes = ({ status, backups }: Archiving): Routes => ({
 async function begin(backups: Archiving['backups'], id: string): Promise<Answer> {
   try {
     const begun = await backups.begin(id, AbortSignal.timeout(archiveMs))
-    if (begun === 'busy') return json(409, { error: 'another backup runs' })
+    if (begun === 'busy') return json(409, { error: 'another backup is running; retry after it has ended' })
     return json(begun === 'begun' ? 202 : 200, backups.job(id))
   } catch (error) {
     return json(503, { error: error instanceof Error ? error.message.slice(0, 400) : 'the archive does not answer' })

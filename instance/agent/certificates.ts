@@ -1,4 +1,4 @@
-/** The certificates mounted into the pod. They are read each time, because they can be replaced while the pod runs. */
+/** The certificates mounted into the pod. They are read before each use, because the mounted files can change. */
 import { X509Certificate } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,6 +1,6 @@
 /**
- * Whether a client is connected to an address of this network namespace. The kernel's table has the answer (proc(5),
- * `/proc/net/tcp`).
+ * Finds in the kernel's table (proc(5), `/proc/net/tcp`) whether a client is connected to an address of this network
+ * namespace.
  */
 import { readFileSync } from 'node:fs'
 import { isIPv4 } from 'node:net'
@@ -20,7 +20,10 @@ const reversed = (address: string): string =>
 
 const endOf = (host: string, port: number): string => `${isIPv4(host) ? reversed(host) : ''}:${hex(port, 4)}`
 
-/** The local ends of a table's connections. For IPv6, where a pod has one address, only their ports. */
+/**
+ * Returns the local address and port of each connection in the table. For IPv6, it returns only the port, because a pod
+ * has one IPv6 address.
+ */
 export function connectedEnds(table: string): Set<string> {
   const ends = new Set<string>()
   for (const [, address = '', port, state] of table.matchAll(
@@ -30,14 +33,13 @@ export function connectedEnds(table: string): Set<string> {
   return ends
 }
 
-/** Whether a table contains a connection to this port. */
 export const hasConnection = (ends: ReadonlySet<string>, host: string, port: number): boolean =>
   ends.has(endOf(host, port))
 
 /**
- * The kernel takes some milliseconds to create its table, so all agents of one process share it. Reading it every five
- * seconds was two fifths of the cost of forty idle agents. So it is read as often as one agent samples. A lasting
- * connection is seen at most one sample later.
+ * The kernel takes some milliseconds to create its table, so all agents of one process share a cached table. Reading
+ * the table every 5 s was 40 % of the cost of 40 idle agents, so the cache is valid for one sampling interval. An agent
+ * detects a lasting connection at most one sample late.
  */
 const tables = new Map<string, { at: number; ends: ReadonlySet<string> }>()
 
@@ -50,7 +52,7 @@ function endsIn(path: string): ReadonlySet<string> {
   return ends
 }
 
-/** Whether a client was connected a few seconds ago. True if unknown. */
+/** Whether a client was connected when the table was read, at most 30 s ago. True if unknown. */
 export function isConnected(host: string, port: number): boolean {
   try {
     return hasConnection(endsIn(isIPv4(host) ? '/proc/net/tcp' : '/proc/net/tcp6'), host, port)

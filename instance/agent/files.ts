@@ -1,6 +1,6 @@
 /**
  * Reads and writes the agent's own files. If the agents of a machine run in one process, the directory belongs to
- * another user than that process. So the agent follows no link, and no operation waits.
+ * another user than that process. So the agent follows no link, and opens files without blocking.
  */
 import { closeSync, constants, fstatSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
 

@@ -1,8 +1,9 @@
 /**
  * `espalier instance agent`: monitors the Postgres of its pod. It samples Postgres and its volume, and serves the
  * samples of the last two hours to the API and to metrics collectors. It limits the size of Postgres's log and serves
- * its entries. With an archive, it archives WAL and takes base backups. It never disturbs Postgres: it changes only log
- * files that Postgres has finished, and a failure ends at most the agent.
+ * its entries. To limit the log, it deletes finished files, and truncates the current file only if the log still
+ * exceeds its limit. With an archive, it archives WAL and takes base backups. A failure of the agent never stops
+ * Postgres.
  */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -107,7 +108,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   }
 }
 
-/** An older sample is outdated, for example after a pause of the complete pod. */
+/** Metrics contain no sample of this age or older, for example after the pod was paused. */
 const staleMs = 3 * sampleEveryMs
 
 const fresh = <S extends { at: number }>(sample: S | undefined, now: number): S | undefined =>

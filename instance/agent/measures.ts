@@ -1,6 +1,6 @@
 /**
- * The agent's measures: the name of each measure, whether it is a counter (until Postgres resets its statistics), and
- * its description. Metrics, series, alert rules and the dashboard use these names.
+ * The agent's measures: the name, type and description of each measure. When Postgres resets its statistics, their
+ * counters start again at 0. Metrics, series, alert rules and the dashboard use these names.
  */
 
 type Definition = { type: 'gauge' | 'counter'; help: string }
@@ -11,28 +11,32 @@ const counter = (help: string): Definition => ({ type: 'counter', help })
 export const measures = {
   up: gauge('1 while Postgres answers the agent, else 0.'),
   start_time_seconds: gauge('When Postgres was started, in seconds since the epoch.'),
-  connections: gauge('Sessions of clients.'),
-  connections_active: gauge('Sessions of clients that run a statement.'),
-  connections_idle_in_transaction: gauge('Sessions of clients that keep a transaction open and do nothing in it.'),
-  connections_limit: gauge('Sessions that clients can have at once.'),
-  oldest_transaction_seconds: gauge('Age of the oldest transaction that is open.'),
-  sessions: counter('Sessions that clients began.'),
+  connections: gauge('Client sessions.'),
+  connections_active: gauge('Client sessions that run a statement.'),
+  connections_idle_in_transaction: gauge('Client sessions that are idle in an open transaction.'),
+  connections_limit: gauge('Maximum number of concurrent client sessions.'),
+  oldest_transaction_seconds: gauge('Age of the oldest open transaction.'),
+  sessions: counter('Client sessions that were started.'),
   transactions_committed: counter('Transactions that were committed.'),
   transactions_rolled_back: counter('Transactions that were rolled back.'),
   blocks_hit: counter('Blocks that were found in the cache.'),
   blocks_read: counter('Blocks that had to be read.'),
-  wal_bytes: counter('Bytes of WAL that were written, since the database began.'),
+  wal_bytes: counter("WAL position in bytes. A branch or a restored database starts at its source's position."),
   volume_used_bytes: gauge('Used space on the volume.'),
   volume_size_bytes: gauge('Size of the volume.'),
   replicas: gauge('Replicas that are connected.'),
-  replication_lag_bytes: gauge('WAL that the slowest replica has yet to replay.'),
-  replication_lag_seconds: gauge('How long the slowest replica takes to replay what was written.'),
-  slots_retained_bytes: gauge('WAL that is kept for the replication slot that lags most.'),
+  replication_lag_bytes: gauge('WAL that the slowest replica has not replayed yet.'),
+  replication_lag_seconds: gauge('Time that the slowest replica takes to replay new WAL.'),
+  slots_retained_bytes: gauge('WAL that Postgres keeps for the slowest replication slot.'),
   locks: gauge('Locks that transactions hold.'),
   locks_waiting: gauge('Locks that transactions wait for.'),
   deadlocks: counter('Deadlocks.'),
-  transaction_age: gauge('Transactions since the oldest that is not frozen: at 2 billion Postgres stops.'),
-  multixact_age: gauge('Multixacts since the oldest that is not frozen: at 2 billion Postgres stops.'),
+  transaction_age: gauge(
+    'Age of the oldest unfrozen transaction id, in transactions. Near 2.1 billion, Postgres refuses writes.',
+  ),
+  multixact_age: gauge(
+    'Age of the oldest multixact id, in multixacts. Near 2.1 billion, Postgres refuses new multixacts.',
+  ),
   checksum_failures: counter('Pages that did not match their checksum.'),
   database_bytes: gauge('Size of the application database, measured every five minutes.'),
 } as const satisfies Record<string, Definition>

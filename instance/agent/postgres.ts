@@ -66,7 +66,7 @@ function readMessages(socket: Socket, take: (type: string, body: Buffer) => void
     while (rest.length >= 5) {
       const length = rest.readInt32BE(1)
       if (length < 4 || length > mostBytes) {
-        socket.destroy(new Error('Postgres sent a message that does not belong to its protocol'))
+        socket.destroy(new Error(`Postgres sent an invalid message, or a message above ${mostBytes} bytes`))
         return
       }
       if (rest.length < length + 1) return
@@ -109,7 +109,8 @@ function converse(socket: TLSSocket, first: Buffer, statements: readonly string[
     readMessages(socket, (type, body) => {
       try {
         if (type === 'E') throw new Error(errorText(body))
-        if (type === 'R' && body.readInt32BE(0) !== 0) throw new Error('Postgres requires more than the certificate')
+        if (type === 'R' && body.readInt32BE(0) !== 0)
+          throw new Error('Postgres asks for another login method; pg_hba.conf must accept this login by certificate')
         if (type === 'D' && answers.length < sentCount) answers.push(firstColumn(body))
         if (type !== 'Z') return
         while (answers.length < sentCount) answers.push(null)

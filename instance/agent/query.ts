@@ -1,6 +1,6 @@
 /**
- * The query of one sample: one statement on Postgres's monitoring views, without user data. The counts exclude the
- * platform's own database, so that samples do not count themselves.
+ * The query of one sample: one statement on Postgres's statistics, without user data. The counts of sessions,
+ * transactions and blocks exclude the platform's own database, so that samples do not count themselves.
  */
 
 /** The database that the agent connects to. Users cannot connect to it or replace it. */
@@ -9,8 +9,8 @@ export const monitorRole = 'espalier_monitor'
 const applicationDatabase = 'app'
 
 /**
- * Columns have the names of the measures. The query calls the functions behind the statistics views directly, because
- * in a new session, reading the views' definitions takes longer than everything else.
+ * The result's keys are the names of the measures. The query calls the functions behind the statistics views directly,
+ * because reading the views' definitions in a new session takes longer than the rest of the query.
  */
 export const sampleQuery = `
 SELECT json_build_object(
@@ -42,7 +42,7 @@ FROM (SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg
     max(transactions) AS transaction_age, max(multixacts) AS multixact_age
   FROM (SELECT oid, datname <> '${monitoredFrom}' AS counts, age(datfrozenxid) AS transactions, mxid_age(datminmxid) AS multixacts
     FROM pg_database UNION ALL SELECT 0, true, NULL, NULL) AS databases) AS d,
--- The archive's receiver and base backups replay nothing.
+-- The archive's receiver and base backups replay no WAL. Their replay_lsn is null, so they do not count as replicas.
 (SELECT count(replay_lsn) AS replicas, min(replay_lsn) AS replayed, max(extract(epoch FROM replay_lag)) AS lag_seconds
   FROM pg_stat_get_wal_senders()) AS r,
 (SELECT min(restart_lsn) AS restart FROM pg_get_replication_slots()) AS s,

@@ -1,9 +1,9 @@
 /**
- * Decides when a Postgres is idle and needs no query: when for two minutes of samples no client was connected and no
- * session began. A session costs such a Postgres more than everything else. So it is queried only every twenty minutes,
- * or as soon as there is activity: WAL is written, or the kernel has a connection to it. After its own writes, such as
- * checkpoints and autovacuum, it is queried once. Only a session that writes nothing and ends between two checks is
- * counted late.
+ * Decides whether Postgres is idle, so that a sample needs no query. Postgres is idle if the samples of two minutes
+ * show no client and no new session. The session of a query is the largest cost of an idle Postgres. So the agent
+ * queries an idle Postgres only every 20 minutes, or after activity: WAL was written, or a client is connected. If
+ * Postgres itself wrote the WAL (a checkpoint, autovacuum), one query follows. Only a session that writes nothing and
+ * ends between two checks is counted late.
  */
 
 /** Postgres's last answer. */
@@ -16,14 +16,14 @@ export type Answered = {
   quietSince: number
 }
 
-/** Both are slightly shorter than the round values, since clocks are not exact. */
+/** Slightly shorter than 2 and 20 minutes, because clocks are not exact. */
 const quietMs = 2 * 60_000 - 5_000
 const restMs = 20 * 60_000 - 5_000
 
 const isSame = (before: Record<string, unknown>, now: Record<string, unknown>): boolean =>
   now.connections === 0 && before.sessions === now.sessions
 
-/** `before`: absent if Postgres did not answer before, or was not queried. */
+/** `before`: the previous answer; undefined at the first query, and if the previous query failed. */
 export function answered(before: Answered | undefined, now: Omit<Answered, 'quietSince'>): Answered {
   const isQuiet = before !== undefined && isSame(before.values, now.values)
   return { ...now, quietSince: isQuiet ? before.quietSince : now.at }

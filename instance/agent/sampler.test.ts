@@ -69,7 +69,7 @@ describe('how often Postgres is queried', () => {
     expect(written.path).toBe(join(tls, 'pgdata', 'pg_wal', walFile))
   })
 
-  test('once more if a client is connected only to the platform database, and at each sample while users are connected', async () => {
+  test('at each sample while a client is connected, even only to the platform database', async () => {
     await untilAtRest()
     isConnected = true
     expect(await take(3)).toBe(3)
@@ -84,14 +84,14 @@ describe('how often Postgres is queried', () => {
 
   test.each<[string, () => void]>([
     ['WAL was written', () => (written = { at: 2 })],
-    ['its file cannot be read', () => (written = { at: Number.NaN })],
+    ['the WAL file cannot be read', () => (written = { at: Number.NaN })],
   ])('at the next sample if %s', async (_, stir) => {
     await untilAtRest()
     stir()
     expect(await take(1)).toBe(1)
   })
 
-  test('at each sample for two minutes after a client had connected and disconnected', async () => {
+  test('at each sample for two minutes after a client has disconnected', async () => {
     await untilAtRest()
     isConnected = true
     server = { ...resting, sessions: 8 }
@@ -109,7 +109,7 @@ describe('how often Postgres is queried', () => {
     expect(history.latest()?.values.wal_bytes).toBe(200)
   })
 
-  test('again when the current WAL file changes', async () => {
+  test('once more after the current WAL file has changed', async () => {
     await untilAtRest()
     isConnected = true
     server = { ...resting, wal_file: '0000000100000000000000A2' }
@@ -138,7 +138,7 @@ describe('how often Postgres is queried', () => {
     expect(await take(3)).toBe(0)
   })
 
-  test('never while Postgres is an unopened copy', async () => {
+  test('never while Postgres is a copy that does not accept connections yet', async () => {
     mkdirSync(join(tls, 'espalier-copy'))
     expect(await take(2)).toBe(0)
     expect(history.latest()?.values.up).toBe(0)
@@ -182,25 +182,25 @@ test('a hanging disk is read once, and does not delay samples', async () => {
   expect(history.latest()?.values).toMatchObject({ volume_used_bytes: 7 })
 })
 
-describe("the kernel's table", () => {
+describe('hasConnection for a table', () => {
   const table = (...lines: string[]) =>
     ['  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid', ...lines].join('\n')
   const line = (local: string, state: string) => `   0: ${local} 0100007F:C350 ${state} 00000000:00000000 00:00000000`
   test.each([
-    ['nothing', table(), '127.0.0.1', false],
-    ['an open connection', table(line('0100007F:1538', '01')), '127.0.0.1', true],
-    ['a listening socket', table(line('0100007F:1538', '0A')), '127.0.0.1', false],
-    ['a closed connection', table(line('0100007F:1538', '06')), '127.0.0.1', false],
-    ['another address', table(line('0200007F:1538', '01')), '127.0.0.1', false],
+    ['no connections', false, table(), '127.0.0.1'],
+    ['an open connection', true, table(line('0100007F:1538', '01')), '127.0.0.1'],
+    ['a listening socket', false, table(line('0100007F:1538', '0A')), '127.0.0.1'],
+    ['a closed connection', false, table(line('0100007F:1538', '06')), '127.0.0.1'],
+    ['another address', false, table(line('0200007F:1538', '01')), '127.0.0.1'],
     [
-      "a client's end of a connection to that port elsewhere",
+      "a client's end of a connection to this address and port",
+      false,
       table(`   0: 0200007F:C350 0100007F:1538 01 0`),
       '127.0.0.1',
-      false,
     ],
-    ['another port', table(line('0100007F:1539', '01')), '127.0.0.1', false],
-    ['a connection over IPv6', table(line('B80D0120000000000000000001000000:1538', '01')), '2001:db8::1', true],
-  ])('of %s', (_, text, host, found) => {
+    ['another port', false, table(line('0100007F:1539', '01')), '127.0.0.1'],
+    ['a connection over IPv6', true, table(line('B80D0120000000000000000001000000:1538', '01')), '2001:db8::1'],
+  ])('with %s returns %s', (_, found, text, host) => {
     expect(hasConnection(connectedEnds(text), host, 5432)).toBe(found)
   })
 })

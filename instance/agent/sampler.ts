@@ -55,8 +55,8 @@ const walPath = (data: string, name: unknown): string | undefined =>
 const writtenAtOf = async (path: string): Promise<number | undefined> => (await stat(path)).mtimeMs
 
 /**
- * Wraps reads of the volume, because a hanging disk does not answer. The caller then does not wait for it, and the next
- * read starts only after the disk has answered.
+ * Limits the time of a read from the volume, because a hanging disk does not answer. After this time, returns
+ * `otherwise`. The next read starts only after the disk has answered.
  */
 function unlessItHangs<T>(read: (path: string) => Promise<T>, otherwise: T): (path: string) => Promise<T> {
   let underWay = false
@@ -95,7 +95,7 @@ export function createSampler(options: SamplerOptions) {
     if (before !== undefined && isUndisturbed(before, at, writtenAt) && !to.isConnected(host, port))
       return before.values
     last = undefined
-    // Postgres would refuse the login, and write the refusal to its user's log.
+    // A closed copy would refuse the login, and log the refusal where the database's users see it.
     if (isClosed(data)) throw new Error('the copy does not accept connections yet')
     const values = await valuesNow(at, readCertificates(tls))
     const isSameFile = values.wal_file === before?.values.wal_file
@@ -131,8 +131,8 @@ export function createSampler(options: SamplerOptions) {
 }
 
 /**
- * Postgres starts at the same time as the agent. During this time a failure does not count, and the first sample is
- * taken as soon as possible.
+ * Postgres starts at the same time as the agent. During this time, failures are not stored, and the agent tries at
+ * shorter intervals to take the first sample.
  */
 const startingMs = 60_000
 /** The interval during this time. Postgres logs each attempt while it starts. */

@@ -1,7 +1,7 @@
 /**
  * Serves HTTPS with the certificate of its Postgres. For all paths except the liveness check, a client needs a
- * certificate of the installation's authority. The name in the certificate defines the client's permissions. No request
- * has a body, and memory use is limited.
+ * certificate of the installation's authority. The name in the certificate defines the client's permissions. Requests
+ * with a body are refused, and memory use is limited.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer, type Server } from 'node:https'
@@ -58,7 +58,7 @@ async function answerTo(routes: Routes, request: IncomingMessage): Promise<Answe
   const { method = '', headers } = request
   if (!methods.includes(method)) return plain(405, `allowed methods: ${methods.join(', ')}`)
   if (Number(headers['content-length'] ?? 0) !== 0 || headers['transfer-encoding'] !== undefined)
-    return plain(413, 'a request has no body')
+    return plain(413, 'request bodies are not accepted')
   return route.answer(url.searchParams, { method, rest })
 }
 
@@ -72,7 +72,7 @@ function routeOf(routes: Routes, path: string): { route: Route | undefined; rest
 
 function send(response: ServerResponse, { status = 200, contentType, body }: Answer): void {
   const length = Buffer.byteLength(body)
-  // Each client sends at most two requests a minute.
+  // The connection is closed, because each client sends at most two requests a minute.
   response.writeHead(status, { 'content-type': contentType, 'content-length': length, connection: 'close' })
   response.end(body)
 }
@@ -107,7 +107,7 @@ export async function startServer(options: {
     {
       ...secureContext(current),
       requestCert: true,
-      // A client without a certificate gets an error that says this. It can also check whether the agent is alive.
+      // A client without a certificate gets HTTP 401 instead of a TLS error, and may use the liveness check.
       rejectUnauthorized: false,
       handshakeTimeout: timeoutMs,
       // Each connection has its own timeout, below. Node's periodic check of all connections would wake up each agent
@@ -141,7 +141,7 @@ export async function startServer(options: {
       resolve()
     })
   })
-  server.on('error', error => log(`the server: ${error.message}`))
+  server.on('error', error => log(`HTTPS server error: ${error.message}`))
   const address = server.address()
   return {
     port: typeof address === 'object' && address !== null ? address.port : port,
@@ -152,7 +152,7 @@ export async function startServer(options: {
         server.setSecureContext(secureContext(found))
         current = found
       } catch (error) {
-        log(`the certificate: ${error instanceof Error ? error.message : error}`)
+        log(`cannot load the certificate; keeping the previous one: ${error instanceof Error ? error.message : error}`)
       }
     },
     stop: () =>

@@ -147,7 +147,7 @@ test('stays within its limit under a flood, keeps the newest entries, and forwar
   await expect.poll(() => passedOn.join('')).toContain('the last of it')
   stop()
   expect(await messages()).toContain('the last of it')
-  expect(passedOn.join('')).toMatch(/\(\d+ bytes of the log are left out here/)
+  expect(passedOn.join('')).toMatch(/\(\d+ bytes of the log are omitted here/)
 })
 
 test('is printed with a template of a release whose agents did not limit it', async () => {

@@ -50,6 +50,6 @@ test('a stream that ends within a message is an error, and so is a message that 
   for (const length of [1, 4, 5, 999])
     await expect(all(messagesOf(chunksOf(bytes.subarray(0, length), 100)))).rejects.toThrow('within a message')
   await expect(all(messagesOf(chunksOf(copyMessage(Buffer.alloc(2 ** 20)), 100)))).rejects.toThrow(
-    'does not belong to its protocol',
+    'invalid message, or a message above',
   )
 })

@@ -69,7 +69,8 @@ const messageOf = (bytes: Buffer, at: number, length: number): Message => ({
 function lengthAt(bytes: Buffer, at: number): number | undefined {
   if (bytes.length < at + headBytes) return undefined
   const length = bytes.readInt32BE(at + 1)
-  if (length < 4 || length > mostBytes) throw new Error('Postgres sent a message that does not belong to its protocol')
+  if (length < 4 || length > mostBytes)
+    throw new Error(`Postgres sent an invalid message, or a message above ${mostBytes} bytes`)
   return length
 }
 

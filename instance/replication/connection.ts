@@ -37,7 +37,8 @@ export class ReplicationConnection {
     for (;;) {
       const { type, body } = await connection.next()
       if (type === 'Z') return connection
-      if (type === 'R' && body.readInt32BE(0) !== 0) throw new Error('Postgres requires more than the certificate')
+      if (type === 'R' && body.readInt32BE(0) !== 0)
+        throw new Error('Postgres asks for another login method; pg_hba.conf must accept this login by certificate')
     }
   }
 

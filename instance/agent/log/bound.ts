@@ -8,7 +8,6 @@ import type { LogFile } from './directory.ts'
 
 const MiB = 2 ** 20
 
-/** A fiftieth of the volume, within limits: less is too little for a log, and a larger log is never read. */
 const share = 0.02
 const [least, most] = [16 * MiB, 256 * MiB]
 /** The size on an almost full volume: the file that Postgres is writing, and the previous file. */

@@ -34,8 +34,8 @@ function readPosition(path: string): Position | undefined {
 }
 
 /**
- * The files that are not forwarded completely, with the position in each, oldest first. A new pod starts with the first
- * file of its Postgres.
+ * The files that are not forwarded completely, with the position in each, oldest first. Without a stored position, only
+ * the newest file, which Postgres opened when it started in this pod.
  */
 function remaining(files: readonly LogFile[], at: Position | undefined): (Position & { bytes: number })[] {
   const ofJson = files.filter(({ kind }) => kind === 'json')
@@ -44,7 +44,7 @@ function remaining(files: readonly LogFile[], at: Position | undefined): (Positi
     .filter(({ name }) => name >= first)
     .map(({ name, bytes }) => {
       const before = name === at?.name ? at.offset : 0
-      // Postgres truncated the file: start again at its beginning.
+      // The file was truncated: start again at its beginning.
       const offset = before > bytes ? 0 : before
       return { name, offset, bytes: bytes - offset }
     })
@@ -71,11 +71,11 @@ export function createForwarder(path: string, write: (text: string) => void): Fo
     try {
       replace(path, JSON.stringify(next))
     } catch {
-      // After a start some entries may be repeated.
+      // After a restart, some entries may be repeated.
     }
   }
-  const leaveOut = (bytes: number) => {
-    if (bytes > 0) write(`(${bytes} bytes of the log are left out here: they came too fast)\n`)
+  const reportOmitted = (bytes: number, reason: string) => {
+    if (bytes > 0) write(`(${bytes} bytes of the log are omitted here: ${reason})\n`)
   }
 
   return {
@@ -92,10 +92,10 @@ export function createForwarder(path: string, write: (text: string) => void): Fo
       const begin = isTooFar && from.offset > 0 ? block.indexOf(newline) + 1 : 0
       const end = block.lastIndexOf(newline) + 1
       const isLast = from.name === last.name
-      if (isTooFar) leaveOut(behind - Math.max(0, end - begin))
+      if (isTooFar) reportOmitted(behind - Math.max(0, end - begin), 'Postgres logged too fast')
       // A line longer than a block, or one that is never completed, is skipped.
       const isPassedOver = end === 0 && (block.length === blockBytes || !isLast)
-      if (isPassedOver && !isTooFar) leaveOut(block.length)
+      if (isPassedOver && !isTooFar) reportOmitted(block.length, 'a line is incomplete or longer than 64 KiB')
       if (end > begin) write(linesIn(block.toString('utf8', begin, end)).join(''))
       moveTo({ name: from.name, offset: from.offset + (isPassedOver ? block.length : end) })
       return !isLast || from.offset + block.length < last.offset + last.bytes

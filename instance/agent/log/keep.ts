@@ -1,5 +1,5 @@
 /**
- * Limits the size of the log of its Postgres, and forwards new entries. The kernel reports changes (inotify), so that a
+ * Limits the size of Postgres's log, and forwards new entries. The kernel reports changes (inotify), so that a
  * silent Postgres costs nothing. A busy log is checked once a second. An error is logged once, and the next change
  * causes a retry.
  */
@@ -24,7 +24,7 @@ type KeeperOptions = {
 
 /** Delay between a change and the check, and minimum interval between checks. */
 const defaultPauseMs = 1_000
-/** Interval if the kernel reports no changes. */
+/** Check interval if the directory cannot be watched. */
 const unwatchedMs = 60_000
 
 function spaceIn(path: string): { size: number; free: number } {
@@ -45,24 +45,24 @@ export function keepLog(options: KeeperOptions): () => void {
   let watcher: FSWatcher | undefined
   let isOver = false
   let lastLogged = ''
-  const attempt = (what: () => void) => {
+  const attempt = (verb: string, what: () => void) => {
     try {
       what()
     } catch (error) {
-      const line = `the log: ${error instanceof Error ? error.message : error}`
+      const line = `cannot ${verb} the log: ${error instanceof Error ? error.message : error}`
       if (line !== lastLogged) log(line)
       lastLogged = line
     }
   }
 
-  /** @returns whether more work remains that must be done at once */
+  /** @returns whether work remains, so that the caller must check again after `pauseMs` */
   function readOnce(): boolean {
     const directory = openLogDirectory(path, owner)
     if (directory === undefined) return false
     let isMore = !mayWrite()
     try {
-      if (!isMore) attempt(() => bound(directory, spaceOf(path)))
-      attempt(() => {
+      if (!isMore) attempt('limit', () => bound(directory, spaceOf(path)))
+      attempt('forward', () => {
         isMore = (forwarder?.pass(directory) ?? false) || isMore
       })
     } finally {
@@ -83,11 +83,11 @@ export function keepLog(options: KeeperOptions): () => void {
     watcher = undefined
   }
 
-  attempt(() => {
+  attempt('watch', () => {
     watcher = watch(path, { persistent: false }, () => readIn(pauseMs))
     watcher.on('error', error => {
       unwatch()
-      attempt(() => {
+      attempt('watch', () => {
         throw error
       })
       readIn(unwatchedMs)

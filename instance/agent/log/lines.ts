@@ -2,7 +2,7 @@
 import type { FileHandle } from 'node:fs/promises'
 
 const blockBytes = 64 * 1024
-/** Of a longer line, only the beginning is returned. */
+/** For a longer line, only the beginning is returned. */
 const longestLine = 256 * 1024
 const newline = 0x0a
 

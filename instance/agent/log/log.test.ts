@@ -1,4 +1,4 @@
-/** The log of a Postgres in the agent: limited, read, and forwarded. In this test, no Postgres writes the log. */
+/** How the agent limits, reads and forwards Postgres's log. These tests write the log themselves. */
 import {
   appendFileSync,
   existsSync,
@@ -55,7 +55,7 @@ describe('a read of the log', () => {
     return { messages: entries.map(({ message }) => message), isWhole }
   }
 
-  test('returns the newest first, over all files', async () => {
+  test('returns the newest entries of all files first', async () => {
     write(nameOf(0), lines(0, 3))
     write(nameOf(10), lines(10, 3))
     write(nameOf(10, 'log'), 'printed past the log\n')
@@ -64,7 +64,7 @@ describe('a read of the log', () => {
     expect(await read({ most: 4 })).toEqual({ messages: messages.slice(0, 4), isWhole: false })
   })
 
-  test('returns a window, including its beginning and excluding its end', async () => {
+  test('returns the entries of a window, including its beginning and excluding its end', async () => {
     for (const from of [0, 100, 200]) write(nameOf(from), lines(from, 100))
     const [sinceMs, untilMs] = [begin + 98_000, begin + 102_000]
     expect(await read({ sinceMs, untilMs })).toEqual({ messages: numbers(98, 4).reverse(), isWhole: true })
@@ -72,7 +72,7 @@ describe('a read of the log', () => {
     expect(await read({ untilMs: begin })).toEqual({ messages: [], isWhole: true })
   })
 
-  test('sorts by time when processes alternated', async () => {
+  test('sorts entries by time, because processes write them out of order', async () => {
     write(nameOf(0), line(1) + line(3) + line(2))
     expect((await read()).messages).toEqual(numbers(1, 3).reverse())
   })
@@ -95,7 +95,7 @@ describe('a read of the log', () => {
     }
   })
 
-  test('keeps little of an endless line, and reports that it exists', async () => {
+  test('returns a short entry for a very long line', async () => {
     write(nameOf(0), line(0) + line(1, { user: 'app', statement: 'x'.repeat(5 * MiB) }) + line(2))
     const { entries } = await readLog(path, owner, all)
     expect(entries).toMatchObject([
@@ -106,7 +106,7 @@ describe('a read of the log', () => {
     expect(JSON.stringify(entries).length).toBeLessThan(1000)
   })
 
-  test('returns the parts of truncated, split or foreign lines that can be parsed', async () => {
+  test('returns the lines that can be parsed, also next to truncated, split or foreign lines', async () => {
     const complete = lines(0, 400)
     await fc.assert(
       fc.asyncProperty(fc.nat(complete.length), fc.uint8Array({ maxLength: 50 }), async (at, garbage) => {
@@ -142,10 +142,10 @@ describe('a read of the log', () => {
 
 describe('the size limit', () => {
   test.each([
-    ['a fiftieth of the volume', 10_000, 9_000, 200],
-    ['no less than 16 MiB', 100, 90, 16],
-    ['no more than 256 MiB', 1_000_000, 900_000, 256],
-    ['little if the volume is nearly full', 10_000, 199, 8],
+    ['2 % of the volume', 10_000, 9_000, 200],
+    ['at least 16 MiB', 100, 90, 16],
+    ['at most 256 MiB', 1_000_000, 900_000, 256],
+    ['8 MiB if the volume is nearly full', 10_000, 199, 8],
   ])('is %s', (_, size, free, bound) => {
     expect(boundOf({ size: size * MiB, free: free * MiB })).toBe(bound * MiB)
   })
@@ -153,7 +153,7 @@ describe('the size limit', () => {
   const file = (second: number, bytes: number, kind: 'json' | 'log' = 'json') => ({
     ...{ name: nameOf(second, kind), kind, begunAt: begin + second * 1000, bytes },
   })
-  test('deletes the oldest, and empty files', () => {
+  test('deletes empty files and the oldest files', () => {
     const files = [file(0, 40), file(0, 10, 'log'), file(1, 40), file(2, 0), file(3, 40)]
     const names = (...seconds: number[]) => seconds.map(second => nameOf(second))
     expect(surplusOf(files, 130)).toEqual({ remove: names(2), empty: [] })
@@ -164,7 +164,7 @@ describe('the size limit', () => {
     expect(surplusOf([], 0)).toEqual({ remove: [], empty: [] })
   })
 
-  test('holds for any files, and files in use are not deleted', () => {
+  test('holds for any files, and never deletes a file in use', () => {
     const some = fc.array(fc.tuple(fc.nat(900), fc.nat(50), fc.constantFrom('json' as const, 'log' as const)))
     fc.assert(
       fc.property(some, fc.nat(500), (made, bound) => {
@@ -204,7 +204,7 @@ describe('the forwarded log', () => {
   const messages = (printed: string[]) => printed.map(text => (text.startsWith('{') ? JSON.parse(text).message : text))
   beforeEach(start)
 
-  test('contains each entry once, over files and starts', () => {
+  test('contains each entry once, across files and restarts', () => {
     write(nameOf(0), lines(0, 3))
     expect(messages(pass())).toEqual(numbers(0, 3))
     expect(pass()).toEqual([])
@@ -216,7 +216,7 @@ describe('the forwarded log', () => {
     expect(messages(pass())).toEqual([...numbers(5, 1), ...numbers(10, 1)])
   })
 
-  test('starts with the first file of the current Postgres', () => {
+  test('starts with the newest file if no position is stored', () => {
     write(nameOf(0), lines(0, 3))
     write(nameOf(10), lines(10, 2))
     expect(messages(pass())).toEqual(numbers(10, 2))
@@ -237,13 +237,13 @@ describe('the forwarded log', () => {
     expect(messages(rest)).toEqual(numbers(20_100 - passed, passed))
     expect(passed).toBeGreaterThan(500)
     const remaining = flood.length - lines(20_100 - passed, passed).length
-    expect(first).toBe(`(${remaining} bytes of the log are left out here: they came too fast)`)
+    expect(first).toBe(`(${remaining} bytes of the log are omitted here: Postgres logged too fast)`)
   })
 
   test('continues after a line that is too long, a truncated line, and a file that was truncated or removed', () => {
     write(nameOf(0), line(0, { statement: 'x'.repeat(100_000) }) + line(1))
     const [remaining, ...rest] = pass()
-    expect(remaining).toMatch(/bytes of the log are left out/)
+    expect(remaining).toMatch(/bytes of the log are omitted here: a line is incomplete or longer than 64 KiB/)
     expect(messages(rest)).toEqual(numbers(1, 1))
     appendFileSync(join(path, nameOf(0)), line(2).slice(0, 20))
     write(nameOf(10), line(10))
@@ -277,7 +277,7 @@ describe('the log keeper', () => {
   }
   const bytes = () => readdirSync(path).reduce((sum, name) => sum + statSync(join(path, name)).size, 0)
 
-  test('limits existing and new files, and touches nothing else', async () => {
+  test('limits existing and new log files, and changes no other file', async () => {
     for (let index = 0; index < 6; index++) write(nameOf(index), 'x'.repeat(4 * MiB))
     write('other', 'x'.repeat(MiB))
     symlinkSync(join(path, 'other'), join(path, nameOf(0, 'log')))
@@ -299,7 +299,7 @@ describe('the log keeper', () => {
 
   test('waits while the volume may not be written', async () => {
     for (let index = 0; index < 6; index++) write(nameOf(index), 'x'.repeat(4 * MiB))
-    /** The list of files at each moment when the volume may not be written. */
+    /** Whether the oldest file exists, at each check while the volume may not be written. */
     const seen: boolean[] = []
     keep({
       mayWrite: () => {
@@ -312,7 +312,7 @@ describe('the log keeper', () => {
     expect(seen).toEqual([true, true, true])
   })
 
-  test('does nothing while Postgres writes nothing, and tolerates a missing directory', async () => {
+  test('does nothing while Postgres writes nothing, and reports a missing directory', async () => {
     let reads = 0
     const pass = () => {
       reads += 1
@@ -324,6 +324,6 @@ describe('the log keeper', () => {
     await expect.poll(() => reads).toBe(2)
     await new Promise(resolve => setTimeout(resolve, 100))
     expect(reads).toBe(2)
-    expect(keep({ path: join(root, 'none') })[0]).toMatch(/^the log: .*ENOENT/)
+    expect(keep({ path: join(root, 'none') })[0]).toMatch(/^cannot watch the log: .*ENOENT/)
   })
 })

@@ -16,7 +16,7 @@ type LogQuery = {
   untilMs: number
   most: number
 }
-/** Newest first. `isWhole`: the window contains no older entries. */
+/** Newest first. `isWhole`: the answer contains all entries of the window. */
 type LogAnswer = { entries: LogEntry[]; isWhole: boolean }
 
 type Limits = { readBytes: number; answerBytes: number; ms: number }
@@ -24,7 +24,7 @@ type Limits = { readBytes: number; answerBytes: number; ms: number }
 const MiB = 2 ** 20
 const defaultLimits: Limits = { readBytes: 32 * MiB, answerBytes: 2 * MiB, ms: logAnswerMs }
 
-/** Each Postgres process reads the time before it waits for its turn to write, and file names only have seconds. */
+/** An entry may be this late: a process reads the time before it waits to write. File names only have seconds. */
 const slackMs = 5_000
 
 /** Limits of one response. */
