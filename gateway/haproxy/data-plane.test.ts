@@ -63,6 +63,7 @@ async function scripted(answers: Answers) {
     plane,
     commands,
     recovered: () => recovered,
+    isConnected: () => sockets.size > 0,
     drop: () => {
       for (const socket of sockets) socket.destroy()
     },
@@ -125,7 +126,7 @@ test('after a lost connection everything is pushed again', async () => {
   await plane.applied()
   commands.length = 0
   drop()
-  await until('it has everything again', () => recovered() === 2)
+  await until('HAProxy has everything again', () => recovered() === 2)
   expect(commands.filter(command => command.startsWith('commit'))).toEqual([
     'commit map @1 ports.map',
     'commit map @1 allow.map',
@@ -142,7 +143,7 @@ test('an unexpected answer counts as a failure, and everything is pushed again u
   await expect(plane.applied()).rejects.toThrow('not applied: HAProxy answered: Out of memory.')
   expect(plane.problem()).toContain('Out of memory')
   // A full push uses another command than a push of changes.
-  await until('it has everything', () => plane.problem() === undefined)
+  await until('HAProxy has everything', () => plane.problem() === undefined)
   expect(commands.filter(command => command === 'prepare map allow.map')).toHaveLength(2)
 })
 
@@ -155,11 +156,12 @@ test('if a map cannot be prepared, the deadline is not set', async () => {
 })
 
 test('nothing is pushed while targets are unknown', async () => {
-  const { plane, commands, setResolvable } = await scripted({})
+  const { plane, commands, isConnected, setResolvable } = await scripted({})
   setResolvable(false)
-  await until('it is asked', () => commands.length >= 0)
+  await until('the plane is connected', isConnected)
   plane.put(table(7), noHosts)
   const done = plane.applied()
+  await new Promise(resolve => setTimeout(resolve, 100))
   expect(commands.filter(command => command.startsWith('prepare'))).toEqual([])
   setResolvable(true)
   await done
