@@ -40,15 +40,15 @@ async function open() {
     const metadata = { ...found.metadata, annotations: { ...found.metadata.annotations, ...entries } }
     await cluster.replace(kind, { ...found, metadata } as never)
   }
-  const isGoing = async (name: string) => {
+  const isBeingDeleted = async (name: string) => {
     const found = await cluster.get('ManagedDatabase', { namespace, name })
     return found === undefined || found.metadata.deletionTimestamp !== undefined
   }
-  return { store, cluster, database, annotate, isGoing }
+  return { store, cluster, database, annotate, isBeingDeleted }
 }
 
-test('a database with branches is deleted by force, by the API, or after its branches', async () => {
-  const { store, cluster, database, annotate, isGoing } = await open()
+test('a database with branches is deleted only with force, by the API, or after its branches', async () => {
+  const { store, cluster, database, annotate, isBeingDeleted } = await open()
   for (const [name, status] of [
     ['failed', { blockingBranches: 1, branchCount: 0 }],
     ['older', { branchCount: 2 }],
@@ -56,20 +56,20 @@ test('a database with branches is deleted by force, by the API, or after its bra
     await database(name, status)
     const { message } = await refusal(cluster.delete('ManagedDatabase', { namespace, name }), 'Forbidden')
     expect(message).toContain('has branches')
-    expect(await isGoing(name)).toBe(false)
+    expect(await isBeingDeleted(name)).toBe(false)
     await annotate('ManagedDatabase', name, force)
     await cluster.delete('ManagedDatabase', { namespace, name })
-    expect(await isGoing(name)).toBe(true)
+    expect(await isBeingDeleted(name)).toBe(true)
   }
   await database('asked', { blockingBranches: 1 })
   await store.connect('espalier-api').delete('ManagedDatabase', { namespace, name: 'asked' })
   await database('bare', { branchCount: 0 })
   await cluster.delete('ManagedDatabase', { namespace, name: 'bare' })
-  for (const name of ['asked', 'bare']) expect(await isGoing(name)).toBe(true)
+  for (const name of ['asked', 'bare']) expect(await isBeingDeleted(name)).toBe(true)
 })
 
 test('a database is not deleted while it has a branch that the operator has not counted yet', async () => {
-  const { cluster, database, isGoing } = await open()
+  const { cluster, database, isBeingDeleted } = await open()
   await database('shop', { blockingBranches: 0, branchCount: 0 })
   await database('beside', {})
   const branch = await cluster.create('Branch', {
@@ -81,12 +81,12 @@ test('a database is not deleted while it has a branch that the operator has not 
   } as Draft<'Branch'>)
   const { message } = await refusal(cluster.delete('ManagedDatabase', { namespace, name: 'shop' }), 'Forbidden')
   expect(message).toContain('has branches')
-  expect(await isGoing('shop')).toBe(false)
+  expect(await isBeingDeleted('shop')).toBe(false)
   await cluster.delete('ManagedDatabase', { namespace, name: 'beside' })
-  expect(await isGoing('beside')).toBe(true)
+  expect(await isBeingDeleted('beside')).toBe(true)
   await cluster.delete('Branch', { namespace, name: branch.metadata.name })
   await cluster.delete('ManagedDatabase', { namespace, name: 'shop' })
-  expect(await isGoing('shop')).toBe(true)
+  expect(await isBeingDeleted('shop')).toBe(true)
 })
 
 test('a protected database cannot be deleted by any client', async () => {
@@ -97,18 +97,18 @@ test('a protected database cannot be deleted by any client', async () => {
     await refusal(by.delete('ManagedDatabase', { namespace, name: 'guarded' }), 'Forbidden')
 })
 
-test('an orphaning deletion is refused until the database is annotated for it', async () => {
-  const { cluster, database, annotate, isGoing } = await open()
+test('an orphaning deletion is refused until the database has the annotation espalier.dev/orphan=true', async () => {
+  const { cluster, database, annotate, isBeingDeleted } = await open()
   await database('left', { blockingBranches: 1 })
   const orphan = () => cluster.delete('ManagedDatabase', { namespace, name: 'left' }, { propagation: 'Orphan' })
   expect((await refusal(orphan(), 'Forbidden')).message).toContain(`${annotations.orphan}=true`)
-  expect(await isGoing('left')).toBe(false)
+  expect(await isBeingDeleted('left')).toBe(false)
   await annotate('ManagedDatabase', 'left', { [annotations.orphan]: 'true' })
   await orphan()
-  expect(await isGoing('left')).toBe(true)
+  expect(await isBeingDeleted('left')).toBe(true)
 })
 
-test('only the operator, a forced deletion, or the deletion of their namespace can delete objects with data or passwords', async () => {
+test("objects with data or passwords are deleted only by the operator, with force, or with a tenant's namespace", async () => {
   const { store, cluster, annotate } = await open()
   const credentials = { ...databaseLabel, [labels.component]: 'credentials' }
   const secret = (name: string, entries: Record<string, string>, at = namespace) =>
@@ -143,7 +143,7 @@ test('only the operator, a forced deletion, or the deletion of their namespace c
   await refusal(cluster.delete('PersistentVolumeClaim', claim.metadata), 'Forbidden')
 })
 
-test('only the operator can give a backup a purpose other than user, and the backup keeps it', async () => {
+test('only the operator can give a backup a purpose other than user, and an update keeps the purpose', async () => {
   const { store, cluster } = await open()
   const backup = (name: string, purpose?: 'user' | 'scheduled'): Draft<'Backup'> => ({
     ...{ apiVersion, kind: 'Backup', metadata: { name, namespace } },

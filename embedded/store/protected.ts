@@ -36,8 +36,10 @@ const isForbiddenDeletion = (request: AdmissionRequest): boolean =>
   !isForced(request.object) &&
   !isNamespaceDeletion(request)
 
-const refusalText = (what: string, instead: string): string =>
-  `${what}: ${instead}, or annotate it with ${annotations.force}=true`
+const refusalText = (kind: string, what: string, instead: string): string =>
+  `this ${kind} ${what}: ${instead}, or annotate this ${kind} with ${annotations.force}=true`
+
+const branchesRefusal = `the database has branches (failed branches also count): delete the branches first, or annotate the database with ${annotations.force}=true, which also deletes the branches`
 
 export const protections: Admission = request => {
   const { operation, object, manager } = request
@@ -48,38 +50,40 @@ export const protections: Admission = request => {
       if (object.spec.deletionProtection)
         return 'deletion protection is on: switch it off first (spec.deletionProtection: false)'
       if (manager === api || isForced(object) || isOrphan(object) || isNamespaceDeletion(request)) return undefined
-      return hasBranches(object, request.neighbours('Branch'))
-        ? refusalText('the database has branches, or branches that failed', 'delete them first')
-        : undefined
+      return hasBranches(object, request.neighbours('Branch')) ? branchesRefusal : undefined
     case 'Namespace':
       return isOfTenant(object) && manager !== operator && !isForced(object)
-        ? refusalText("this namespace holds a tenant's databases", 'delete the Tenant, which waits until they are gone')
+        ? refusalText(
+            'namespace',
+            "holds a tenant's databases",
+            'delete the Tenant, which waits until the databases are deleted',
+          )
         : undefined
     case 'PersistentVolumeClaim':
       return isForbiddenDeletion(request)
-        ? refusalText("this claim holds a database's data", 'delete the database')
+        ? refusalText('claim', "holds a database's data", 'delete the database')
         : undefined
     case 'PersistentVolume': {
       const isBound = object.status?.phase === 'Bound'
       const isRetained = object.metadata.annotations?.[reclaimPolicyAnnotation] !== undefined
       return (isBound || isRetained) && isForbiddenDeletion({ ...request, namespace: undefined })
-        ? refusalText("this volume holds a database's data", 'delete the database')
+        ? refusalText('volume', "holds a database's data", 'delete the database')
         : undefined
     }
     case 'VolumeSnapshot':
       return isForbiddenDeletion(request)
-        ? refusalText('this snapshot is a backup of a database', 'delete the Backup')
+        ? refusalText('snapshot', 'is a backup of a database', 'delete the Backup')
         : undefined
     case 'Secret':
       return object.metadata.labels?.[labels.component] === credentialsComponent && isForbiddenDeletion(request)
-        ? refusalText("this Secret holds a database's passwords, of which there is no copy", 'delete the database')
+        ? refusalText('Secret', "holds a database's passwords, of which there is no copy", 'delete the database')
         : undefined
     default:
       return undefined
   }
 }
 
-/** Whether a client other than the operator sets a backup's purpose. A write that keeps the purpose passes. */
+/** Whether a client other than the operator sets a backup's purpose. A write may keep the current purpose. */
 const setsPurpose = ({ object, previous, manager }: AdmissionRequest): boolean =>
   object.kind === 'Backup' &&
   manager !== operator &&
@@ -104,5 +108,5 @@ const isOrphan = (object: AnyObject): boolean =>
 
 const orphanRefusal = ({ kind }: AnyObject): string =>
   kind === 'ManagedDatabase'
-    ? `to delete the object alone and keep its volume, credentials and backups, annotate it with ${annotations.orphan}=true first`
-    : 'what it holds is deleted with it: delete it without --cascade=orphan'
+    ? `to delete only the ManagedDatabase and keep its volume, credentials and backups, first annotate the ManagedDatabase with ${annotations.orphan}=true`
+    : 'a Branch or Backup cannot be deleted with --cascade=orphan, because its data is deleted with the object: omit --cascade=orphan'
