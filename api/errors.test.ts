@@ -15,7 +15,7 @@ test.each<[ClusterErrorReason, string, number, string]>([
   ['Forbidden', `${what}: unable to create new content in namespace a because it is being terminated`, 503, 'removed'],
   ['Forbidden', `${what}: User "espalier-api" cannot create resource`, 500, 'internal'],
   ['Unavailable', 'connect ECONNREFUSED 10.96.0.1:443', 503, 'the cluster does not respond'],
-  ['Unavailable', 'the disk that holds the store is full: nothing was written', 503, 'is full: delete databases'],
+  ['Unavailable', 'the disk that holds the store is full; nothing was written', 503, 'is full: delete databases'],
   ['Unavailable', 'etcdserver: mvcc: database space exceeded', 503, 'is full: delete databases'],
   ['Conflict', 'the object has been modified', 409, 'at the same time'],
   ['Invalid', 'spec.secret: Invalid value', 500, 'internal'],

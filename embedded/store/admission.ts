@@ -1,6 +1,6 @@
 /**
- * Cluster policy: decides whether this cluster admits a valid write. As on an API server, it runs after the validation
- * of the object. A refusal is `Forbidden`. Status writes skip it.
+ * Cluster policy: decides whether this cluster admits a valid write. As on an API server, the store first validates the
+ * object. The policy does not apply to status writes. A refusal is `Forbidden`.
  */
 import type { Namespace } from '../../cluster/index.ts'
 import type { AnyObject, KindName, Kinds } from '../../cluster/kinds.ts'
@@ -23,13 +23,16 @@ export type AdmissionRequest = {
   neighbours<K extends KindName>(kind: K): readonly Kinds[K][]
 }
 
-/** Returns why a write is refused, in the API server's words. Undefined means that the write is admitted. */
+/** Returns the refusal in the API server's words; undefined if the write is admitted. */
 export type Admission = (request: AdmissionRequest) => string | undefined
 
 const requested = (object: AnyObject): number =>
   (object.kind === 'PersistentVolumeClaim' && parseQuantity(object.spec?.resources?.requests?.storage)) || 0
 
-/** A claim may request more storage if its storage class allows expansion. A claim without a class may not. */
+/**
+ * A claim may request more storage if its storage class allows expansion. A claim with the class "" may not. A claim
+ * that names no class has the default class.
+ */
 export const claimGrowth =
   (growsIn: (storageClass: string | undefined) => boolean): Admission =>
   ({ object, previous }) => {

@@ -84,7 +84,7 @@ describe('an apply', () => {
     )
   })
 
-  test('makes the object equal to the last apply of its only manager, whatever that manager applied before', () => {
+  test('by the only manager makes the object equal to the applied content', () => {
     fc.assert(
       fc.property(content, content, (before, now) => {
         const both = applyAll([
@@ -96,7 +96,7 @@ describe('an apply', () => {
     )
   })
 
-  test('of an empty object removes all fields of this manager and no others', () => {
+  test('of an empty object removes all fields of this manager, and no other fields', () => {
     fc.assert(
       fc.property(content, content, (own, other) => {
         const remaining = applyAll([
@@ -123,7 +123,7 @@ describe('an apply', () => {
     )
   })
 
-  test('merges a value over another so that the result contains all of it', () => {
+  test('produces an object that contains every applied field', () => {
     fc.assert(
       fc.property(content, content, (live, above) => {
         const merged = merge(shape, live as JsonValue, above as JsonValue)
@@ -133,7 +133,7 @@ describe('an apply', () => {
     )
   })
 
-  test('reports no change between equal values, and the changed fields of other values', () => {
+  test('finds no change between equal values, and no field that is both changed and removed', () => {
     fc.assert(
       fc.property(content, content, (one, other) => {
         expect(compare(shape, one as JsonValue, structuredClone(one) as JsonValue)).toEqual({
@@ -256,7 +256,7 @@ describe('managedFields', () => {
     ])
   })
 
-  test('lose fields that another manager changed, and share fields that it set to the same value', async () => {
+  test('lose a field that another manager changes, and keep a field that another manager sets to the same value', async () => {
     const { store, cluster } = await testStore()
     await cluster.apply('ConfigMap', configMap('one', { taken: 'ours', shared: 'same' }))
     const other = await store.connect('other').apply('ConfigMap', configMap('one', { taken: 'theirs', shared: 'same' }))

@@ -5,7 +5,7 @@ import { immutableField, otherFieldsChanged } from './immutable.ts'
 import { equal, isObject, type JsonObject, type JsonValue, listIn, objectIn, textIn } from './json.ts'
 import { forbidden, type Problem, required } from './problems.ts'
 
-/** A claim's spec is immutable, with one exception: a bound claim may request more storage. */
+/** A claim's spec is immutable, except the volume name, which is set once, and a bound claim's storage request. */
 export function checkClaim(object: JsonObject, previous?: JsonObject): Problem[] {
   const storage = (claim: JsonObject): JsonValue | undefined =>
     objectIn(objectIn(objectIn(claim, 'spec'), 'resources'), 'requests').storage
@@ -22,7 +22,6 @@ export function checkClaim(object: JsonObject, previous?: JsonObject): Problem[]
     return [forbidden(path, 'field can not be less than status.capacity')]
   }
   const isBound = objectIn(previous, 'status').phase === 'Bound'
-  // The name of the volume is set once, at binding.
   const free = objectIn(previous, 'spec').volumeName === undefined ? ['volumeName'] : []
   const resized = isBound ? ['resources'] : []
   return otherFieldsChanged(object, previous, [...free, ...resized])
@@ -37,7 +36,7 @@ export function checkClaim(object: JsonObject, previous?: JsonObject): Problem[]
 
 const volumeSources = ['csi', 'hostPath', 'local', 'nfs'] as const
 
-/** A volume's source is immutable; its claim and reclaim policy are not. */
+/** A volume's source and volume mode are immutable; its claim and reclaim policy are not. */
 export function checkVolume(object: JsonObject, previous?: JsonObject): Problem[] {
   const spec = objectIn(object, 'spec')
   const sources = volumeSources.filter(source => spec[source] !== undefined)

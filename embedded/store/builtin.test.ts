@@ -55,7 +55,7 @@ describe('a claim', () => {
     return { ...draft, spec: { ...draft.spec, storageClassName } }
   }
 
-  test('keeps its spec; when bound, it may request more storage than it was granted, never the same or less', async () => {
+  test('has an immutable spec; a bound claim may change its request, but a smaller request must exceed the granted size', async () => {
     const { cluster } = await testStore()
     const claim = await cluster.create('PersistentVolumeClaim', local())
     expect(claim.status?.phase).toBe('Pending')
@@ -89,7 +89,7 @@ describe('a claim', () => {
     )
   })
 
-  test('requests more only if its class allows expansion and policy admits it', async () => {
+  test('may request more storage only if its class allows expansion and every admission policy permits it', async () => {
     const quota: Admission = ({ operation, object }) =>
       operation === 'update' &&
       object.kind === 'PersistentVolumeClaim' &&
@@ -132,7 +132,7 @@ describe('a claim', () => {
   })
 })
 
-test('Service ports have names if there are several; names, and pairs of number and protocol, are unique', async () => {
+test('each of several Service ports needs a name; port names, and pairs of number and protocol, are unique', async () => {
   const { cluster } = await testStore()
   const draft = smallest.Service('default', 'one')
   const create = (ports: { name?: string; port: number; protocol?: 'TCP' | 'UDP' }[]) =>
@@ -147,13 +147,13 @@ test('Service ports have names if there are several; names, and pairs of number 
   await create([http, { name: 'other', port: 80, protocol: 'UDP' }])
 })
 
-describe('workloads', () => {
-  test('a StatefulSet keeps the fields that name its pods and volumes, and may change the rest', async () => {
+describe('among workloads,', () => {
+  test('a StatefulSet cannot change the fields that name its pods and volumes', async () => {
     const { cluster } = await testStore()
     const set = await cluster.create('StatefulSet', statefulSet('default', 'one'))
     expect(set.metadata.generation).toBe(1)
     const spec = set.spec
-    if (spec === undefined) throw new Error('a StatefulSet has a spec')
+    if (spec === undefined) throw new Error('the StatefulSet has no spec')
     const { message } = await refusal(
       cluster.replace('StatefulSet', { ...set, spec: { ...spec, serviceName: 'other' } }),
       'Invalid',
@@ -170,7 +170,7 @@ describe('workloads', () => {
     expect(status).toMatchObject({ metadata: { generation: 2 }, status: { replicas: 1 } })
   })
 
-  test('a template must create pods that its selector selects, with containers that have an image', async () => {
+  test("a workload's selector must match its template's labels, and every container must have an image", async () => {
     const { cluster } = await testStore()
     const draft = statefulSet('default', 'one')
     const spec = { ...draft.spec, selector: { matchLabels: { other: 'label' } } }
@@ -180,12 +180,12 @@ describe('workloads', () => {
     await refusal(cluster.create('StatefulSet', statefulSet('default', 'one', [{ name: 'a' }])), 'Invalid')
   })
 
-  test('a Pod is bound once, and only its images can change', async () => {
+  test('a Pod is bound to a node once, and of its containers only the images can change', async () => {
     const { cluster } = await testStore()
     const pod = await cluster.create('Pod', smallest.Pod('default', 'one'))
     expect(pod.status?.phase).toBe('Pending')
     const spec = pod.spec
-    if (spec === undefined) throw new Error('a Pod has a spec')
+    if (spec === undefined) throw new Error('the Pod has no spec')
     const bound = await cluster.replace('Pod', { ...pod, spec: { ...spec, nodeName: 'here' } })
     await refusal(cluster.replace('Pod', { ...bound, spec: { ...spec, nodeName: 'there' } }), 'Invalid')
     await refusal(

@@ -223,7 +223,7 @@ function completeNamespace(object: JsonObject): JsonObject {
   }
 }
 
-/** A quota applies at once. On Kubernetes, a controller first copies its limits to the status. */
+/** The store copies a quota's limits to its status at once. On Kubernetes, a controller does that later. */
 const completeQuota = (object: JsonObject): JsonObject => ({
   ...object,
   status: { hard: objectIn(objectIn(object, 'spec'), 'hard') },

@@ -1,6 +1,6 @@
 /**
- * Compiles and runs the rules of `x-kubernetes-validations`. The schema, not the JSON form, sets the type of a value in
- * a rule: an integer of the schema is a CEL int (Kubernetes documentation, "Validation rules").
+ * Compiles and runs the rules of `x-kubernetes-validations`. The schema decides a value's CEL type: a value that the
+ * schema declares as integer is a CEL int (Kubernetes documentation, "Validation rules").
  */
 import { Environment, EvaluationError } from '@marcbachmann/cel-js'
 import type { CelRule } from '../../crds/kind.ts'

@@ -1,7 +1,7 @@
 /**
- * Commits all writes to objects. Each write is decided on the committed object and gets the next version of the store. It
- * is on disk before any reader, watcher or writer sees it. Writes to one object run one after the other. Concurrent writes
- * to different objects share one append to the disk.
+ * Commits all writes to objects. Each write starts from the committed object, and gets the store's next version. A
+ * write is on disk before any reader, watcher or other writer sees its result. Writes to one object run one after
+ * another. Concurrent writes to different objects share one append to the disk.
  */
 import type { Logger } from 'pino'
 import { ClusterError, diskFullMessage } from '../../cluster/errors.ts'
@@ -15,7 +15,7 @@ import { isAccepted } from './pressure.ts'
 import { deletionText, type LogRecord, putText } from './records.ts'
 import type { State } from './state.ts'
 
-/** Decides the new object. Undefined, or the current object itself, means no change. */
+/** The result of a write. Undefined, or the current object itself, means no change. */
 export type Decision = { readonly object: JsonObject; readonly isDeleted: boolean } | undefined
 
 export type Committer = {
@@ -23,8 +23,8 @@ export type Committer = {
   readonly version: number
   history(kind: KindName): History
   /**
-   * Decides a write on the committed object and commits it.
-   * @param after an object that the decision also reads: the write waits for pending writes to this object
+   * Calls `decide` with the committed object, and commits the result.
+   * @param after an object that `decide` also reads: the write waits for pending writes to this object
    * @returns the object after the write; if it was deleted, its last state
    * @throws ClusterError every error of `decide`; `Invalid` for an object that is too large; `Unavailable` if the disk
    * fails
@@ -106,7 +106,7 @@ class StoreCommitter implements Committer {
     decide: (current: JsonObject | undefined) => Decision,
     after?: ObjectReference,
   ): Promise<JsonObject | undefined> {
-    // No other code may run between the last check for pending writes and the moment when this write is staged.
+    // Between the last check for pending writes and `#stage` there is no `await`, so that no other write is staged.
     for (let wait = this.#wait(reference, after); wait !== undefined; wait = this.#wait(reference, after)) await wait
     if (this.#closed) throw new ClusterError('Unavailable', 'the store is closed')
     const current = this.#state.get(reference)
@@ -194,13 +194,13 @@ class StoreCommitter implements Committer {
     for (const { settle } of batch) settle()
   }
 
-  /** Refuses the queued writes too. They do not depend on the failed write, so clients can retry all of them. */
+  /** Refuses the failed batch and all queued writes. The store has stored no part of them, so clients can retry. */
   #refuse(failed: readonly Pending[], cause: unknown): void {
     this.#staged = this.#committed
     const refusal = new ClusterError('Unavailable', diskMessage(cause), { cause })
     this.#logger.error(
       { err: cause, writes: failed.length },
-      'the store could not write; no part of the write was stored',
+      'cannot write to the disk; refused all pending writes and stored no part of them',
     )
     for (const { settle } of failed) settle(refusal)
   }
@@ -218,18 +218,20 @@ function refuseTooLarge(reference: ObjectReference, text: string): void {
   throw new ClusterError('Invalid', `${name} is too large: ${bytes} bytes; at most ${largestObject} are allowed`)
 }
 
-const fullMessage = `${diskFullMessage}: nothing was written; delete databases, branches or backups, or free some space, and try again`
+const fullMessage = `${diskFullMessage}; nothing was written; free disk space, or delete databases, branches or backups, then retry`
 
-const full = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
-
-const exhausted = new Set(['EMFILE', 'ENFILE'])
+/** Messages with a remedy, by error code. */
+const remedies: Readonly<Record<string, string>> = {
+  ENOSPC: fullMessage,
+  EDQUOT: fullMessage,
+  EFBIG: 'a file of the store exceeds the file size limit (EFBIG); nothing was written; raise the limit (ulimit -f)',
+  EMFILE: 'too many open files (EMFILE); nothing was written; raise the limit (ulimit -n)',
+  ENFILE: 'too many open files on this machine (ENFILE); nothing was written; raise the limit (sysctl fs.file-max)',
+}
 
 function diskMessage(error: unknown): string {
   if (error instanceof DirectoryMissing)
-    return `${error.message}; writes are refused: stop Espalier, put the directory back, and start it again`
+    return `${error.message}; writes are refused: stop Espalier, put the directory back, then start Espalier again`
   const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
-  if (exhausted.has(code)) {
-    return `no file can be opened any more (${code}): nothing was written; raise the limit of open files (ulimit -n)`
-  }
-  return full.has(code) ? fullMessage : `the store cannot write to its disk (${code}): nothing was written`
+  return remedies[code] ?? `the store cannot write to its disk (${code}); nothing was written`
 }

@@ -31,7 +31,7 @@ async function writeAndKill(directory: string, round: number, afterMs: number): 
   return acknowledged
 }
 
-/** The number of this write among the writes to its name. Writes to one name run one after another. */
+/** The writer's step in a value. Writes to one name run one after another, and their steps are 3 apart. */
 const stepOf = (value: string | undefined): number => Number(value?.split('.')[1] ?? -1)
 
 async function survivesKills(rounds: number): Promise<void> {

@@ -1,4 +1,4 @@
-/** Sets the defaults of a structural schema in every object that is present. */
+/** Sets a structural schema's defaults in a value and in every object that the value contains. */
 import { isList, isObject, type JsonValue, type MutableObject } from './json.ts'
 import type { SchemaNode } from './schema-node.ts'
 

@@ -18,7 +18,7 @@ function identityOf(path: string): string | undefined {
 export class StoreDirectory {
   readonly path: string
   readonly #openFile: OpenFile
-  /** Stays open, so that the store can sync names even if no further file can be opened. */
+  /** Stays open, so that the store can sync names without a free file descriptor. */
   readonly #handle: FileHandle
   readonly #identity: string | undefined
 

@@ -1,14 +1,13 @@
 /**
  * The store's disk: a journal and snapshots. Every commit is appended to the journal. From time to time the store
- * writes a snapshot of all objects and starts a new journal. Once `append` returns, its records survive any crash. If
- * `append` throws, no reader will ever read its records. The owner of the state appends one batch at a time and applies
- * it afterwards.
+ * starts a new journal and writes a snapshot of all objects. Once `append` returns, its records survive any crash. If
+ * `append` throws, no reader will ever read its records. The committer appends one batch at a time, then applies it.
  *
  * On a full disk, the store writes into a reserve (reserve.ts).
  *
- * Journal n holds the commits after snapshot n. A snapshot is written beside the running journal of its number. It
- * replaces earlier files only when it is complete and on disk. If the directory is deleted or replaced while it is
- * open, `append` fails. Appending opens no file.
+ * Journal n contains the commits after snapshot n. The store writes snapshot n while journal n is in use. The store
+ * deletes earlier files only when the snapshot is complete and on disk. If the directory is deleted or replaced while
+ * the store is open, `append` fails. The store keeps its files open, so it can append without free file descriptors.
  */
 import { chmodSync, mkdirSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
@@ -26,7 +25,10 @@ import { journalName, type Recovered, recover, type Sink } from './recovery.ts'
 import { dropReserve, hasReserve, hasSpace, isFull, makeReserve, spendReserve } from './reserve.ts'
 import { unfinishedSnapshot } from './snapshot.ts'
 
-/** `reserve`: the disk is full, and the store writes into its reserve. `scarce`: half of the reserve is used. */
+/**
+ * `reserve`: the disk is full, and the store writes into its reserve. `scarce`: the store has also used at least half
+ * of the bytes that were free when it opened the reserve.
+ */
 export type Pressure = 'none' | 'reserve' | 'scarce'
 
 export type Disk = {
@@ -93,14 +95,14 @@ class JournaledDisk implements Disk {
   readonly #unlock: () => void
   readonly #checks: NodeJS.Timeout | undefined
   #journal: LogFile
-  /** The number of the running journal. */
+  /** The number of the current journal. */
   #number: number
   #snapshotBytes: number
   /** The journal length that starts a compaction. */
   #limit: number
-  /** The allocated size of the running journal if it began in the reserve; otherwise 0. */
+  /** The spare bytes of the current journal when it was opened, if it is in the reserve; otherwise 0. */
   #granted: number
-  /** Tasks that may replace the running journal run one after another. */
+  /** The last task that may replace the current journal. Such tasks run one after another. */
   #last: Promise<unknown> = Promise.resolve()
   #compaction: Promise<void> = Promise.resolve()
   #isCompacting = false
@@ -195,14 +197,14 @@ class JournaledDisk implements Disk {
     try {
       await this.#rotate()
     } catch (error) {
-      // Before further writes, the earlier journal must again be the last journal.
+      // The store continues with the current journal, so no newer journal may exist.
       await this.#directory.removeJournal(this.#number + 1)
       this.#limit = this.#journal.length + this.#compactAfterBytes
       this.#logger.warn({ err: error }, 'cannot start a new journal; continuing with the current one')
     }
   }
 
-  /** Starts a new journal. In the background, writes the snapshot that the journal follows. */
+  /** Starts a new journal. In the background, writes the snapshot with the same number. */
   async #rotate(): Promise<void> {
     const header = this.#nextHeader()
     await this.#switchTo(await this.#directory.beginJournal(header), header.number)
@@ -218,15 +220,15 @@ class JournaledDisk implements Disk {
       this.#snapshotBytes = await this.#directory.writeSnapshot(header, objects)
       await this.#directory.removeBefore(header.number)
     } catch (error) {
-      // All journals still exist, so no record is lost; the next compaction covers this one.
-      this.#logger.warn({ err: error }, 'the store could not be compacted; will try again')
-      // An unfinished snapshot must not keep a full disk full.
+      // All journals still exist, so no record is lost. The next snapshot replaces them.
+      this.#logger.warn({ err: error }, 'cannot write a snapshot; keeping all journals; will retry')
+      // On a full disk, an unfinished snapshot must not use space.
       await this.#directory.removeUnfinishedSnapshot().catch(() => undefined)
     }
     this.#limit = this.#nextLimit()
   }
 
-  /** Replaces a journal that cannot be trusted: first writes the committed state into a snapshot. */
+  /** Replaces a journal whose content on disk is unknown. First writes the committed state into a snapshot. */
   async #repair(): Promise<void> {
     await this.#compaction
     const header = this.#nextHeader()
@@ -234,7 +236,7 @@ class JournaledDisk implements Disk {
     await this.#switchTo(await this.#directory.beginJournal(header), header.number)
     this.#granted = 0
     await this.#directory.removeBefore(header.number)
-    this.#logger.info({ journal: journalName(header.number) }, 'the store writes again, into a new journal')
+    this.#logger.info({ journal: journalName(header.number) }, 'started a new journal after a failed write')
   }
 
   /** Appends to the journal; on a full disk, to the reserve. @throws the error of the last attempt */
@@ -253,7 +255,9 @@ class JournaledDisk implements Disk {
       // On a full disk the store can overwrite a manifest but not create one.
       await this.#manifest
         .state(this.#number)
-        .catch((failure: unknown) => this.#logger.warn({ err: failure }, 'no manifest of the store'))
+        .catch((failure: unknown) =>
+          this.#logger.warn({ err: failure }, "cannot write the store's manifest; continuing without the update"),
+        )
       await this.#journal.append(payload)
     }
   }
@@ -280,7 +284,7 @@ class JournaledDisk implements Disk {
     if (this.#granted === 0 || this.#isCompacting || !this.#journal.trusted) return
     const needed = this.#reserveBytes + 3 * (this.#snapshotBytes + this.#journal.length)
     if (!(await hasSpace(this.#directory.path, needed))) return
-    // If another journal follows a journal, the earlier journal must end with its last record.
+    // Only the newest journal may have zeros after its last record.
     await this.#journal.trim()
     this.#granted = 0
     await this.#rotate()
@@ -290,7 +294,7 @@ class JournaledDisk implements Disk {
   /** Leaves the reserve if possible, or creates it in the background if it is missing. */
   #checkReserve(): void {
     const failed = (error: unknown): void =>
-      this.#logger.debug({ err: error }, 'cannot create the reserve of the store; will try again')
+      this.#logger.debug({ err: error }, "cannot create or leave the store's reserve; will retry")
     if (this.#granted > 0) void this.#serialized(() => this.#leaveReserve()).catch(failed)
     else if (!this.#isMaking && this.#directory.isUnmoved(this.#number)) {
       this.#isMaking = true

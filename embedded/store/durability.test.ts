@@ -4,6 +4,7 @@
  */
 import { spawnSync } from 'node:child_process'
 import {
+  copyFileSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -41,7 +42,7 @@ const files = (directory: string, prefix: string): string[] =>
     .sort()
 
 describe('a directory', () => {
-  test('returns everything after a restart: objects, versions, uids, field owners', async () => {
+  test('keeps everything across a restart: objects, versions, uids, field owners', async () => {
     const directory = temporaryDirectory()
     const first = await openDirectory(directory)
     const cluster = first.connect('test')
@@ -77,12 +78,12 @@ describe('a directory', () => {
       try { lockDirectory(${JSON.stringify(directory)}); console.log('opened') } catch (error) { console.log(error.message) }`
     const other = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' })
     expect(other.stdout).toContain(`in use by process ${process.pid}`)
-    // Files of an earlier release, which it could not rewrite on a full disk.
+    // An earlier release wrote its process id to `owner`. On a full disk that file is outdated.
     writeFileSync(join(directory, 'owner'), '999999\n')
     check(await refusedToOpen(directory))
   })
 
-  test('that cannot be used is reported in one line', async () => {
+  test('that cannot be used is refused; the message contains the path', async () => {
     const path = join(temporaryDirectory(), 'file')
     writeFileSync(path, '')
     const error = await refusedToOpen(path)
@@ -90,7 +91,7 @@ describe('a directory', () => {
     expect(error.message).toContain(path)
   })
 
-  test('gets a default that a new version of the program added', async () => {
+  test('from an earlier release can be opened, and its objects get the defaults that this release added', async () => {
     const directory = temporaryDirectory()
     const old = structuredClone(definitions)
     const tenant = old.find(({ spec }) => spec.names.kind === 'Tenant')
@@ -129,7 +130,7 @@ describe('compaction', () => {
     expect(Object.values(await dataOf(again))).toEqual(Array.from({ length: 10 }, () => '39'))
   })
 
-  test('interrupted before the snapshot was complete falls back to the previous snapshot and the later journals', async () => {
+  test('that a crash interrupts loses nothing: the store reads the previous snapshot and the later journals', async () => {
     const directory = temporaryDirectory()
     const store = await openDirectory(directory, { compactAfterBytes: 5000 })
     const cluster = store.connect('test')
@@ -167,8 +168,8 @@ describe('a crash', () => {
   })
 })
 
-describe('damage', () => {
-  /** A closed store with three journal records after its first. */
+describe('a damaged store', () => {
+  /** A closed store with three ConfigMaps in its journal. */
   async function written(): Promise<{ directory: string; journal: string }> {
     const directory = temporaryDirectory()
     const store = await openDirectory(directory)
@@ -178,7 +179,7 @@ describe('damage', () => {
     return { directory, journal: join(directory, files(directory, 'journal')[0] ?? '') }
   }
 
-  test('a truncated last write is dropped, with a log line', async () => {
+  test('with a truncated last write opens without this write, and logs it', async () => {
     const { directory, journal } = await written()
     const last = decodeFrames(readFileSync(journal)).payloads.at(-1) ?? Buffer.alloc(0)
     const intactBytes = statSync(journal).size - encodeFrame(last).length
@@ -187,13 +188,13 @@ describe('damage', () => {
     const logger = pino({ level: 'warn' }, { write: line => void lines.push(line) })
     const { cluster } = await testStore({ directory, logger })
     expect(await dataOf(cluster)).toEqual({ a: 'a', b: 'b' })
-    expect(lines.join()).toContain('was truncated')
+    expect(lines.join()).toContain('dropped a truncated last write')
     expect(statSync(journal).size).toBe(intactBytes)
     await cluster.create('ConfigMap', configMap('d', { value: 'd' }))
     expect(Object.keys(await dataOf(cluster))).toEqual(['a', 'b', 'd'])
   })
 
-  test('in the middle is refused, with its position', async () => {
+  test('with a damaged record in the middle is refused, with the position', async () => {
     const { directory, journal } = await written()
     const bytes = readFileSync(journal)
     const at = Math.floor(bytes.length / 2)
@@ -205,7 +206,7 @@ describe('damage', () => {
     expect(readFileSync(journal)).toEqual(bytes)
   })
 
-  test('a flipped bit anywhere is refused with file and position, and changes nothing', async () => {
+  test('with a flipped bit anywhere is refused with file and position, and is not changed', async () => {
     const { directory, journal } = await written()
     const sound = readFileSync(journal)
     for (let at = 0; at < sound.length; at += 5) {
@@ -222,7 +223,7 @@ describe('damage', () => {
     expect(await dataOf(cluster)).toEqual({ a: 'a', b: 'b', c: 'c' })
   })
 
-  test('of the last record is reported, with instructions for a start without this record', async () => {
+  test('with a damaged last record is refused, with instructions for a start without this record', async () => {
     const { directory, journal } = await written()
     const bytes = readFileSync(journal)
     const at = bytes.length - 20
@@ -234,14 +235,22 @@ describe('damage', () => {
     expect(await dataOf(cluster)).toEqual({ a: 'a', b: 'b' })
   })
 
-  test('a missing record is refused', async () => {
+  test('with a copy of a journal in place of the next journal is refused', async () => {
+    const { directory, journal } = await written()
+    copyFileSync(journal, join(directory, 'journal-00000002'))
+    expect((await refusedToOpen(directory)).message).toContain(
+      'journal-00000002 is journal 1 at version 1; expected journal 2 at version 5',
+    )
+  })
+
+  test('with a missing record is refused', async () => {
     const { directory, journal } = await written()
     const frames = decodeFrames(readFileSync(journal)).payloads.map(encodeFrame)
     writeFileSync(journal, Buffer.concat(frames.toSpliced(2, 1)))
     expect((await refusedToOpen(directory)).message).toContain('continues at version 4 after version 2')
   })
 
-  test('a newest journal that is missing or empty is refused; the message names it and says how to continue', async () => {
+  test('whose newest journal is missing or empty is refused, and is not changed', async () => {
     const { directory, journal } = await written()
     const content = readFileSync(journal)
     rmSync(journal)
@@ -251,14 +260,17 @@ describe('damage', () => {
     expect(error.message).toContain('journal-00000001 is missing')
     expect(error.message).toContain('espalier rescue')
     expect(readdirSync(directory)).toEqual(before)
-    writeFileSync(journal, '')
-    expect((await refusedToOpen(directory)).message).toContain('has lost its content')
+    for (const lost of [Buffer.alloc(0), Buffer.alloc(content.length), Buffer.alloc(10_000)]) {
+      writeFileSync(journal, lost)
+      expect((await refusedToOpen(directory)).message).toContain('has lost its content')
+      expect(readFileSync(journal)).toEqual(lost)
+    }
     writeFileSync(journal, content)
     const { cluster } = await testStore({ directory })
     expect(Object.keys(await dataOf(cluster))).toEqual(['a', 'b', 'c'])
   })
 
-  test('a missing newest journal is refused if its snapshot exists', async () => {
+  test('whose newest journal is missing is refused, even if a snapshot exists', async () => {
     const directory = temporaryDirectory()
     const store = await openDirectory(directory, { compactAfterBytes: 5000 })
     for (let write = 0; write < 40; write++) {
@@ -269,7 +281,7 @@ describe('damage', () => {
     expect((await refusedToOpen(directory)).message).toContain('is missing')
   })
 
-  test('a directory of an earlier release, without a manifest, is opened, and gets one at its first write', async () => {
+  test('without a manifest, as from an earlier release, opens, and gets a manifest at the first write', async () => {
     const { directory, journal } = await written()
     rmSync(join(directory, 'manifest'))
     const store = await openDirectory(directory)
@@ -279,7 +291,7 @@ describe('damage', () => {
     expect((await refusedToOpen(directory)).message).toContain('is missing')
   })
 
-  test('a damaged or missing snapshot is refused', async () => {
+  test('with a damaged or missing snapshot is refused', async () => {
     const directory = temporaryDirectory()
     const store = await openDirectory(directory, { compactAfterBytes: 5000 })
     for (let write = 0; write < 40; write++) {
@@ -295,7 +307,7 @@ describe('damage', () => {
   })
 })
 
-describe('a bad disk', () => {
+describe('a store on a disk', () => {
   test('that is full refuses writes with a clear error, serves reads, and recovers when space is free', async () => {
     const directory = temporaryDirectory()
     const disk = faultyFiles()
@@ -318,7 +330,7 @@ describe('a bad disk', () => {
     expect(await dataOf(again)).toEqual({ kept: '1', x: '2' })
   })
 
-  test('that fails to confirm a write causes no uncertainty: a refused write does not reappear', async () => {
+  test('that fails to sync a write never shows the refused write again', async () => {
     const directory = temporaryDirectory()
     const disk = faultyFiles()
     const store = await openDirectory(directory, { openFile: disk.openFile })
@@ -337,7 +349,7 @@ describe('a bad disk', () => {
     expect(await dataOf(again)).toEqual({ kept: '1', z: '2' })
   })
 
-  test('that fails to start a new journal leaves no journal that would not match', async () => {
+  test('that fails to start a new journal keeps only the current journal', async () => {
     const directory = temporaryDirectory()
     const disk = faultyFiles()
     const store = await openDirectory(directory, { openFile: disk.openFile, compactAfterBytes: 2000 })
@@ -349,6 +361,18 @@ describe('a bad disk', () => {
     await store.close()
     const { cluster: again } = await testStore({ directory })
     expect(Object.keys(await dataOf(again))).toEqual(['one', 'two'])
+  })
+
+  test.each([
+    ['EFBIG', 'file size limit', /ulimit -f/],
+    ['ENFILE', "machine's limit of open files", /fs\.file-max/],
+  ] as const)('that fails with %s reports the %s, not a full disk', async (fault, _limit, advice) => {
+    const disk = faultyFiles()
+    const { cluster } = await testStore({ directory: temporaryDirectory(), openFile: disk.openFile })
+    disk.fail(fault)
+    const { message } = await refusal(cluster.create('ConfigMap', configMap('one')), 'Unavailable')
+    expect(message).toMatch(advice)
+    expect(message).not.toContain('is full')
   })
 
   test('that is full during compaction loses nothing', async () => {
@@ -374,7 +398,7 @@ describe('a bad disk', () => {
   })
 })
 
-test('without free file descriptors: the store still stores writes, and loses no acknowledged write', async () => {
+test('the store accepts writes without free file descriptors, and loses none of them', async () => {
   const directory = temporaryDirectory()
   const script = join(import.meta.dirname, 'testing', 'descriptors.ts')
   const command = 'ulimit -n 40; exec "$0" "$@"'
@@ -393,7 +417,7 @@ test('without free file descriptors: the store still stores writes, and loses no
   expect(files(directory, 'journal')).not.toEqual(['journal-00000001'])
 })
 
-describe('a directory that is removed while it is open', () => {
+describe('a store whose directory is removed while it is open', () => {
   const expectedMessage = /store is missing: it was deleted or moved while it was in use; writes are refused/
 
   test('refuses writes and reports why; reads still work', async () => {
@@ -413,7 +437,7 @@ describe('a directory that is removed while it is open', () => {
     expect(await dataOf(cluster)).toEqual({ one: '1' })
   })
 
-  test('works again when it is put back, without the refused writes', async () => {
+  test('accepts writes again when the directory is put back, and has stored no refused write', async () => {
     const directory = join(temporaryDirectory(), 'store')
     const store = await openDirectory(directory)
     const cluster = store.connect('test')

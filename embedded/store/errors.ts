@@ -1,9 +1,9 @@
-/** Why a store cannot be opened. A store that is open refuses with a ClusterError. */
+/** Why a store cannot be opened. An open store refuses requests with a ClusterError. */
 
 /** `newer`: not damaged, but a later release wrote it in a form that this release cannot read. */
 type StoreErrorReason = 'locked' | 'corrupt' | 'newer' | 'inaccessible' | 'definition'
 
-/** The directory of an open store was deleted, moved or replaced: writes to it are lost. */
+/** An open store's directory was deleted, moved or replaced. The store refuses writes, because they would be lost. */
 export class DirectoryMissing extends Error {
   override readonly name = 'DirectoryMissing'
   constructor(directory: string) {

@@ -23,7 +23,7 @@ export function childrenOf(set: FieldSet | undefined, element: string): FieldSet
   return children
 }
 
-/** Whether the set contains the path of this one element. */
+/** Whether the set contains the element itself. */
 export function isMember(set: FieldSet, element: string): boolean {
   const node = set[element]
   return isObject(node) && (node['.'] !== undefined || isEmpty(node))
@@ -74,7 +74,7 @@ export function difference(one: FieldSet, other: FieldSet): FieldSet {
   return combine(Object.keys(one), one, other, (inOne, inOther) => inOne && !inOther, difference)
 }
 
-/** `one` without the members of `other` and everything below them. */
+/** Removes from `one` the members of `other`, with everything below them. */
 export function without(one: FieldSet, other: FieldSet): FieldSet {
   if (isEmpty(other)) return one
   const onlyInOne = Object.keys(one).filter(element => !isMember(other, element))

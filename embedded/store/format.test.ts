@@ -1,4 +1,4 @@
-/** The store's format number: a release that is too old reports it, and does not mistake a newer format for damage. */
+/** The store's format number: an old release reports a newer format, and does not report it as damage. */
 import { readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -47,7 +47,7 @@ async function refused(directory: string): Promise<StoreError> {
 const advice = /start the newer release again; nothing is damaged; keep all files$/
 
 describe('a store that a newer release wrote', () => {
-  test('in a later format is reported with its number, whatever its other files contain', async () => {
+  test('in a later format is reported with the format number, whatever the other files contain', async () => {
     const { directory, journal } = await written()
     restate(journal, 7)
     const expectedMessage = `${directory} was written by a newer release (format 7; this release reads up to ${format})`
@@ -57,18 +57,22 @@ describe('a store that a newer release wrote', () => {
     // The frames after the first have another form.
     append(journal, Buffer.from('ESP2 and so on'))
     expect((await refused(directory)).message).toContain(expectedMessage)
-    // The directory has only a snapshot; its journals have another name.
+    // The directory also has a snapshot of a later format.
     writeFileSync(join(directory, 'snapshot-00000009'), frameOf({ format: 8 }))
     writeFileSync(join(directory, 'snapshot.new'), 'being written')
     expect((await refused(directory)).message).toContain('(format 8; ')
   })
 
   test.each<[string, unknown, string]>([
-    ['a kind', { put: { kind: 'Flux', metadata: { name: 'x', resourceVersion: '5' } } }, 'objects of the kind Flux'],
-    ['a kind that was deleted again', { version: 5, gone: ['Flux', 'default', 'x'] }, 'objects of the kind Flux'],
-    ['a record', { moved: 'from here' }, 'records of a type'],
-    ['an object', { put: { kind: 'ConfigMap' } }, 'records of a type'],
-  ])('with unknown %s is distinguished from damage', async (_, record, what) => {
+    [
+      'an unknown kind',
+      { put: { kind: 'Flux', metadata: { name: 'x', resourceVersion: '5' } } },
+      'objects of the kind Flux',
+    ],
+    ['a deleted object of an unknown kind', { version: 5, gone: ['Flux', 'default', 'x'] }, 'objects of the kind Flux'],
+    ['an unknown record', { moved: 'from here' }, 'records of a type'],
+    ['an unknown form of an object', { put: { kind: 'ConfigMap' } }, 'records of a type'],
+  ])('with %s is distinguished from damage', async (_, record, what) => {
     const { directory, journal } = await written()
     append(journal, frameOf([record]))
     const error = await refused(directory)
@@ -77,18 +81,18 @@ describe('a store that a newer release wrote', () => {
       expect.stringContaining(`a newer release (journal-00000001 contains ${what} that this release does not know)`),
     ])
     expect(error.message).toMatch(advice)
-    // A truncated write follows. A release that cannot read the rest does not drop it.
+    // A truncated write follows. This release must not drop it, because it cannot read the records before it.
     append(journal, frameOf([]).subarray(0, 9))
     expect((await refused(directory)).reason).toBe('newer')
   })
 
-  test('in a batch that is not JSON is distinguished from damage', async () => {
+  test('with a batch that is not JSON is distinguished from damage', async () => {
     const { directory, journal } = await written()
     append(journal, encodeFrame(Buffer.from([1, 2, 3])))
     expect((await refused(directory)).reason).toBe('newer')
   })
 
-  test('is reported as damaged if it is also damaged', async () => {
+  test('is reported as damaged if a record is damaged', async () => {
     const { directory, journal } = await written()
     append(journal, frameOf([{ moved: 'from here' }]), frameOf([]))
     const bytes = readFileSync(journal)
@@ -98,7 +102,7 @@ describe('a store that a newer release wrote', () => {
     expect([error.reason, error.message]).toEqual(['corrupt', expect.stringContaining('copy the whole directory')])
   })
 
-  test('is reported as damaged if its beginning is missing', async () => {
+  test('is reported as damaged if the first record of its journal is missing', async () => {
     const { directory, journal } = await written()
     const [first] = decodeFrames(readFileSync(journal)).payloads
     writeFileSync(journal, readFileSync(journal).subarray(encodeFrame(first ?? Buffer.alloc(0)).length))
@@ -107,7 +111,7 @@ describe('a store that a newer release wrote', () => {
 })
 
 describe('a store of the previous format', () => {
-  test('is read, and gets this format at its first write', async () => {
+  test('is read, and gets the current format at the first write', async () => {
     const { directory, journal } = await written()
     restate(journal, format - 1)
     const before = readFileSync(journal)
@@ -137,7 +141,7 @@ describe('a store of the previous format', () => {
     expect((await cluster.list('ConfigMap')).items).toHaveLength(3)
   })
 
-  test('drops a truncated last write first', async () => {
+  test('drops a truncated last write before the first new write', async () => {
     const { directory, journal } = await written()
     restate(journal, format - 1)
     truncateSync(journal, readFileSync(journal).length - 3)
@@ -149,7 +153,7 @@ describe('a store of the previous format', () => {
   })
 })
 
-test('each list of kinds has its own format number', () => {
+test('the format number changes with each new kind', () => {
   // After adding a kind: raise the format (records.ts) and add the kind to this list. A release that does not know the
   // kind must report it.
   expect({ format, kinds: kindNames.toSorted() }).toEqual({

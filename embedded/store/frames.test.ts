@@ -3,14 +3,14 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { decodeFrames, encodeFrame } from './frames.ts'
 
-/** Bytes like those of JSON: none is zero, and no single flipped bit makes one zero. */
+/** Bytes as in JSON: no byte is zero, and flipping one bit of a byte never makes it zero. */
 const letters = fc.uint8Array({ min: 0x61, max: 0x7a, minLength: 2, maxLength: 700 })
 const payloads = fc.array(letters, { minLength: 1, maxLength: 8 })
 const fileOf = (contents: readonly Uint8Array[]): Buffer =>
   Buffer.concat(contents.map(each => encodeFrame(Buffer.from(each))))
 
-describe('frames', () => {
-  test('are read as they were written', () => {
+describe('frames:', () => {
+  test('the payloads that were written are read back', () => {
     fc.assert(
       fc.property(payloads, contents => {
         const file = fileOf(contents)
@@ -21,7 +21,7 @@ describe('frames', () => {
     )
   })
 
-  test('a file truncated anywhere returns the complete frames before the end', () => {
+  test('a file that is truncated anywhere returns its complete frames', () => {
     fc.assert(
       fc.property(payloads, fc.nat(), (contents, where) => {
         const file = fileOf(contents)
@@ -29,7 +29,7 @@ describe('frames', () => {
         const read = decodeFrames(file.subarray(0, length))
         const complete = contents.slice(0, read.payloads.length)
         expect(fileOf(complete).length).toBe(read.end)
-        expect(read.rest).toBe(read.end === length ? 'nothing' : 'torn')
+        expect(read.rest).toBe(read.end === length ? 'nothing' : 'truncated')
         expect(read.payloads.map(each => [...each])).toEqual(complete.map(each => [...each]))
       }),
     )
@@ -49,9 +49,9 @@ describe('frames', () => {
     )
   })
 
-  test('zeros after the last frame, as a power failure leaves them, are a truncated write', () => {
+  test('zeros after the last frame, as after a power failure, are a truncated write', () => {
     const file = Buffer.concat([fileOf([Buffer.from('one')]), Buffer.alloc(100)])
-    expect(decodeFrames(file)).toMatchObject({ end: file.length - 100, rest: 'torn' })
+    expect(decodeFrames(file)).toMatchObject({ end: file.length - 100, rest: 'truncated' })
   })
 
   test('a last frame with sectors that never reached the disk is a truncated write', () => {
@@ -60,11 +60,11 @@ describe('frames', () => {
         const head = fileOf(before)
         const frame = encodeFrame(Buffer.concat([Buffer.from(big), Buffer.alloc(1100, 'x')]))
         const file = Buffer.concat([head, frame])
-        // All sectors that contain only the last frame, from this sector on.
+        // Clears one sector of the last frame, or all sectors from that sector on.
         const first = Math.ceil(head.length / 512)
         const from = (first + (which % Math.max(1, Math.floor(file.length / 512) - first))) * 512
         file.fill(0, from, which % 2 === 0 ? file.length : from + 512)
-        expect(decodeFrames(file)).toMatchObject({ end: head.length, rest: 'torn' })
+        expect(decodeFrames(file)).toMatchObject({ end: head.length, rest: 'truncated' })
       }),
     )
   })

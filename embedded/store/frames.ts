@@ -6,7 +6,7 @@ import { crc32 } from 'node:zlib'
 
 const magic = Buffer.from('ESPL', 'latin1')
 const headerBytes = 12
-/** Far above the size of any batch. A larger length is damage. */
+/** No batch is nearly this large, so a frame with a larger length is damaged. */
 const largestPayload = 256 * 1024 * 1024
 
 const checksum = (length: Buffer, payload: Buffer): number => crc32(payload, crc32(length))
@@ -37,19 +37,19 @@ export const firstPayload = (beginning: Buffer): Buffer | undefined => decodeFra
 
 export type Frames = {
   payloads: Buffer[]
-  /** The end of the last undamaged frame. */
+  /** Where the last of these payloads ends in the file. */
   end: number
   /**
-   * The bytes after `end`: nothing, the rest of a truncated write, damage with undamaged frames after it, or a complete
-   * but damaged last frame.
+   * The bytes after `end`: nothing, a truncated write, damage with undamaged frames after it, or a damaged last frame
+   * that was written completely.
    */
-  rest: 'nothing' | 'torn' | 'damaged' | 'damaged at the end'
+  rest: 'nothing' | 'truncated' | 'damaged' | 'damaged at the end'
 }
 
 /**
- * Reads all undamaged frames from the start of a file. The store writes a batch only once the previous batch is on
- * disk. So a bad frame before an undamaged frame is damage, not a truncated write. A complete last frame with a bad
- * checksum is damage too: its write may have been acknowledged.
+ * Reads the frames from the start of a file to the first bad frame. The store writes a batch only once the previous
+ * batch is on disk. So a bad frame before an undamaged frame is damage, not a truncated write. A complete last frame
+ * with a bad checksum is damage too: its write may have been acknowledged.
  */
 export function decodeFrames(file: Buffer): Frames {
   const payloads: Buffer[] = []
@@ -62,7 +62,7 @@ export function decodeFrames(file: Buffer): Frames {
   for (let next = file.indexOf(magic, end + 1); next !== -1; next = file.indexOf(magic, next + 1)) {
     if (decodeFrame(file, next) !== undefined) return { payloads, end, rest: 'damaged' }
   }
-  return { payloads, end, rest: isTruncated(file.subarray(end), end) ? 'torn' : 'damaged at the end' }
+  return { payloads, end, rest: isTruncated(file.subarray(end), end) ? 'truncated' : 'damaged at the end' }
 }
 
 const sectorBytes = 512
@@ -74,30 +74,30 @@ const sectorBytes = 512
  * @param at the offset of the tail in the file
  */
 function isTruncated(tail: Buffer, at: number): boolean {
-  // A journal may end with zeros that reserve space on the disk: only written bytes are read.
+  // A journal may end with zeros that reserve disk space. They are not part of the write.
   const rest = tail.subarray(0, writtenBytes(tail))
-  if (rest.length === 0 || hasUnwritten(rest, at)) return true
+  if (rest.length === 0 || hasZeroSector(rest, at)) return true
   const isComplete = rest.length >= headerBytes && headerBytes + rest.readUInt32BE(4) <= rest.length
-  return !isComplete && !isSoundButForItsHeader(rest)
+  return !isComplete && !isCompleteExceptHeader(rest)
 }
 
-/** The length without the zeros at the end. */
+/** The number of bytes before the zeros at the end. */
 export function writtenBytes(tail: Buffer): number {
   let end = tail.length
   while (end > 0 && tail[end - 1] === 0) end--
   return end
 }
 
-/** Whether a disk sector, or the part of it in this range, is all zeros. */
-function hasUnwritten(rest: Buffer, at: number): boolean {
+/** Whether `rest` contains only zeros within any disk sector. */
+function hasZeroSector(rest: Buffer, at: number): boolean {
   for (let from = 0, to = sectorBytes - (at % sectorBytes); from < rest.length; from = to, to += sectorBytes) {
     if (rest.subarray(from, to).every(byte => byte === 0)) return true
   }
   return false
 }
 
-/** Whether the bytes up to the end are a complete frame with a wrong length or magic. */
-function isSoundButForItsHeader(rest: Buffer): boolean {
+/** Whether these bytes are a complete frame whose magic or length was changed. */
+function isCompleteExceptHeader(rest: Buffer): boolean {
   if (rest.length < headerBytes) return false
   const payload = rest.subarray(headerBytes)
   const length = Buffer.alloc(4)

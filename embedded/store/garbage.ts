@@ -7,7 +7,7 @@
  * - removes the protection finalizer of a claim or volume that is being deleted and unused
  * - empties and then removes a terminating namespace
  *
- * It decides on committed state only. It checks all objects when the store opens, so it continues after a crash.
+ * The collector reads only committed state. It checks all objects when the store opens, so it continues after a crash.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
@@ -22,7 +22,7 @@ import { claimsOf, protectionOf } from './protection.ts'
 import type { State } from './state.ts'
 
 export const orphanFinalizer = 'orphan'
-/** Keeps an object that is being deleted until no dependent blocks its deletion. */
+/** Delays an object's deletion until no dependent blocks it. */
 export const foregroundFinalizer = 'foregroundDeletion'
 
 /** The collector's writes. Each write checks the object's uid, so a late write cannot change another object. */
@@ -116,10 +116,10 @@ class GarbageCollector implements Collector {
       try {
         await this.#collect(next)
       } catch (error) {
-        // Another write came first. Its change queues the object again.
+        // Another write changed or deleted the object first. A changed object is queued again.
         if (isClusterError(error, 'Conflict', 'NotFound')) continue
         if (signal.aborted) break
-        this.#logger.warn({ err: error, object: keyOf(next) }, 'garbage collection failed; will try again')
+        this.#logger.warn({ err: error, object: keyOf(next) }, 'garbage collection of an object failed; will retry')
         this.#queue.set(keyOf(next), next)
         await delay(retryMs, undefined, { signal, ref: false }).catch(() => undefined)
       }
@@ -146,7 +146,7 @@ class GarbageCollector implements Collector {
     if (reference.kind === 'Namespace') await this.#empty(reference)
   }
 
-  /** Deletes an object that has no remaining owner. If an owner remains, removes the references to the others. */
+  /** Deletes an object that has no remaining owner. If an owner remains, removes the references to deleted owners. */
   async #collectDependent(reference: ObjectReference, object: JsonObject): Promise<void> {
     const { uid, resourceVersion, ownerReferences: owners = [], finalizers = [] } = metadataOf(object)
     const waiting = owners.filter(owner => this.#owners.isWaiting(reference, owner))
@@ -206,7 +206,7 @@ class GarbageCollector implements Collector {
   }
 }
 
-/** Answers questions about the owners of an object, from committed state. */
+/** Reads the state of an object's owners. */
 class Owners {
   readonly #state: State
 
@@ -214,7 +214,7 @@ class Owners {
     this.#state = state
   }
 
-  /** Also returns true for an owner that cannot be read, so that its dependent is retained. */
+  /** Also returns true for an owner that this store cannot contain, so that the collector keeps the dependent. */
   exists(dependent: ObjectReference, owner: OwnerReference): boolean {
     const reference = ownerOf(dependent, owner)
     if (reference === undefined) return true

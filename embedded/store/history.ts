@@ -17,8 +17,8 @@ export type Change = {
 
 export type History = {
   push(change: Change): void
-  /** The ring contains every change after this version. */
-  readonly floor: number
+  /** The oldest version from which the ring has every later change. */
+  readonly oldest: number
   /** The cursor of the first change after a version. */
   cursorAfter(version: number): number
   /**
@@ -29,11 +29,11 @@ export type History = {
   newestFirst(version: number): Iterable<Change>
 }
 
-/** @param floor the version at which the history began */
-export function createHistory(capacity: number, floor: number): History {
+/** @param start the version at which the history starts */
+export function createHistory(capacity: number, start: number): History {
   let changes: Change[] = []
   let dropped = 0
-  let lowest = floor
+  let oldest = start
 
   return {
     push(change) {
@@ -41,12 +41,12 @@ export function createHistory(capacity: number, floor: number): History {
       // Dropping half at once keeps the average cost of a push constant.
       if (changes.length < capacity * 2) return
       const surplus = changes.length - capacity
-      lowest = changes[surplus - 1]?.version ?? lowest
+      oldest = changes[surplus - 1]?.version ?? oldest
       changes = changes.slice(surplus)
       dropped += surplus
     },
-    get floor() {
-      return lowest
+    get oldest() {
+      return oldest
     },
     cursorAfter(version) {
       let low = 0

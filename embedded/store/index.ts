@@ -35,9 +35,9 @@ export type StoreOptions = {
   now?: (() => number) | undefined
   /** Bookmark interval of a quiet watch, in ms; default 10,000. */
   bookmarkMs?: number | undefined
-  /** The least number of changes of each kind that can be watched or paged from; default 4,096. */
+  /** The store keeps at least this many changes of each kind for watches and pages; default 4,096. */
   historyCapacity?: number | undefined
-  /** How often expired Events are removed, in ms; default one minute. */
+  /** How often the store deletes expired Events, in ms; default one minute. */
   eventSweepMs?: number | undefined
   /** Journal size that starts a compaction, in bytes; default 16 MiB. */
   compactAfterBytes?: number | undefined
@@ -58,7 +58,7 @@ export type Store = {
   /** Returns a cluster whose writes use this field manager. */
   connect(fieldManager: string): Cluster
   setLogSource(source: LogSource): void
-  /** Whether the disk is full. Then the store accepts mainly deletions. */
+  /** Whether the disk is full and the store writes into its reserve. If true, the store accepts mainly deletions. */
   isDiskFull(): boolean
   /** Ends all watches, waits for running writes, and closes the directory. */
   close(): Promise<void>
@@ -104,7 +104,9 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   }
   const bookmarks = setInterval(() => ring('bookmark'), bookmarkMs).unref()
   const sweeps = setInterval(() => {
-    operations.expireEvents(parts).catch(error => logger.warn({ err: error }, 'old events could not be removed'))
+    operations
+      .expireEvents(parts)
+      .catch(error => logger.warn({ err: error }, 'cannot delete expired Events; will retry'))
   }, eventSweepMs).unref()
 
   let closing: Promise<void> | undefined
@@ -154,7 +156,7 @@ function adopt(state: State, resources: ReadonlyMap<KindName, Resource>): void {
   for (const [reference, object] of [...state.all()]) {
     const { managedFields } = metadataOf(object)
     const compact = managedFields ? withMetadata(object, { managedFields: internEntries(managedFields) }) : object
-    // If completion changes nothing, the object that was read stays: it has the most compact form.
+    // If the defaults change nothing, the state gets `compact` itself, which uses the least memory.
     const completed = share(compact, resources.get(reference.kind)?.complete(compact) ?? compact)
     if (isObject(completed)) state.put(reference, freeze(completed))
   }

@@ -6,7 +6,7 @@ import type { ManagedFieldsEntry } from '../../crds/metadata.ts'
 import type { FieldSet } from './fields.ts'
 import { freeze, isObject, type JsonObject, type JsonValue, type MutableObject } from './json.ts'
 
-/** With more sets than this, sets differ too much for sharing, and the table is emptied. */
+/** The table is emptied at this size, because so many different sets are not worth sharing. */
 const mostSets = 5000
 const sets = new Map<string, FieldSet>()
 
@@ -36,7 +36,7 @@ const internMetadata = (part: JsonObject): JsonObject =>
     ),
   )
 
-/** Returns the entries; parts that equal those of other objects are shared. */
+/** Returns the entries, which share equal parts with the entries of other objects. */
 export const internEntries = (entries: readonly ManagedFieldsEntry[]): ManagedFieldsEntry[] =>
-  // A field set is JSON; the type of an entry is less exact.
+  // `fieldsV1` is a field set, but has a less exact type.
   entries.map(entry => ({ ...entry, fieldsV1: internSet(entry.fieldsV1 as FieldSet) }))

@@ -76,7 +76,7 @@ export function equal(one: JsonValue | undefined, other: JsonValue | undefined):
   return fields === 0
 }
 
-/** Returns `next` with every subtree that equals its counterpart in `previous` replaced by that subtree. */
+/** Returns `next`, but reuses each subtree of `previous` that is equal. */
 export function share(previous: JsonValue | undefined, next: JsonValue): JsonValue {
   if (previous === next || previous === undefined) return next
   if (isList(next)) {
@@ -100,7 +100,7 @@ export function share(previous: JsonValue | undefined, next: JsonValue): JsonVal
   return same && fields === 0 ? previous : result
 }
 
-/** Freezes a value deeply; a frozen value is assumed to be frozen below, too. */
+/** Freezes a value deeply. Assumes that a frozen value contains only frozen values. */
 export function freeze<T extends JsonValue>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
   Object.freeze(value)

@@ -25,8 +25,9 @@ export function listPage(
     throw new ClusterError('BadRequest', `limit: Invalid value: ${limit}: must be a whole number from 0 on`)
   }
   const position = continueToken === undefined ? { version, after: '' } : parseToken(continueToken)
-  if (position.version < history.floor) throw expired(`${position.version}`, 'the list is too old to continue')
-  if (position.version > version) throw new ClusterError('BadRequest', 'continueToken is not of this store')
+  if (position.version < history.oldest) throw expired(`${position.version}`, 'the list is too old to continue')
+  if (position.version > version)
+    throw new ClusterError('BadRequest', 'continueToken: from another store or a newer state; list again without it')
   const current = state.list(kind, namespace)
   const then = position.version === version ? current : listAt(current, history, position.version, namespace)
   const most = limit === undefined || limit === 0 ? Number.POSITIVE_INFINITY : limit
@@ -70,5 +71,5 @@ function parseToken(token: string): Position {
   } catch {
     // Reported below.
   }
-  throw new ClusterError('BadRequest', 'continueToken is not valid')
+  throw new ClusterError('BadRequest', 'continueToken: invalid; list again without it')
 }

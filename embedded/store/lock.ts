@@ -46,8 +46,9 @@ function createOnce(path: string): void {
 }
 
 /**
- * Finds the lock's owner in the kernel's list (proc_locks(5)). The owner is not stored in a file: on a full disk the
- * file could not be written, and would name an earlier process. A process outside this container has no known number.
+ * Finds the lock's owner in the kernel's list (proc_locks(5)). No file contains the owner's process id: on a full
+ * disk the id could not be written, and the file would name an earlier process. The id of a process outside this
+ * container is unknown.
  */
 function holderOf(path: string): string {
   try {

@@ -1,12 +1,11 @@
 /**
  * One append-only file of frames. `append` returns once its payload is on disk. After a failed write the file is
- * truncated to its previous length. If the truncation fails too, or if the disk did not confirm a write, `trusted`
- * becomes false.
+ * truncated to its previous length, at the latest before the next write. If a sync fails, `trusted` becomes false.
  */
 import { type FileHandle, open } from 'node:fs/promises'
 import { encodeFrame } from './frames.ts'
 
-/** The used part of FileHandle. */
+/** The methods of FileHandle that the store uses; tests replace them. */
 type WritableFile = Pick<FileHandle, 'datasync' | 'truncate' | 'close'> & {
   write(buffer: Buffer, offset: number, length: number, position: number): Promise<{ bytesWritten: number }>
 }
@@ -25,7 +24,7 @@ export type LogFile = {
   append(payload: Buffer): Promise<void>
   /** Frees the space allocated after `length`. */
   trim(): Promise<void>
-  /** Discards the last append, which no reader may read before later writes. */
+  /** Marks the file as untrusted, because no reader may read its last append. The next write starts a new file. */
   distrust(): void
   close(): Promise<void>
 }
@@ -40,7 +39,7 @@ export function logFile(file: WritableFile, start: number, size = start): LogFil
   let trusted = true
   /** True while bytes of a failed write may exist after `length`. */
   let dirty = false
-  /** The number of these bytes, if they are within the allocated space. */
+  /** The number of bytes of the last write. */
   let dirtyBytes = 0
 
   async function removeTail(): Promise<void> {

@@ -1,7 +1,7 @@
 /**
  * Field ownership: the entries of `metadata.managedFields`, and how a write changes them. After an update, the writer
  * owns the fields that it changed. After an apply, the writer owns exactly the fields that it set. The previous owner
- * of a changed field loses it, since applies here are always forced.
+ * loses a changed field, because every apply here is forced.
  */
 import type { ManagedFieldsEntry } from '../../crds/metadata.ts'
 import { difference, emptySet, type FieldSet, isEmpty, union, without } from './fields.ts'

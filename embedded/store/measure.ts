@@ -213,7 +213,7 @@ async function measureWrites(cluster: Cluster, where: string): Promise<void> {
   const drafts = Array.from({ length: Math.min(1000, databases) }, (_, index) =>
     statefulSet(namespaceOf(index), `d${index}-1`, {}, `postgres:18.${Math.random()}`),
   )
-  await time(`apply of a StatefulSet, one after the other, ${where}`, drafts.length, 'ms', async () => {
+  await time(`apply of a StatefulSet, one after another, ${where}`, drafts.length, 'ms', async () => {
     for (const draft of drafts) await cluster.apply('StatefulSet', draft)
   })
   await time(`the same again, nothing changed, ${where}`, drafts.length, 'ms', async () => {
@@ -270,8 +270,8 @@ try {
   const empty = megabytes()
   const store = await open()
   const cluster = store.connect('espalier-operator')
-  await time(`filling: objects of a database, ${databases} databases`, databases, 'ms', () => fill(cluster))
-  print('heap after filling (needs --expose-gc)', megabytes() - empty, 'MiB')
+  await time(`create one database's objects (${databases} databases)`, databases, 'ms', () => fill(cluster))
+  print('heap with all objects (needs --expose-gc)', megabytes() - empty, 'MiB')
   await measureReads(cluster)
   await measureWrites(cluster, 'on disk')
   await measureWatches(cluster)
@@ -279,8 +279,8 @@ try {
   await measureInMemory()
   const opening = performance.now()
   const reopened = await open()
-  print('opening again', performance.now() - opening, 'ms')
-  print('heap with everything loaded (needs --expose-gc)', megabytes() - empty, 'MiB')
+  print('reopen the store', performance.now() - opening, 'ms')
+  print('heap after the reopening (needs --expose-gc)', megabytes() - empty, 'MiB')
   await reopened.close()
 } finally {
   rmSync(directory, { recursive: true })

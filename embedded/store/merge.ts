@@ -45,7 +45,7 @@ export function compare(shape: Shape, before: JsonValue, after: JsonValue): Comp
     if (previous === undefined) changed[element] = nodeOf(element, child)
     else if (previous.value !== child.value) {
       const inside = compareChild(child.shape, previous.value, child.value)
-      const itself = inside === 'otherwise'
+      const itself = inside === 'replaced'
       const changedNode = itself ? nodeOf(element, child) : node(false, inside.changed)
       const removedNode = itself ? undefined : node(false, inside.removed)
       if (changedNode !== undefined) changed[element] = changedNode
@@ -56,10 +56,10 @@ export function compare(shape: Shape, before: JsonValue, after: JsonValue): Comp
   return { changed, removed }
 }
 
-function compareChild(shape: Shape, before: JsonValue, after: JsonValue): Comparison | 'otherwise' {
+function compareChild(shape: Shape, before: JsonValue, after: JsonValue): Comparison | 'replaced' {
   const old = partsOf(shape, before)
   if (old.type === 'whole' || old.type !== partsOf(shape, after).type) {
-    return equal(before, after) ? same : 'otherwise'
+    return equal(before, after) ? same : 'replaced'
   }
   return compare(shape, before, after)
 }
@@ -105,15 +105,15 @@ export function merge(shape: Shape, live: JsonValue, applied: JsonValue): JsonVa
 type Items = Extract<Parts, { type: 'items' }>
 
 /**
- * Keeps the applied items in their order, and the other items at their position relative to the items in both lists.
+ * Applied items keep their order. Other live items keep their place between the items that both lists contain.
  */
 function mergeItems(live: Items, applied: Items): JsonValue[] {
   const wanted = new Map(applied.elements.map((element, index) => [element, applied.value[index] ?? null]))
   const present = new Map(live.elements.map((element, index) => [element, live.value[index] ?? null]))
   const result: JsonValue[] = []
   let next = 0
-  /** Takes the applied items up to and including this one. */
-  const takeThrough = (last: number): void => {
+  /** Adds the applied items up to index `last`. */
+  const addThrough = (last: number): void => {
     for (; next <= last; next++) {
       const element = applied.elements[next] ?? ''
       const above = wanted.get(element) ?? null
@@ -123,15 +123,15 @@ function mergeItems(live: Items, applied: Items): JsonValue[] {
   }
   for (const [index, element] of live.elements.entries()) {
     if (!wanted.has(element)) result.push(live.value[index] ?? null)
-    else takeThrough(applied.elements.indexOf(element))
+    else addThrough(applied.elements.indexOf(element))
   }
-  takeThrough(applied.elements.length - 1)
+  addThrough(applied.elements.length - 1)
   return result
 }
 
 /**
- * Removes those of `fields` that have no owner. An element is removed, with everything below it, if `owned` contains
- * neither the element nor anything below it.
+ * Removes the fields in `fields` that have no owner. Removes a field, with everything below it, if `owned` contains
+ * neither the field nor anything below it.
  */
 export function prune(shape: Shape, value: JsonValue, fields: FieldSet, owned: FieldSet): JsonValue {
   const parts = partsOf(shape, value)

@@ -40,7 +40,7 @@ const fieldTypes: { readonly [field: string]: string } = {
 const ownerFields = new Set(['apiVersion', 'kind', 'name', 'uid', 'controller', 'blockOwnerDeletion'])
 const annotationsLimit = 256 * 1024
 
-/** Whether a text is a valid object name of the common form. */
+/** Whether a text is a valid RFC 1123 subdomain. */
 const isSubdomain = (text: string): boolean => text.length <= 253 && subdomain.test(text)
 const isLabelName = (text: string): boolean => text.length <= 63 && labelName.test(text)
 
@@ -55,7 +55,7 @@ export function unknownMetadata(object: JsonObject): string[] {
   return [...fields.map(field => `metadata.${field}`), ...owners]
 }
 
-/** Metadata fields of the wrong type. If there are any, further rules cannot be checked. */
+/** Metadata fields of the wrong type. If there are any, the store cannot check the other metadata rules. */
 export function metadataTypes(object: JsonObject): Problem[] {
   if (!isObject(object.metadata)) return [required('metadata')]
   const { metadata } = object
@@ -109,7 +109,7 @@ function checkNamespace(namespace: string | undefined, namespaced: boolean): Pro
   return isLabelName(namespace) ? [] : [invalid('metadata.namespace', namespace, labelRule)]
 }
 
-/** Label keys and values, wherever labels are used. */
+/** Checks label keys and values, in metadata or in a selector. */
 function checkLabels(labels: JsonObject, path: string): Problem[] {
   return Object.entries(labels).flatMap(([key, value]) => {
     const problems = checkQualifiedName(key, path)

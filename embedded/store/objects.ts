@@ -33,7 +33,7 @@ export const referenceOf = (kind: KindName, object: JsonObject): ObjectReference
   return { kind, namespace, name }
 }
 
-/** Whether an object's namespace is the requested one; undefined requests all. */
+/** Whether an object has the selected labels and, if `open` is set, has not ended. */
 export const selects = ({ labels, open }: Pick<Selection, 'labels' | 'open'>, object: JsonObject): boolean =>
   hasLabels(labels, object) && !(open && isEnded(object as Pick<Task, 'status'>))
 

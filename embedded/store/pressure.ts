@@ -1,6 +1,6 @@
 /**
- * The writes that a store accepts while its disk is full: mainly those that free space. Half of the reserve is for
- * deletions only, so that other writes cannot use it up.
+ * The writes that a store accepts while its disk is full: mainly those that free space. Half of the reserve is only for
+ * deletions and the writes that they need.
  */
 import type { KindName } from '../../cluster/kinds.ts'
 import type { Pressure } from './disk.ts'

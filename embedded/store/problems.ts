@@ -1,6 +1,6 @@
 /**
- * Field errors in the API server's words: `<path>: <what>: <value>: <detail>`. Code that matches the messages of a
- * cluster also works here.
+ * Field errors in the API server's words: `<path>: <what>: <value>: <detail>`. So code that matches a cluster's
+ * messages also works with the store.
  */
 import { isList, isObject, type JsonValue } from './json.ts'
 

@@ -23,7 +23,10 @@ export const claimsOf = ({ namespace }: { namespace: string }, pod: JsonObject):
     return name === undefined ? [] : [{ kind: 'PersistentVolumeClaim', namespace, name }]
   })
 
-/** Whether a claim or volume is in use. A pod without a node does not count, because it can no longer get a node. */
+/**
+ * Whether a claim or volume is in use. A pod without a node does not count: the runtime does not schedule a pod whose
+ * claim is being deleted.
+ */
 export function isInUse(state: State, reference: ObjectReference, object: JsonObject): boolean {
   if (reference.kind === 'PersistentVolume') return objectIn(object, 'status').phase === 'Bound'
   const pods = state.list('Pod', reference.namespace).filter(pod => textIn(pod.spec, 'nodeName'))

@@ -27,17 +27,19 @@ const withStorage = (claim: PersistentVolumeClaim, amount: string) => ({
   spec: { ...claim.spec, resources: { requests: { storage: amount } } },
 })
 
-test('two claims that grow at once do not both get the same free quota', async () => {
+test('two claims that grow at once cannot both use the same free quota', async () => {
   const { cluster } = await testStore({ directory: temporaryDirectory() })
   await putQuota(cluster, { [storage]: '3Gi' })
   const claims = [await bound(cluster, 'one'), await bound(cluster, 'two')]
   const grow = claims.map(claim => cluster.replace('PersistentVolumeClaim', withStorage(claim, '2Gi')))
   expect(await refusedOf(grow, 'Forbidden')).toBe(1)
-  // The refused write uses no quota. If it did, even one more GiB would be too much.
   await refusal(bound(cluster, 'three'), 'Forbidden')
+  // The refused writes use no quota: 1 GiB more is enough for a third claim.
+  await putQuota(cluster, { [storage]: '4Gi' })
+  await bound(cluster, 'three')
 })
 
-test('a claim grows by apply and by replace, and a write that failed on disk uses no quota', async () => {
+test('a claim grows by apply within its quota; the refusal names requested, used and limit', async () => {
   const { cluster } = await testStore()
   await putQuota(cluster, { [storage]: '2Gi' })
   const claim = await bound(cluster, 'one')
@@ -49,7 +51,7 @@ test('a claim grows by apply and by replace, and a write that failed on disk use
   expect((await apply('2Gi')).spec?.resources?.requests?.storage).toBe('2Gi')
 })
 
-test('a claim above a quota that was added later may request less, and all its other fields may change', async () => {
+test('a claim above a quota that was added later may request less storage, and its labels may change', async () => {
   const { cluster } = await testStore()
   const grown = await cluster.replace('PersistentVolumeClaim', withStorage(await bound(cluster, 'one'), '4Gi'))
   await putQuota(cluster, { [storage]: '1Gi', persistentvolumeclaims: '0' })

@@ -15,8 +15,8 @@ import type { State } from './state.ts'
 
 export type Quotas = {
   /**
-   * Counts a write until the returned function is called, after the write is on disk or has failed.
-   * @throws ClusterError `Forbidden` if a quota of its namespace does not allow it
+   * Counts a pending write. The caller calls the returned function after the write is on disk or has failed.
+   * @throws ClusterError `Forbidden` if a quota of the namespace does not allow the write
    */
   take(resource: Resource, reference: ObjectReference, previous: JsonObject | undefined, next: JsonObject): () => void
   /** @throws like `take`, for a new object of this kind */
@@ -69,22 +69,23 @@ function textOf(amount: number, inBytes: boolean): string {
 }
 
 export function createQuotas(state: State): Quotas {
-  /** Usage of pending objects, by kind and namespace, and by key. */
-  const underway = new Map<string, Map<string, Usage>>()
+  /** What objects will use after pending writes: by kind and namespace, then by the object's key. */
+  const pending = new Map<string, Map<string, Usage>>()
   const bucketOf = ({ kind, namespace }: ObjectReference): string => `${kind}/${namespace}`
 
   /**
-   * Usage of all objects of the kind in the namespace; for a pending object the larger of its current and new usage.
+   * Returns the usage of all objects of the kind in the namespace. If a write of an object is pending, counts the
+   * larger of the object's current and new usage.
    */
   function used(resource: Resource, { namespace }: ObjectReference, counted: string): number {
-    const coming = new Map(underway.get(bucketOf({ kind: resource.kind, namespace, name: '' })))
+    const pendingUsage = new Map(pending.get(bucketOf({ kind: resource.kind, namespace, name: '' })))
     let sum = 0
     for (const object of state.list(resource.kind, namespace)) {
       const key = keyOf({ kind: resource.kind, namespace, name: metadataOf(object).name })
-      sum += Math.max(usageOf(resource, object).get(counted) ?? 0, coming.get(key)?.get(counted) ?? 0)
-      coming.delete(key)
+      sum += Math.max(usageOf(resource, object).get(counted) ?? 0, pendingUsage.get(key)?.get(counted) ?? 0)
+      pendingUsage.delete(key)
     }
-    for (const usage of coming.values()) sum += usage.get(counted) ?? 0
+    for (const usage of pendingUsage.values()) sum += usage.get(counted) ?? 0
     return sum
   }
 
@@ -122,15 +123,15 @@ export function createQuotas(state: State): Quotas {
   return {
     require: (resource, reference, next) => void check(resource, reference, undefined, next),
     take: (resource, reference, previous, next) => {
-      // For other resources, an update does not change the usage.
+      // An update can increase the usage only if the object is a claim.
       if (previous !== undefined && resource.kind !== 'PersistentVolumeClaim') return () => {}
       const usage = check(resource, reference, previous, next)
       const bucket = bucketOf(reference)
-      const usages = underway.get(bucket) ?? new Map<string, Usage>()
-      underway.set(bucket, usages.set(keyOf(reference), usage))
+      const usages = pending.get(bucket) ?? new Map<string, Usage>()
+      pending.set(bucket, usages.set(keyOf(reference), usage))
       return () => {
         usages.delete(keyOf(reference))
-        if (usages.size === 0 && underway.get(bucket) === usages) underway.delete(bucket)
+        if (usages.size === 0 && pending.get(bucket) === usages) pending.delete(bucket)
       }
     },
   }

@@ -10,7 +10,7 @@ import { metadataOf, type ObjectReference } from './objects.ts'
  * The format number of the store's files. It increases with each change that the previous release cannot read: another
  * framing, record or kind (format.test.ts has the list). In every format, a file begins with a short frame (frames.ts).
  * This frame contains a JSON object with the number as `format`, so each release can distinguish a newer format from
- * damage. Format 1 stands for all formats before this list existed.
+ * damage. Format 1 stands for all formats before format.test.ts had a list.
  */
 export const format = 3
 
@@ -26,7 +26,7 @@ export type LogRecord = {
   readonly reference: ObjectReference
   readonly object: JsonObject | undefined
 }
-/** `version` is the store's resourceVersion before the first record of the file. */
+/** `version` is the store's resourceVersion before the file's first record. */
 export type Header = { readonly number: number; readonly version: number }
 
 export const headerPayload = ({ number, version }: Header): Buffer =>

@@ -1,8 +1,9 @@
 /**
  * Reads a store's directory: the newest snapshot, then the journals after it. It drops a truncated write at the very
  * end, because that write was never acknowledged. It refuses any other inconsistency, because continuing would silently
- * lose writes. It distinguishes newer formats from damage. It changes nothing before it has read everything. No message
- * advises the user to delete data, because they may be the only copy.
+ * lose writes. It distinguishes newer formats from damage. It changes nothing before it has read everything. The
+ * files may be the only copy. So no message advises to delete a file, and only the message about a damaged last record
+ * advises to truncate a file.
  */
 import { open, readdir, readFile, rm, truncate } from 'node:fs/promises'
 import { basename, join } from 'node:path'
@@ -28,7 +29,7 @@ export const journalName = (number: number): string => `journal-${String(number)
 export const snapshotName = (number: number): string => `snapshot-${String(number).padStart(8, '0')}`
 const pattern = /^(journal|snapshot)-([0-9]{8})$/
 
-/** Receives the objects read. */
+/** Receives the objects that the store reads. */
 export type Sink = {
   put(reference: ObjectReference, object: JsonObject): void
   remove(reference: ObjectReference): void
@@ -80,10 +81,10 @@ export async function recover(directory: string, sink: Sink, logger: Logger): Pr
   let last = { length: 0, size: 0, format }
   for (const number of numbers) {
     if (!journals.includes(number)) break
-    const read = await readJournal(directory, { number, version }, number === numbers.at(-1), sink, logger)
+    const role = { isLast: number === numbers.at(-1), isDue: number === due }
+    const read = await readJournal(directory, { number, version }, role, sink, logger)
     version = read.version
     last = { length: read.length, size: read.size, format: read.format }
-    if (number === due && read.length === 0) throw corrupt(directory, journalName(number), 'has lost its content')
   }
   for (const number of journals) if (number < base) await rm(join(directory, journalName(number)))
   for (const number of snapshots) if (number < base) await rm(join(directory, snapshotName(number)))
@@ -99,10 +100,10 @@ async function dueJournal(directory: string): Promise<number | undefined> {
   }
 }
 
-/** In bytes: more than the first frame of any file. */
+/** The number of bytes to read for the format; no file's first frame is larger. */
 const headerLimit = 64 * 1024
 
-/** Reads only the format at the beginning of a file; the rest may be unreadable. */
+/** Reads only the format at the beginning of a file, because this release may be unable to read the rest. */
 async function formatOf(path: string): Promise<number | undefined> {
   const file = await open(path, 'r')
   try {
@@ -122,7 +123,7 @@ async function readSnapshot(directory: string, number: number, sink: Sink) {
   let objects = 0
   for (const payload of payloads.slice(1, -1)) {
     for (const { reference, object } of batchOf(directory, name, payload)) {
-      if (object === undefined) throw corrupt(directory, name, 'contains a removal')
+      if (object === undefined) throw corrupt(directory, name, 'contains a deletion')
       sink.put(reference, object)
       objects++
     }
@@ -131,7 +132,10 @@ async function readSnapshot(directory: string, number: number, sink: Sink) {
   return { version: header.version, bytes: file.length }
 }
 
-async function readJournal(directory: string, expected: Header, last: boolean, sink: Sink, logger: Logger) {
+/** `isLast`: no journal follows. `isDue`: the manifest names this journal, so at least its header is on disk. */
+type Role = { isLast: boolean; isDue: boolean }
+
+async function readJournal(directory: string, expected: Header, role: Role, sink: Sink, logger: Logger) {
   const name = journalName(expected.number)
   const path = join(directory, name)
   const file = await readFile(path)
@@ -140,29 +144,33 @@ async function readJournal(directory: string, expected: Header, last: boolean, s
     throw corrupt(
       directory,
       name,
-      `is damaged at byte ${frames.end}: its last record was written completely and has been changed since. To continue without that record, truncate the file there (truncate -s ${frames.end})`,
+      `is damaged at byte ${frames.end}: its last record was written completely, and was changed later. To start without this record, truncate the file at this byte (truncate -s ${frames.end})`,
     )
   }
-  if (frames.rest === 'damaged' || (frames.rest === 'torn' && !last)) {
+  if (frames.rest === 'damaged' || (frames.rest === 'truncated' && !role.isLast)) {
     throw corrupt(directory, name, `is damaged at byte ${frames.end}, with undamaged records after it`)
   }
+  if (role.isDue && frames.end === 0) throw corrupt(directory, name, 'has lost its content')
   const read = replay(directory, name, expected, frames, sink)
-  const size = frames.rest === 'torn' ? await dropTruncatedWrite(path, file, frames.end, logger) : frames.end
+  const size = frames.rest === 'truncated' ? await dropTruncatedWrite(path, file, frames.end, logger) : frames.end
   return { ...read, length: frames.end, size }
 }
 
-/** More zeros than this after a journal are reserved space, not the rest of a write: more than one page. */
+/** At least this many zeros after a journal are reserved space, not a truncated write. */
 const leastSpareBytes = 4096
 
 /**
- * Drops a truncated write. Zeros that reserve space for the journal on a full disk stay.
+ * Drops a truncated write. Keeps zeros that reserve disk space for the journal.
  * @returns the new file size
  */
 async function dropTruncatedWrite(path: string, file: Buffer, end: number, logger: Logger): Promise<number> {
   const bytes = writtenBytes(file.subarray(end))
   const hasSpare = end > 0 && file.length - end - bytes >= leastSpareBytes
   if (bytes > 0 || !hasSpare) {
-    logger.warn({ file: basename(path), at: end, bytes: file.length - end }, 'the last write was truncated; dropped it')
+    logger.warn(
+      { file: basename(path), at: end, bytes: file.length - end },
+      'dropped a truncated last write, which was never acknowledged',
+    )
   }
   if (!hasSpare) {
     await truncate(path, end)
@@ -186,7 +194,8 @@ function replay(directory: string, name: string, expected: Header, { payloads }:
   if (payloads.length === 0) return { version: expected.version, format }
   const header = checkHeader(directory, name, payloads[0])
   if (header.number !== expected.number || header.version !== expected.version) {
-    throw corrupt(directory, name, `begins at version ${header.version}; expected ${expected.version}`)
+    const what = `is journal ${header.number} at version ${header.version}; expected journal ${expected.number} at version ${expected.version}`
+    throw corrupt(directory, name, what)
   }
   let version = expected.version
   for (const payload of payloads.slice(1)) {
@@ -226,12 +235,12 @@ const tooNew = (directory: string, how: string): StoreError =>
 const missing = (directory: string, number: number): StoreError =>
   new StoreError(
     'corrupt',
-    `${join(directory, journalName(number))} is missing. It contains the newest writes. Nothing was changed. Restore it, or the whole directory, from a copy. Without a copy, \`espalier rescue\` creates the databases again from their volumes`,
+    `${join(directory, journalName(number))} is missing. It contains the newest writes. Nothing was changed. Restore this file, or the whole directory, from a copy. Without a copy, \`espalier rescue\` creates the databases again from their volumes`,
   )
 
 const corrupt = (directory: string, file: string, what: string, cause?: unknown): StoreError =>
   new StoreError(
     'corrupt',
-    `${join(directory, file)} ${what}. Nothing was changed; before you change anything, copy the whole directory. You can replace it by a copy from before the damage`,
+    `${join(directory, file)} ${what}. Nothing was changed. Before you change anything, copy the whole directory. Then restore the directory from a copy that is older than the damage`,
     { cause },
   )

@@ -1,4 +1,4 @@
-/** A store on a full disk: it accepts deletions from its reserve, starts from it, and leaves it once space is free. */
+/** A store on a full disk: it writes deletions into its reserve, restarts with it, and leaves it when space is free. */
 import { appendFileSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -10,7 +10,7 @@ import { configMap, faultyFiles, openDirectory, refusedToOpen, temporaryDirector
 const reserveBytes = 256 * 1024
 const names = (directory: string): string[] => readdirSync(directory).sort()
 
-/** A store with a reserve, whose other files fail as configured. */
+/** A store with a reserve. All files except journal 2, which the reserve becomes, fail as configured. */
 async function start() {
   const directory = temporaryDirectory()
   const disk = faultyFiles(path => !path.endsWith('journal-00000002'))
@@ -29,7 +29,7 @@ const claim = {
 }
 
 describe('a store whose disk is full', () => {
-  test('deletes, refuses writes that need space, and keeps acknowledged writes through a kill', async () => {
+  test('accepts deletions, refuses writes that need space, and keeps acknowledged writes after a kill', async () => {
     const { directory, disk, store, cluster } = await start()
     disk.fail('full')
     await cluster.delete('ConfigMap', { namespace: 'default', name: 'gone' })
@@ -37,7 +37,7 @@ describe('a store whose disk is full', () => {
     expect(names(directory)).toEqual(['journal-00000001', 'journal-00000002', 'lock', 'manifest'])
     expect(statSync(join(directory, 'journal-00000002')).size).toBe(reserveBytes)
     const refused = await refusal(cluster.create('PersistentVolumeClaim', claim), 'Unavailable')
-    expect(refused.message).toContain('is full: nothing was written; delete databases')
+    expect(refused.message).toContain('is full; nothing was written; free disk space')
 
     // The state after a kill during a write.
     const journal = readFileSync(join(directory, 'journal-00000002'))
@@ -48,7 +48,7 @@ describe('a store whose disk is full', () => {
     writeFileSync(join(copy, 'journal-00000002'), journal)
     const { cluster: again, store: restarted } = await testStore({ directory: copy })
     expect((await again.list('ConfigMap')).items.map(({ metadata }) => metadata.name)).toEqual(['kept'])
-    // The disk space of the write is still allocated, and contains only zeros.
+    // The truncated write is replaced by zeros, so that its disk space stays allocated.
     expect(restarted.isDiskFull()).toBe(true)
     const after = readFileSync(join(copy, 'journal-00000002'))
     expect(after.length).toBe(reserveBytes)
@@ -64,7 +64,7 @@ describe('a store whose disk is full', () => {
     await testStore({ directory })
   })
 
-  test('refuses a flipped bit in the last record of its reserve', async () => {
+  test('refuses to open if a bit in the last record of its reserve was flipped', async () => {
     const { directory, disk, store, cluster } = await start()
     disk.fail('full')
     await cluster.delete('ConfigMap', { namespace: 'default', name: 'gone' })
@@ -77,14 +77,14 @@ describe('a store whose disk is full', () => {
     expect((await refusedToOpen(directory)).message).toContain('its last record was written completely')
   })
 
-  test('is read by a release without reserves as a file with a truncated tail', async () => {
+  test('leaves a journal that a release without reserves reads as a truncated write', async () => {
     const { directory, disk, store, cluster } = await start()
     disk.fail('full')
     await cluster.delete('ConfigMap', { namespace: 'default', name: 'gone' })
     await store.close()
     const path = join(directory, 'journal-00000002')
     const { end, rest } = decodeFrames(readFileSync(path))
-    expect(rest).toBe('torn')
+    expect(rest).toBe('truncated')
     truncateSync(path, end)
     appendFileSync(path, 'ESPL')
     const { cluster: again } = await testStore({ directory })
@@ -92,24 +92,24 @@ describe('a store whose disk is full', () => {
   })
 })
 
-describe('on a full disk', () => {
+describe('on a disk with the pressure', () => {
   const object = { metadata: { name: 'x' } }
-  const going = { metadata: { name: 'x', deletionTimestamp: '2026-01-01T00:00:00Z' } }
+  const terminating = { metadata: { name: 'x', deletionTimestamp: '2026-01-01T00:00:00Z' } }
   const create = { current: undefined, object, isDeleted: false }
   const update = { current: object, object, isDeleted: false }
 
   test.each([
-    ['reserve', 'ManagedDatabase', create, false],
-    ['reserve', 'Event', create, false],
-    ['reserve', 'Pod', create, true],
-    ['reserve', 'ManagedDatabase', update, true],
-    ['scarce', 'ManagedDatabase', update, false],
-    ['scarce', 'Lease', update, false],
-    ['scarce', 'Task', create, true],
-    ['scarce', 'ManagedDatabase', { ...update, object: going }, true],
-    ['scarce', 'ManagedDatabase', { ...update, isDeleted: true }, true],
-    ['none', 'ManagedDatabase', create, true],
-  ] as const)('%s: %s', (pressure, kind, write, taken) => {
-    expect(isAccepted(pressure, { kind, ...write })).toBe(taken)
+    ['reserve', 'a new ManagedDatabase', 'refused', 'ManagedDatabase', create],
+    ['reserve', 'a new Event', 'refused', 'Event', create],
+    ['reserve', 'a new Pod', 'accepted', 'Pod', create],
+    ['reserve', 'an update of a ManagedDatabase', 'accepted', 'ManagedDatabase', update],
+    ['scarce', 'an update of a ManagedDatabase', 'refused', 'ManagedDatabase', update],
+    ['scarce', 'an update of a Lease', 'refused', 'Lease', update],
+    ['scarce', 'a new Task', 'accepted', 'Task', create],
+    ['scarce', 'an update during a deletion', 'accepted', 'ManagedDatabase', { ...update, object: terminating }],
+    ['scarce', 'the end of a deletion', 'accepted', 'ManagedDatabase', { ...update, isDeleted: true }],
+    ['none', 'a new ManagedDatabase', 'accepted', 'ManagedDatabase', create],
+  ] as const)('%s, %s is %s', (pressure, _what, outcome, kind, write) => {
+    expect(isAccepted(pressure, { kind, ...write })).toBe(outcome === 'accepted')
   })
 })

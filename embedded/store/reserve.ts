@@ -1,7 +1,7 @@
 /**
  * The store's reserve: a file of zeros that allocates disk space in advance. On a full disk the file becomes the next
- * journal, so that the installation can start and users can delete databases. The store overwrites its blocks in place
- * and never returns them to the file system, because a database would use them at once.
+ * journal, so that the installation can start and users can delete databases. The store overwrites the reserve's
+ * blocks in place. It keeps these blocks while the disk is full, because a database would use freed blocks at once.
  */
 import { open, rename, rm, stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -56,8 +56,8 @@ export async function makeReserve(directory: string, bytes: number, syncNames: (
 export const dropReserve = (directory: string): Promise<void> => rm(join(directory, reserveName), { force: true })
 
 /**
- * Renames the reserve to this journal name and writes the payload to its start.
- * @returns its size in bytes
+ * Writes the header to the reserve, and renames the reserve to this journal name.
+ * @returns the reserve's size in bytes
  */
 export async function spendReserve(
   directory: string,

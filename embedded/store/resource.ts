@@ -20,7 +20,7 @@ export type Resource = {
   readonly info: KindInfo
   /** `ManagedDatabase.espalier.dev`, the kind's name in validation messages; `Pod` without a group. */
   readonly qualifiedKind: string
-  /** `manageddatabases.espalier.dev`, its name in other messages. */
+  /** `manageddatabases.espalier.dev`, the kind's name in other messages. */
   readonly qualifiedPlural: string
   readonly shape: Shape
   /** Which fields increase the generation: all except metadata and status, the spec alone, or none (no generation). */
@@ -33,7 +33,7 @@ export type Resource = {
   complete(object: JsonObject): JsonObject
   /** Paths of fields that the kind does not have. */
   unknownFields(object: JsonObject): string[]
-  /** Problems of an object, new or as an update of another. */
+  /** The problems of a new object, or of an update of `previous`. */
   validate(object: JsonObject, previous?: JsonObject): Problem[]
 }
 
@@ -75,19 +75,19 @@ function customResource({ spec }: CustomResourceDefinition): Resource {
     initialStatus: undefined,
     finalizers: [],
     complete: object => asObject(withDefaults(root, object), object),
-    unknownFields: object => unknownFields(withoutMetadata(root), object),
+    unknownFields: object => unknownFields(withAnyMetadata(root), object),
     validate: (object, previous) => validate(root, forRules(object), previous && forRules(previous)),
   }
 }
 
-/** Omits the metadata fields, which the schema does not cover. */
-const withoutMetadata = (root: SchemaNode): SchemaNode => {
+/** Returns a schema that accepts any metadata field, because metadata.ts checks the metadata. */
+const withAnyMetadata = (root: SchemaNode): SchemaNode => {
   const metadata = root.properties.get('metadata')
   if (metadata === undefined) return root
   return { ...root, properties: new Map(root.properties).set('metadata', { ...metadata, preserveUnknown: true }) }
 }
 
-/** The object as CEL rules read it: of the metadata, only the name. */
+/** Returns the object for CEL rules. In the metadata, a rule can read only the name. */
 const forRules = (object: JsonObject): JsonObject => ({
   ...object,
   metadata: { name: objectIn(object, 'metadata').name ?? '' },

@@ -1,7 +1,7 @@
 /**
  * A structural schema (Kubernetes documentation, "Specifying a structural schema"), converted once for validation,
- * defaults and apply. If a schema has a keyword that the store does not enforce, the store refuses to open. So the
- * store never silently ignores a rule.
+ * defaults and apply. If a schema or rule has a keyword that the store does not enforce, the store refuses to open. The
+ * store ignores descriptive keywords, and every `format` except date-time.
  */
 import type { CelRule } from '../../crds/kind.ts'
 import { compileRule } from './cel.ts'
@@ -30,7 +30,7 @@ const enforced = new Set<string>([
   'x-kubernetes-map-type',
   'x-kubernetes-validations',
 ])
-/** Keywords that only describe. */
+/** Keywords without an effect on validation. */
 const descriptive = new Set(['description', 'title', 'example'])
 
 /** @throws StoreError `definition` with the path and the keyword */
@@ -47,7 +47,7 @@ function compile(schema: JsonValue, path: string): SchemaNode {
   const properties = compileProperties(schema, path)
   const items = schema.items === undefined ? undefined : compile(schema.items, `${path}[]`)
   const values = isObject(schema.additionalProperties) ? compile(schema.additionalProperties, `${path}.*`) : undefined
-  const rules = rulesOf(schema).map(rule => compileRule(rule, path))
+  const rules = rulesOf(schema, path).map(rule => compileRule(rule, path))
   const below = [...properties.values(), ...(items ? [items] : []), ...(values ? [values] : [])]
   return {
     type: types.find(type => type === schema.type),
@@ -111,10 +111,16 @@ function limitsOf(schema: JsonObject, path: string): Limits {
   )
 }
 
-function rulesOf(schema: JsonObject): CelRule[] {
+const ruleKeywords = new Set(['rule', 'message', 'fieldPath', 'reason'])
+
+function rulesOf(schema: JsonObject, path: string): CelRule[] {
   const rules = schema['x-kubernetes-validations']
   if (!isList(rules)) return []
   return rules.filter(isObject).map(rule => {
+    const unsupported = Object.keys(rule).find(keyword => !ruleKeywords.has(keyword))
+    if (unsupported !== undefined) {
+      throw new StoreError('definition', `${path}: the embedded store does not support the rule keyword ${unsupported}`)
+    }
     const fieldPath = textIn(rule, 'fieldPath')
     const reason = textIn(rule, 'reason')
     const source = textIn(rule, 'rule') ?? ''

@@ -36,20 +36,20 @@ test('three services are accepted', async () => {
 })
 
 test.each<[string, object[], RegExp]>([
-  ['two services of one type', [mcp, { ...mcp, serviceId: '11111111' }], /Duplicate value/],
+  ['a second service of the same type', [mcp, { ...mcp, serviceId: '11111111' }], /Duplicate value/],
   [
-    'a configuration of another type',
+    "a service with another type's configuration",
     [{ ...mcp, rest: rest.rest }],
     /rest is required for a rest service, and only there/,
   ],
-  ['no configuration', [{ ...rest, rest: undefined }], /rest is required for a rest service/],
+  ['a service without a configuration', [{ ...rest, rest: undefined }], /rest is required for a rest service/],
   [
-    'a role of Espalier',
+    'an anonymous role that belongs to Espalier',
     [{ ...rest, rest: { ...rest.rest, dbAnonRole: 'app' } }],
     /dbAnonRole must be a role of your own/,
   ],
   [
-    'a role of Postgres',
+    'an anonymous role that belongs to Postgres',
     [{ ...rest, rest: { ...rest.rest, dbAnonRole: 'pg_monitor' } }],
     /dbAnonRole must be a role of your own/,
   ],
@@ -59,17 +59,21 @@ test.each<[string, object[], RegExp]>([
     /embeddingModel is required/,
   ],
   [
-    'a provider without a key',
+    'a provider without a Secret for its key',
     [{ ...mcp, mcp: { embeddingProvider: 'openai', embeddingModel: 'm' } }],
     /secret is required where/,
   ],
-  ['rag without keys', [{ ...rag, secret: undefined }], /secret is required for a rag service/],
+  ['a rag service without a Secret', [{ ...rag, secret: undefined }], /secret is required for a rag service/],
   [
-    'embeddings of anthropic',
+    'a rag service with embeddings from anthropic',
     [{ ...rag, rag: ragOf({ embeddingLlm: { ...llm, provider: 'anthropic' } }) }],
     /anthropic, which has no embeddings/,
   ],
-  ['two pipelines with one name', [{ ...rag, rag: ragOf({ pipelines: [pipeline, pipeline] }) }], /Duplicate value/],
+  [
+    'a second pipeline with the same name',
+    [{ ...rag, rag: ragOf({ pipelines: [pipeline, pipeline] }) }],
+    /Duplicate value/,
+  ],
 ])('%s is refused', async (_what, services, message) => {
   await expect(apply(...services)).rejects.toThrow(message)
 })

@@ -33,7 +33,7 @@ export const fields = (known: { readonly [field: string]: Shape }, others?: Shap
 })
 export const listBy = (keys: readonly string[], item: Shape = plain, keyDefaults: JsonObject = {}): Shape => ({
   type: 'map',
-  // Sorted as in a path element.
+  // Sorted, because path elements contain the keys in sorted order.
   keys: keys.toSorted(),
   keyDefaults,
   item,

@@ -1,4 +1,4 @@
-/** Tests that a real API server cannot run: limits, time, sharing of values, and the store's own features. */
+/** Tests that cannot run against a real API server: limits, time, shared values, and the store's own features. */
 import { setImmediate as turn } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import type { Cluster } from '../../cluster/index.ts'
@@ -13,7 +13,7 @@ async function writeMany(cluster: Cluster, count: number): Promise<void> {
 }
 
 describe('watches', () => {
-  test('that are too slow are closed; the others continue', async () => {
+  test('that are too slow are closed; other watches continue', async () => {
     const { cluster } = await testStore({ historyCapacity: 10 })
     const { resourceVersion } = await cluster.list('ConfigMap')
     const { signal } = new AbortController()
@@ -47,15 +47,15 @@ describe('watches', () => {
     }
   })
 
-  test('from a future version are Expired, and those from a version that is not a number are refused', async () => {
+  test('from a future version end with Expired; from a version that is not a number, with BadRequest', async () => {
     const { cluster } = await testStore()
     const next = (resourceVersion: string) =>
       cluster.watch('Pod', { resourceVersion, signal: new AbortController().signal })[Symbol.asyncIterator]().next()
-    await refusal(next('999999'), 'Expired')
+    expect((await refusal(next('999999'), 'Expired')).message).toContain('too large resource version: 999999')
     for (const none of ['', 'x', '-1', '1.5']) await refusal(next(none), 'BadRequest')
   })
 
-  test('all end when the store closes, waiting or not', async () => {
+  test('end when the store closes, also while they wait', async () => {
     const { store, cluster } = await testStore()
     const { resourceVersion } = await cluster.list('ConfigMap')
     const watch = () =>
@@ -88,7 +88,7 @@ describe('pages', () => {
 })
 
 describe('objects', () => {
-  test("that are returned are shared and frozen; a caller's changes to its copy have no effect", async () => {
+  test("that the store returns are shared and frozen; later changes to a caller's draft have no effect", async () => {
     const { cluster } = await testStore()
     const draft = configMap('one', { value: '1' }, { labels: { a: '1' } })
     const created = await cluster.create('ConfigMap', draft)
@@ -107,7 +107,7 @@ describe('objects', () => {
     expect(ready.spec).toBe(created.spec)
   })
 
-  test('may have 1.5 MiB, including managedFields', async () => {
+  test('may have up to 1.5 MiB, including managedFields', async () => {
     const { cluster } = await testStore()
     const task = (bytes: number) => ({
       ...smallest.Task('default', 'one'),
@@ -118,10 +118,10 @@ describe('objects', () => {
     await cluster.create('Task', task(1.4 * 2 ** 20))
   })
 
-  test('must be JSON of the stated kind', async () => {
+  test('must be JSON, and of the requested kind', async () => {
     const { cluster } = await testStore()
     const bad: [object, string][] = [
-      [{ ...configMap('one'), kind: 'Secret' }, 'expected a v1, ConfigMap'],
+      [{ ...configMap('one'), kind: 'Secret' }, 'the object is a Secret (v1); expected a ConfigMap (v1)'],
       [{ ...configMap('one'), data: { a: () => 1 } }, 'JSON has no function'],
       [{ ...configMap('one'), data: { a: Number.NaN } }, 'data.a: NaN'],
       [
@@ -164,19 +164,19 @@ describe('objects', () => {
     )
   })
 
-  test('concurrent writers of one object run one after another, and each sees the previous write', async () => {
+  test('with concurrent writers are written one after another, and each writer sees the previous write', async () => {
     const { cluster } = await testStore()
     await cluster.create('ConfigMap', configMap('counter', { value: '0' }))
     const increment = async (): Promise<void> => {
       for (;;) {
         const current = await cluster.get('ConfigMap', key('counter'))
-        if (current === undefined) throw new Error('the counter is there')
+        if (current === undefined) throw new Error('the counter does not exist')
         const value = `${Number(current.data?.value) + 1}`
         try {
           await cluster.replace('ConfigMap', { ...current, data: { value } })
           return
         } catch {
-          // Another write was first: retry.
+          // Another write changed the object first: retry.
         }
       }
     }
@@ -185,8 +185,8 @@ describe('objects', () => {
   })
 })
 
-describe('background work of the store', () => {
-  test('events expire one hour after they were last reported', async () => {
+describe('the store', () => {
+  test('deletes Events one hour after they were last reported', async () => {
     let now = Date.parse('2026-01-02T03:00:00Z')
     const { cluster } = await testStore({ now: () => now, eventSweepMs: 10 })
     await cluster.create('Event', { ...smallest.Event('default', 'old'), lastTimestamp: '2026-01-02T03:00:00Z' })
@@ -200,7 +200,7 @@ describe('background work of the store', () => {
     await eventually(async () => expect(await names()).toEqual([]))
   })
 
-  test('logs are read from the component that runs the pods', async () => {
+  test('reads logs from the component that runs the pods', async () => {
     const { store, cluster } = await testStore()
     await refusal(cluster.logs(key('one')), 'NotFound')
     await cluster.create('Pod', smallest.Pod('default', 'one'))
@@ -209,7 +209,7 @@ describe('background work of the store', () => {
     expect(await cluster.logs(key('one'), { tailLines: 5 })).toEqual(['one 5'])
   })
 
-  test('an owner of an unknown kind is ignored', async () => {
+  test('keeps an object whose owner has an unknown kind', async () => {
     const { cluster } = await testStore()
     const ownerReferences = [{ apiVersion: 'v1', kind: 'Endpoints', name: 'here', uid: 'x' }]
     await cluster.create('ConfigMap', configMap('mirror', {}, { ownerReferences }))

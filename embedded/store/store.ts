@@ -1,6 +1,5 @@
 /**
- * The store's operations on its state, without types for kinds: reads, the store's own writes, and writes that the pure
- * functions of `writes.ts` decide.
+ * The store's untyped operations: reads, clients' writes (computed by `writes.ts`), and the store's own writes.
  */
 import { ClusterError } from '../../cluster/errors.ts'
 import type { Namespace } from '../../cluster/index.ts'
@@ -43,7 +42,7 @@ export type Parts = {
 
 const collectorName = 'garbage-collector'
 
-/** The location of a key; a namespace on a cluster-scoped kind is ignored. */
+/** The reference for a key. Ignores the key's namespace if the kind is cluster-scoped. */
 export function locate(resource: Resource, { namespace, name }: ObjectKey): ObjectReference {
   return { kind: resource.kind, namespace: resource.info.namespaced ? (namespace ?? '') : '', name }
 }
@@ -88,7 +87,7 @@ export function watchKind(parts: Parts, kind: KindName, options: WatchOptions): 
   return watch(source, options.resourceVersion, options.signal)
 }
 
-/** The namespace of a new object, which must exist and not be terminating. */
+/** The reference of an object's namespace; undefined for a cluster-scoped kind. */
 function namespaceReferenceOf(resource: Resource, reference: ObjectReference): ObjectReference | undefined {
   return resource.info.namespaced ? { kind: 'Namespace', namespace: '', name: reference.namespace } : undefined
 }
@@ -107,7 +106,7 @@ const present = (object: JsonObject | undefined): JsonObject => {
   return object
 }
 
-/** Returns the object to write, if this cluster admits it. */
+/** Returns the outcome of a write. @throws ClusterError `Forbidden` if this cluster does not admit the write */
 function admitted(
   parts: Parts,
   resource: Resource,
@@ -251,7 +250,7 @@ function deleted(
   return { object: startsDeletion ? withDeletionTimestamp(resource, object, parts.now()) : object, isDeleted: false }
 }
 
-/** The finalizers that tell the collector the propagation policy. */
+/** Returns the finalizers, with the finalizer that requests this propagation policy. */
 function withPropagation(finalizers: readonly string[], propagation: Propagation): string[] {
   const others = finalizers.filter(each => each !== orphanFinalizer && each !== foregroundFinalizer)
   if (propagation === 'Orphan') return [...others, orphanFinalizer]

@@ -13,7 +13,7 @@ const problemsOf = (schema: object, value: JsonValue, old?: JsonValue): string[]
   return problems.map(({ text }) => text)
 }
 
-describe('a value is refused', () => {
+describe('a schema refuses', () => {
   const cases: [string, object, JsonValue, string[]][] = [
     [
       'text for a number',
@@ -47,30 +47,35 @@ describe('a value is refused', () => {
       ['x: Unsupported value: "15": supported values: "16", "17"'],
     ],
     [
-      'too small',
+      'a number below the minimum',
       { type: 'integer', minimum: 1 },
       0,
       ['x: Invalid value: 0: x in body should be greater than or equal to 1'],
     ],
     [
-      'too big',
+      'a number above the maximum',
       { type: 'number', maximum: 1 },
       1.5,
       ['x: Invalid value: 1.5: x in body should be less than or equal to 1'],
     ],
     [
-      'too short',
+      'text below the minimum length',
       { type: 'string', minLength: 2 },
       'a',
       ['x: Invalid value: "a": x in body should be at least 2 chars long'],
     ],
     [
-      'too long, by characters',
+      'text above the maximum length, counted in characters',
       { type: 'string', maxLength: 2 },
       '🐘🐘🐘',
       ['x: Too long: may not be more than 2 bytes'],
     ],
-    ['no match', { type: 'string', pattern: '^a+$' }, 'b', ['x: Invalid value: "b": x in body should match \'^a+$\'']],
+    [
+      'text that does not match the pattern',
+      { type: 'string', pattern: '^a+$' },
+      'b',
+      ['x: Invalid value: "b": x in body should match \'^a+$\''],
+    ],
     [
       'a 30th of February',
       { type: 'string', format: 'date-time' },
@@ -110,7 +115,7 @@ describe('a value is refused', () => {
       ['x[1]: Duplicate value: {"k":"a"}'],
     ],
     [
-      'a missing and a wrong field at once, without the rules that need both fields',
+      'a missing and a wrong field at once, and does not run the rules that need both fields',
       {
         type: 'object',
         required: ['a', 'b'],
@@ -143,7 +148,7 @@ describe('rules', () => {
     'x-kubernetes-validations': [{ rule, message: 'broken' }],
   })
 
-  test('use integers as integers, maps by key, lists, text, and conditionals', () => {
+  test('can use integers, maps, lists, text and conditionals', () => {
     expect(problemsOf(ruled('integer', "string(self) == '7'"), 7)).toEqual([])
     expect(problemsOf(ruled('integer', 'self % 2 == 1'), 7)).toEqual([])
     expect(problemsOf(ruled('string', "self.startsWith('a') && self.matches('^a[0-9]$')"), 'a1')).toEqual([])
@@ -159,7 +164,7 @@ describe('rules', () => {
     expect(problemsOf(ruled('object', 'has(self.a) ? has(self.b) : !has(self.b)', pair), { a: '' })).toHaveLength(1)
   })
 
-  test('report the value of a scalar, and the field that the rule names', () => {
+  test("report a scalar's value, and the field that they name", () => {
     expect(problemsOf(ruled('string', "self == 'a'"), 'b')).toEqual(['x: Invalid value: "b": broken'])
     const schema = {
       type: 'object',
@@ -177,14 +182,14 @@ describe('rules', () => {
     ])
   })
 
-  test('about a change run only if there is an old value', () => {
+  test('with oldSelf run only if there is an old value', () => {
     const immutable = ruled('string', 'self == oldSelf')
     expect(problemsOf(immutable, 'b')).toEqual([])
     expect(problemsOf(immutable, 'a', 'a')).toEqual([])
     expect(problemsOf(immutable, 'b', 'a')).toEqual(['x: Invalid value: "b": broken'])
   })
 
-  test('about a change match an item of a map list by its keys, and no item in other lists', () => {
+  test('with oldSelf find a map-list item by its keys, and find no item in other lists', () => {
     const item = { type: 'object', properties: { k: { type: 'string' }, v: ruled('string', 'self == oldSelf') } }
     const mapList = { type: 'array', items: item, 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['k'] }
     const before = freeze<JsonValue>([
@@ -206,7 +211,7 @@ describe('rules', () => {
   })
 })
 
-test('values that a write does not change are not checked again; changed ones are', () => {
+test('a write checks only the values that it changes', () => {
   const schema = {
     type: 'object',
     properties: { old: { type: 'string', maxLength: 1 }, other: { type: 'string', maxLength: 1 } },
@@ -218,15 +223,15 @@ test('values that a write does not change are not checked again; changed ones ar
   ])
 })
 
-test('an unchanged value is checked only by rules about changes', () => {
+test('only rules with oldSelf check an unchanged value', () => {
   const rules = [
     { rule: "self == 'a'", message: 'new rule' },
-    { rule: "oldSelf != 'b'", message: 'no way on' },
+    { rule: "oldSelf != 'b'", message: 'cannot leave b' },
   ]
   const properties = { s: { type: 'string', 'x-kubernetes-validations': rules }, other: { type: 'string' } }
   const before = freeze<JsonValue>({ s: 'b', other: '' })
   expect(problemsOf({ type: 'object', properties }, { s: 'b', other: 'x' }, before)).toEqual([
-    'x.s: Invalid value: "b": no way on',
+    'x.s: Invalid value: "b": cannot leave b',
   ])
 })
 
@@ -278,7 +283,7 @@ test('a schema that cannot be enforced is refused when the store opens', () => {
     } catch (error) {
       if (error instanceof StoreError) return error
     }
-    throw new Error('was taken')
+    throw new Error('the schema was accepted')
   }
   expect(refusal({ oneOf: [] }).message).toContain('x: the embedded store cannot enforce the schema keyword oneOf')
   expect(refusal({ type: 'string', pattern: '(' }).message).toContain('does not compile')
@@ -286,4 +291,8 @@ test('a schema that cannot be enforced is refused when the store opens', () => {
   expect(rule.message).toContain('x: the rule "self ==" does not compile')
   const unknown = refusal({ type: 'string', 'x-kubernetes-validations': [{ rule: 'other == self', message: '' }] })
   expect(unknown.reason).toBe('definition')
+  const optional = { rule: 'self == oldSelf', message: '', optionalOldSelf: true }
+  expect(refusal({ type: 'string', 'x-kubernetes-validations': [optional] }).message).toContain(
+    'x: the embedded store does not support the rule keyword optionalOldSelf',
+  )
 })

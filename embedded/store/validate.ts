@@ -1,7 +1,7 @@
 /**
  * Checks a value against its structural schema, in the API server's words. It does not check a subtree that a write
- * leaves unchanged, so that an object stored under older rules can still be written. Only rules about the change itself
- * check such a subtree (Kubernetes documentation, "Validation ratcheting").
+ * leaves unchanged, so that an object stored under older rules can still be written. Only rules with `oldSelf` check
+ * such a subtree (Kubernetes documentation, "Validation ratcheting").
  */
 import { runRules } from './cel.ts'
 import { equal, isList, isObject, type JsonList, type JsonObject, type JsonValue } from './json.ts'

@@ -1,5 +1,5 @@
 /**
- * Watches over the history of a kind. A watch has only a cursor, so a slow watch costs no memory. It is closed with
+ * Watches over the history of a kind. A watch has only a cursor, so a slow watch costs no memory. A watch ends with
  * `Expired` once the history no longer contains its position.
  */
 import { ClusterError } from '../../cluster/errors.ts'
@@ -13,7 +13,7 @@ export type StoreEvent =
   | { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: JsonObject }
   | { readonly type: 'BOOKMARK'; readonly resourceVersion: string }
 
-/** Signals for watches: a change of their kind, the time for a bookmark, or the end of the store. */
+/** Why a watch wakes: an object of its kind changed, a bookmark is due, or the store closes. */
 export type Signal = 'change' | 'bookmark' | 'close'
 export type ChangeNotifier = {
   /** Calls `wake` once, at the next signal; after `close`, immediately. */
@@ -86,8 +86,13 @@ export async function* watch(
 
 function startOf(source: WatchSource, resourceVersion: string): number {
   const version = parseVersion(resourceVersion)
-  if (version < source.history.floor) throw expired(resourceVersion, `the oldest is ${source.history.floor}`)
-  if (version > source.version()) throw expired(resourceVersion, `the newest is ${source.version()}`)
+  const { oldest } = source.history
+  if (version < oldest) throw expired(resourceVersion, `the oldest is ${oldest}`)
+  const newest = source.version()
+  if (version > newest) {
+    const message = `too large resource version: ${resourceVersion}: the newest is ${newest}; list again`
+    throw new ClusterError('Expired', message)
+  }
   return source.history.cursorAfter(version)
 }
 

@@ -1,7 +1,6 @@
 /**
- * How a write changes an object: pure functions of the stored object, the request, its sender, and the time. They do
- * not change the store. Each function refuses the writes that the API server refuses. The commit sets the
- * resourceVersion.
+ * Pure functions that compute a write's result from the stored object, the request, the field manager and the time.
+ * Each function refuses the writes that the API server refuses. The committer sets the resourceVersion.
  */
 import { randomUUID } from 'node:crypto'
 import { ClusterError } from '../../cluster/errors.ts'
@@ -30,8 +29,8 @@ export function receive(resource: Resource, input: unknown): JsonObject {
   if (!isObject(object)) throw new ClusterError('BadRequest', 'the body must be an object')
   const { info, kind } = resource
   if (object.apiVersion !== info.apiVersion || object.kind !== kind) {
-    const given = `${object.apiVersion}, ${object.kind}`
-    throw new ClusterError('BadRequest', `the object is a ${given}; expected a ${info.apiVersion}, ${kind}`)
+    const given = `${object.kind} (${object.apiVersion})`
+    throw new ClusterError('BadRequest', `the object is a ${given}; expected a ${kind} (${info.apiVersion})`)
   }
   const metadata = objectIn(object, 'metadata')
   const present = Object.fromEntries(Object.entries(metadata).filter(([, value]) => value !== null))
@@ -70,7 +69,7 @@ function asNew({ resource, now }: WriteContext, draft: JsonObject): JsonObject {
 const withFinalizers = (given: string[] | undefined, requiredFinalizers: readonly string[]): string[] | undefined =>
   requiredFinalizers.length === 0 ? given : [...new Set([...(given ?? []), ...requiredFinalizers])]
 
-/** The object as the client sent it, with its current status. */
+/** The object as the client sent it, with the stored status. */
 export function replaced(context: WriteContext, current: JsonObject, input: JsonObject): Outcome {
   const { resource } = context
   guard(resource, current, input, 'required')
@@ -87,7 +86,7 @@ export function replaced(context: WriteContext, current: JsonObject, input: Json
   return finish(resource, current, object, managedFields)
 }
 
-/** The current object with the status that the client sent. */
+/** The stored object with the status that the client sent. */
 export function withStatus(context: WriteContext, current: JsonObject, input: JsonObject): Outcome {
   const { resource } = context
   if (!resource.info.statusSubresource) throw notFound(resource, `${metadataOf(input).name}/status`)
@@ -138,7 +137,7 @@ function rebuild({ apiVersion, kind, metadata }: JsonObject, part: JsonObject): 
   }
 }
 
-/** The object with a deletion timestamp, for an object whose finalizers delay its deletion. */
+/** Sets the deletion timestamp of an object whose finalizers delay its deletion. */
 export function withDeletionTimestamp(resource: Resource, current: JsonObject, now: number): JsonObject {
   const { generation } = metadataOf(current)
   const object = withMetadata(current, {
@@ -169,7 +168,7 @@ const writerOf = ({ resource, manager, now }: WriteContext, operation: Writer['o
   time: timestamp(now),
 })
 
-/** Refuses a write based on another version, or on another object with the same name. */
+/** Refuses a write that names another version, or the uid of another object with the same name. */
 function guard(resource: Resource, current: JsonObject, input: JsonObject, version: 'required' | 'optional'): void {
   const sent = metadataOf(input)
   const stored = metadataOf(current)

@@ -32,7 +32,7 @@ export async function refusedToOpen(directory: string): Promise<StoreError> {
   const error = await openDirectory(directory).then(
     async store => {
       await store.close()
-      return new Error('was opened')
+      return new Error('the directory was opened')
     },
     (thrown: unknown) => thrown,
   )
@@ -62,18 +62,18 @@ export const configMap = (
 
 /**
  * How a bad disk fails the next calls: `none` does not fail, `full` fails after a few bytes, `unconfirmed` fails to
- * sync.
+ * sync. An error code fails every write with this error.
  */
-type Fault = 'none' | 'full' | 'unconfirmed'
+type Fault = 'none' | 'full' | 'unconfirmed' | 'EFBIG' | 'ENFILE'
 
-/** Files on a disk that fails as configured. `fails` selects the calls that fail; default: all. */
+/** Files on a disk that fails as configured. `fails` selects the files that fail; default: all. */
 export function faultyFiles(fails: (path: string) => boolean = () => true): {
   openFile: OpenFile
   fail(fault: Fault, times?: number): void
 } {
   let fault: Fault = 'none'
   let remainingFaults = 0
-  /** Bytes that a full disk still accepts. */
+  /** Bytes that the full disk has accepted. */
   let written = 0
   const error = (code: string): Error => Object.assign(new Error(`${code}: test`), { code })
   return {
@@ -94,6 +94,7 @@ export function faultyFiles(fails: (path: string) => boolean = () => true): {
         },
         write: async (buffer, offset, length, position) => {
           if (fault === 'full' && written >= 7) throw error('ENOSPC')
+          if (fault === 'EFBIG' || fault === 'ENFILE') throw error(fault)
           const part = fault === 'full' ? Math.min(length, 7) : length
           written += fault === 'full' ? part : 0
           return file.write(buffer, offset, part, position)
