@@ -60,7 +60,7 @@ test('a restore needs a backup, a time or a branch, and asks for confirmation', 
   const branch = (await cli.run('branch create -d shop -q --wait')).out.trim()
   expect(await cli.run(`restore shop --branch ${branch} --yes`)).toMatchObject({
     code: 2,
-    err: expect.stringContaining('--branch: the branch is a copy'),
+    err: expect.stringContaining('--branch: the branch was created without a target'),
   })
   expect(await cli.run(`restore shop --backup ${name}`, { typed: 'no\n' })).toMatchObject({
     code: 1,
