@@ -1,25 +1,29 @@
 #!/bin/sh
-# The command `espalier` of Postgres's images. What runs for as long as its container does is never the container's first process: the
-# kernel keeps from that one every signal that it has not asked for, and Node asks only once it has started, which takes seconds
-# where it has a tenth of a core. Whoever was told to end before that would hold the pod for all of its grace, half an hour.
-# So this is asked for first of all: a pod may be told to go in the moment in which it comes.
+# The command `espalier` of the Postgres images. It stays process 1 of the container and starts Node as a child. The
+# kernel drops signals to process 1 that have no handler, and on a tenth of a core Node needs seconds to install its
+# handlers. A SIGTERM in this time would be lost, and the pod would run until its grace period of half an hour ends.
+# So this script installs its handler first.
 trap 'exit 143' TERM INT
 here=$(dirname "$(readlink -f "$0")")
 # An image has a bundle (images/bundle.ts).
 main=$here/bundle/main.js
 [ -e "$main" ] || main=$here/main.ts
+# Only the agent runs as long as its container. Any other program replaces this script.
 [ "$1 $2" = 'instance agent' ] || exec node "$main" "$@"
 
-# It has so many seconds to end by itself.
+# Seconds that the agent has to end after SIGTERM.
 grace=5
 agent=
+is_stopping=
 stop() {
   trap '' TERM INT
-  # The signal may come before the agent is there, and before it has a name.
+  # The agent may not be started yet, or `agent` not assigned yet.
   [ -n "$!" ] || exit 143
   agent=$!
-  kill -TERM "$agent"
-  (sleep "$grace" && kill -KILL "$agent") &
+  # Fails if the agent has already ended and `wait` has returned its status.
+  kill -TERM "$agent" 2>/dev/null || return
+  is_stopping=yes
+  (sleep "$grace" && kill -KILL "$agent" 2>/dev/null) &
 }
 
 trap stop TERM INT
@@ -28,9 +32,9 @@ agent=${agent:-$!}
 
 wait "$agent"
 status=$?
-# A signal ends the wait as well as the agent does.
-while kill -0 "$agent" 2>/dev/null; do
+# A signal also ends `wait`. `stop` ignores further signals, so the second `wait` returns the agent's own status.
+if [ -n "$is_stopping" ]; then
   wait "$agent"
   status=$?
-done
+fi
 exit "$status"
