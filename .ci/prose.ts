@@ -28,6 +28,8 @@ const replaced: Readonly<Record<string, string>> = {
 }
 
 const comments = /\/\*[\s\S]*?\*\/|(?<=^|\s)\/\/.*/
+/** Comments of shell, YAML, Python and Dockerfiles. Their strings are not checked. */
+const hashComments = /(?<=^|\s)#.*/gm
 const titles = /\b(?:test|it|describe)(?:\.\w+)*\(\s*'[^'\n]*'/
 /** The first text of a row in a test table. */
 const rows = /(?<=^ +\[\s*)'[^'\n]* [^'\n]*'(?=,)/
@@ -36,6 +38,11 @@ const messages = /'[^'\n]* [^'\n]*'|"[^"\n]* [^"\n]*"|`[^`\n]* [^`\n]*`/
 const inTests = new RegExp([comments, titles, rows].map(({ source }) => source).join('|'), 'gm')
 const inProduct = new RegExp([comments, messages].map(({ source }) => source).join('|'), 'gm')
 const isTest = (path: string): boolean => /\.test\.tsx?$|(^|\/)(testing|mutants|e2e|bench)\//.test(path)
+
+const textIn = (path: string): RegExp => {
+  if (!/\.(?:tsx?|mjs|css|tpl)$/.test(path)) return hashComments
+  return isTest(path) ? inTests : inProduct
+}
 
 /** Rows that are clear only together with the previous row. */
 const continued = /^( +\[\s*)'(?:and|but|nor) [^'\n]*'(?=,)/gm
@@ -46,7 +53,7 @@ const prose = (path: string, text: string): string => {
   // Replaces everything else by spaces, so that line numbers do not change.
   let out = ''
   let end = 0
-  for (const match of text.matchAll(isTest(path) ? inTests : inProduct)) {
+  for (const match of text.matchAll(textIn(path))) {
     out += text.slice(end, match.index).replace(/[^\n]/g, ' ') + match[0]
     end = match.index + match[0].length
   }
@@ -77,7 +84,8 @@ function findingsIn(path: string, text: string): Finding[] {
 }
 
 if (import.meta.main) {
-  const paths = execFileSync('git', ['ls-files', '*.ts', '*.tsx', '*.md', ':!.ci/prose*.ts'], {
+  const included = ['ts', 'tsx', 'mjs', 'css', 'md', 'sh', 'py', 'yaml', 'tpl', 'Dockerfile'].map(end => `*${end}`)
+  const paths = execFileSync('git', ['ls-files', ...included, 'Makefile', '.ci/run', ':!.ci/prose.ts'], {
     encoding: 'utf8',
     maxBuffer: 2 ** 26,
   })

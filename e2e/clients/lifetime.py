@@ -38,7 +38,7 @@ def main() -> None:
     read = get_database.sync(made.id, client=client)
     assert isinstance(read, ManagedDatabase), read
 
-    # What was read is sent back, with one rule more.
+    # Sends back the allowlist that was read, with one more rule.
     read.ip_allowlist.rules.append(IPAllowlistRule(cidr="192.0.2.0/24"))
     change = UpdateManagedDatabaseInput(display_name="From Python", ip_allowlist=read.ip_allowlist)
     changed = update_database.sync(made.id, client=client, body=change, prefer="wait=60")

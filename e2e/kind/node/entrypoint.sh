@@ -1,6 +1,6 @@
 #!/bin/bash
-# First process of a node without systemd: makes the kernel's file systems writable, loads the images, and keeps
-# containerd and kubelet running. kind starts kubelet by writing its configuration.
+# Process 1 of a node without systemd. It makes the kernel's file systems writable, loads the images, and keeps
+# containerd and kubelet running. Kubelet starts once kind has written its configuration.
 set -u
 
 mount --make-rshared /
@@ -9,12 +9,12 @@ for hierarchy in /sys/fs/cgroup/*/; do mount -o remount,rw "$hierarchy" 2>/dev/n
 mkdir -p /run/containerd /opt/cni/bin
 cp --no-clobber /usr/lib/cni/* /opt/cni/bin/
 
-# What pods have for a resolver (the kubelet's resolvConf): the engine's own makes CoreDNS ask itself. An address for
-# documentation (RFC 5737) answers nothing, as there is nothing to ask: no name outside the cluster is looked up here.
-# The node itself keeps the engine's, by which a worker finds the control plane.
+# The resolver of pods (kubelet's resolvConf). With the engine's own resolver, CoreDNS would forward queries to itself. No
+# pod needs a name outside the cluster, so the resolver is a documentation address (RFC 5737), which never answers. The
+# node itself keeps the engine's resolver, because workers need it to find the control plane.
 echo 'nameserver 192.0.2.1' >/run/resolv.conf
 
-# Volumes are loop devices; those that the machine makes later do not show up here by themselves.
+# Volumes are loop devices. Devices that the machine creates later do not appear in this container, so create them now.
 for number in $(seq 0 63); do [ -e "/dev/loop$number" ] || mknod -m 660 "/dev/loop$number" b 7 "$number"; done
 
 echo 'Reached target Multi-User System' # kind waits for this line

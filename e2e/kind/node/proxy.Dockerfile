@@ -1,4 +1,4 @@
-# kube-proxy, the one component of a self-made cluster that needs programs beside itself.
+# The image of kube-proxy, the only component of Kubernetes that needs other programs.
 ARG BASE
 FROM ${BASE}
 RUN --mount=type=bind,source=steps,target=/steps \
