@@ -39,7 +39,7 @@ export function createApi({ routes, authentication, logger, maximumBodyBytes }: 
     switch (authenticated.kind) {
       case 'caller':
         if (authenticated.caller.scopes.has('mcp:read')) return authenticated.caller
-        throw new ApiError(403, 'the token is not valid for this')
+        throw new ApiError(403, 'the token lacks the scope mcp:read')
       case 'limited':
         throw new ApiError(429, 'too many failed attempts from this address', [
           ['Retry-After', String(authenticated.retryAfterSeconds)],

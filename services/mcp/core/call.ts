@@ -36,7 +36,7 @@ export type CallContext = {
   readonly signal: AbortSignal
   /** Identifies the request in log lines and in statements sent to Postgres. */
   readonly requestId: string
-  /** The client's address behind trusted proxies; undefined over stdio. */
+  /** The client's address, read through trusted proxies; undefined over stdio. */
   readonly address: string | undefined
   /** The W3C trace context, if the client sent one. */
   readonly traceparent: string | undefined

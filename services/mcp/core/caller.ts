@@ -2,7 +2,7 @@
 import { type Scope, scopes } from '../../mcp-protocol/scopes.ts'
 
 export type Caller = {
-  /** `anyone`: a caller over stdio, or without authentication. `client`: an OAuth client, mostly for a user. */
+  /** `anyone`: a caller over stdio, or without authentication. `client`: an OAuth client, usually for a user. */
   readonly kind: 'anyone' | 'token' | 'user' | 'client'
   /** The unique name of the caller, such as `user:alice`. The caller's data is stored under this key. */
   readonly principal: string
@@ -11,7 +11,7 @@ export type Caller = {
   /** Database connections that the caller may use; undefined: all. */
   readonly databases: readonly string[] | undefined
   readonly scopes: ReadonlySet<Scope>
-  /** The key of data that lives as long as the token, such as the selected connection. */
+  /** The key under which the token's data is stored, such as the selected connection. */
   readonly session: string
 }
 

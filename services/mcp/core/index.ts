@@ -20,7 +20,7 @@ type ServerInfo = {
   readonly icons?: readonly Icon[]
 }
 
-/** Announces changes of lists and resources to clients. */
+/** A change of a list or of a resource, for clients. */
 export type CoreChange =
   | { readonly kind: 'tools' | 'prompts' | 'resources' }
   | { readonly kind: 'resource'; readonly uri: string }
@@ -54,7 +54,7 @@ export type Core = {
     args: { readonly [name: string]: string },
     context: CallContext,
   ): Promise<Outcome<PromptResult>>
-  /** Returns at most a hundred values, and whether there are more. @throws CoreError */
+  /** Returns at most 100 values, and the number of all values. @throws CoreError */
   complete(request: CompletionRequest, context: CallContext): Promise<{ values: readonly string[]; total: number }>
   /** Returns a function that removes the listener. */
   onChange(listener: (change: CoreChange) => void): () => void
@@ -72,7 +72,7 @@ type CoreParts = {
   readonly resources: readonly ResourceProvider[]
   readonly prompts: readonly Prompt[]
   /**
-   * Watches a resource and announces its changes until the returned function is called. undefined if no resource can
+   * Watches a resource and announces its changes until the returned function is called. Undefined if no resource can
    * change.
    */
   readonly follow?: (uri: string, caller: Caller) => () => void

@@ -13,7 +13,7 @@ type ResourceFields = {
 
 export type ResourceDefinition = ResourceFields & { readonly uri: string; readonly size?: number }
 export type ResourceTemplate = ResourceFields & {
-  /** A template of RFC 6570. */
+  /** A URI template (RFC 6570). */
   readonly uriTemplate: string
 }
 

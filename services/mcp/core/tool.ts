@@ -23,8 +23,8 @@ export type ToolDefinition = {
 }
 
 /**
- * If a result has `structuredContent`, `content` has the same data, because clients show a model only one of both. An
- * error is in `content`.
+ * If a result has `structuredContent`, `content` has the same data, because clients show a model only one of the two.
+ * An error is in `content`.
  */
 export type ToolResult = {
   readonly content: readonly Content[]
@@ -35,9 +35,9 @@ export type ToolResult = {
 export type Tool = {
   /** The name is fixed; other fields can change with the settings. */
   readonly definition: ToolDefinition
-  /** Whether callers can call the tool although lists omit it. */
+  /** Lists omit the tool, but callers can call it. */
   readonly isHidden?: true
-  /** Whether callers can call the tool without a token, for example to get a token. */
+  /** Callers need no token for the tool, for example for a login. */
   readonly isOpen?: true
   /** Whether a client may or must run the tool as a task; undefined: the tool cannot run as a task. */
   readonly task?: 'optional' | 'required'

@@ -1,6 +1,6 @@
 /**
- * Remembers single-use names, such as codes, until they expire. The memory is limited. After very many uses of other
- * names, a used name could be accepted again before it expires.
+ * Remembers single-use names, such as codes, until they expire. The number of names is limited. If very many names are
+ * used, the oldest are forgotten, and a caller could use them again before they expire.
  */
 type Used = {
   has(name: string): boolean

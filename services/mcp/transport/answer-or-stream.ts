@@ -1,6 +1,6 @@
 /**
- * Creates an HTTP response: JSON, or server-sent events if the server sends a message before the result. Nothing
- * follows the result. An idle stream is kept open.
+ * Creates an HTTP response: JSON, or server-sent events if the server sends a message before the result. The result is
+ * the last message. Comments in the stream keep an idle connection open.
  */
 import type { AnswerStream, HttpResponse } from '../../http/message.ts'
 import { EventStream, keepAlive, streamHeaders } from '../../mcp-protocol/event-stream.ts'
@@ -16,7 +16,7 @@ async function writeTo(out: AnswerStream, events: EventStream): Promise<void> {
   }
 }
 
-/** The outcome of a request: a response with its status, or the end of its stream. */
+/** If a stream has started, it ends with `text`. Otherwise, `response` is the HTTP response. */
 type Answered = { readonly response: HttpResponse; readonly text: string | undefined }
 
 /** `run` receives a function that sends a message before the result. The first message starts a stream. */

@@ -1,6 +1,6 @@
 /**
- * The calls that all revisions have: parses their parameters and makes them in the core. The core receives only
- * parameters of the expected shapes.
+ * Parses the parameters of the calls that all revisions have, and calls the core. The core receives only parameters of
+ * the expected types.
  */
 import { z } from 'zod'
 import { ruleOf } from '../../configuration/rule.ts'
@@ -54,8 +54,8 @@ export function parseParams<Shape>(shape: z.ZodType<Shape>, params: JsonObject):
 
 export type Calls = {
   /**
-   * `strictShape`: missing arguments, and arguments of a wrong type, cause the error "invalid params". Without it, and
-   * for other violations of the schema, the tool returns an error result for the model.
+   * `strictShape`: missing arguments, and arguments of a wrong type, cause the error "invalid params". Otherwise, and
+   * for other violations of the schema, the call returns a tool error for the model.
    * @throws CoreError, or the abort reason of `context.signal`
    */
   call(method: CallMethod, params: JsonObject, context: CallContext, strictShape: boolean): Promise<Outcome<object>>

@@ -1,4 +1,4 @@
-/** JSON values as texts. Two texts are equal if the values are equal, in any order of members. */
+/** Writes JSON values as texts. Equal values have equal texts, whatever the order of an object's members. */
 import { isObject } from '../../mcp-protocol/json-rpc.ts'
 
 export function canonical(value: unknown): string {

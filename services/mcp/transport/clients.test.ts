@@ -98,16 +98,19 @@ test.each([
   ['http', { pin: '2026-07-28' }, '2026-07-28'],
   ['stdio', 'legacy', '2025-11-25'],
   ['stdio', 'auto', '2026-07-28'],
-] as const)('the newer client over %s, %j', async (transport, mode, version) => {
-  const client = await newClient(transport, mode)
-  expect(client.getNegotiatedProtocolVersion()).toBe(version)
-  await goThrough(speakerOf(client))
-  // An older client cancels by a message. Without a session, the server ignores this message.
-  if (transport === 'http' && mode !== 'legacy') await until(() => stopped.includes('test_wait'))
-  stopped.length = 0
-})
+] as const)(
+  'the newer SDK lists, calls, reads and cancels over %s in the mode %j',
+  async (transport, mode, version) => {
+    const client = await newClient(transport, mode)
+    expect(client.getNegotiatedProtocolVersion()).toBe(version)
+    await goThrough(speakerOf(client))
+    // A client of an older revision cancels by a message. Over HTTP, the server ignores this message.
+    if (transport === 'http' && mode !== 'legacy') await until(() => stopped.includes('test_wait'))
+    stopped.length = 0
+  },
+)
 
-test.each(['http', 'stdio'] as const)('the older client over %s', async transport => {
+test.each(['http', 'stdio'] as const)('the older SDK lists, calls, reads and cancels over %s', async transport => {
   await goThrough(oldSpeakerOf(await oldClient(transport)))
 })
 
@@ -117,17 +120,17 @@ test.each([
   ['http', { pin: '2026-07-28' }],
   ['stdio', { pin: '2026-07-28' }],
   ['stdio', 'legacy'],
-] as const)('the newer client asks its user over %s, %j', async (transport, mode) => {
+] as const)('the newer SDK asks its user over %s in the mode %j', async (transport, mode) => {
   const client = await newClient(transport, mode)
   expect(at(await client.callTool({ name }), 'content', 0, 'text')).toBe('Hello, Ann!')
 })
 
-test('the older client asks its user over stdio', async () => {
+test('the older SDK asks its user over stdio', async () => {
   const client = await oldClient('stdio')
   expect(at(await client.callTool({ name }), 'content', 0, 'text')).toBe('Hello, Ann!')
 })
 
-test('the newer client receives changes', async () => {
+test('the newer SDK receives changes', async () => {
   const client = await newClient('http', { pin: '2026-07-28' })
   let changes = 0
   client.setNotificationHandler('notifications/tools/list_changed', () => {

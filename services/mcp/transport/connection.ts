@@ -1,6 +1,7 @@
 /**
- * One client over stdio. The client's first message decides its group of revisions (`Era`). Cancelled requests receive
- * no response. A bridge has many such clients on one pair of pipes; each has its own connection.
+ * One client over stdio. The client's first request or notification, except a modern `server/discover`, decides the
+ * group of revisions (`Era`). Cancelled requests receive no response. A bridge has many clients on one pair of pipes.
+ * Each of these clients has its own connection.
  */
 
 import { declaresVersion } from '../../mcp-protocol/envelope.ts'
@@ -19,7 +20,7 @@ import { modernError } from './errors.ts'
 import type { Transports } from './index.ts'
 import { LegacySession } from './legacy/session.ts'
 
-/** The caller of a message and the caller's address, if a bridge adds them. */
+/** The caller of a message, with the caller's address if a bridge reports it. */
 export type Sender = Pick<Requester, 'caller' | 'address'>
 
 type Era = 'open' | 'legacy' | 'modern'
@@ -34,7 +35,7 @@ export class Connection {
   readonly #running = new Map<RequestId, AbortController>()
   readonly #over = new AbortController()
   #era: Era = 'open'
-  /** Created with the first message of an older client. Only these clients receive changes through it. */
+  /** Created with the first message of an older client. Modern clients receive changes through subscriptions. */
   #legacy: LegacySession | undefined
 
   constructor(transports: Transports, send: (message: ServerMessage) => void, experimental: JsonObject) {
@@ -62,7 +63,7 @@ export class Connection {
     for (const controller of this.#running.values()) controller.abort(reason)
   }
 
-  /** Clients send `server/discover` before they have chosen a revision, so it does not decide the era. */
+  /** Clients send `server/discover` before they choose a revision, so this request does not decide the era. */
   #eraOf(message: Received): Era {
     if (this.#era !== 'open') return this.#era
     if (message.kind === 'response' || message.kind === 'invalid') return 'legacy'
@@ -99,7 +100,7 @@ export class Connection {
     }
     if (this.#running.has(id)) return refusal(id, { kind: 'invalid request', problem: 'the id is in use' })
     if (this.#running.size >= maximumRunning)
-      return refusal(id, { kind: 'exhausted', problem: 'too many requests at once' })
+      return refusal(id, { kind: 'exhausted', problem: `at most ${maximumRunning} requests may run at the same time` })
     const controller = new AbortController()
     this.#running.set(id, controller)
     const { signal } = controller

@@ -1,4 +1,4 @@
-/** Creates a call's context from a request. It is the same in all revisions. */
+/** Creates the context of a call from a request, in all revisions. */
 import { randomUUID } from 'node:crypto'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { metaOf, type RequestId, type ServerMessage } from '../../mcp-protocol/json-rpc.ts'
@@ -6,14 +6,14 @@ import { type LogLevel, logLevels } from '../../mcp-protocol/log-level.ts'
 import type { Answers, CallContext, Progress } from '../core/call.ts'
 import type { Caller } from '../core/caller.ts'
 
-/** The caller, and a way to send messages to it. */
+/** The caller of a request, and a function that sends messages to the caller's client. */
 export type Requester = {
   readonly caller: Caller
   /** The client's address; undefined over stdio. */
   readonly address: string | undefined
   /** Aborted when the client disconnects or cancels. */
   readonly signal: AbortSignal
-  /** Sends a message that belongs to the request, before the response. undefined if the transport cannot do this. */
+  /** Sends a message that belongs to the request, before the response. Undefined if the transport cannot do this. */
   readonly notify: ((message: ServerMessage) => void) | undefined
 }
 
@@ -29,7 +29,7 @@ const traceparentPattern = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/
 const isProgressToken = (token: unknown): token is RequestId =>
   typeof token === 'number' || (typeof token === 'string' && token.length <= 1_024)
 
-/** Sends only increasing progress, and nothing after the response. */
+/** Returns a function that sends progress reports. The function drops a report whose progress does not increase. */
 function reporter(params: JsonObject, notify: (message: ServerMessage) => void): (report: Progress) => void {
   const { progressToken } = metaOf(params)
   if (!isProgressToken(progressToken)) return () => {}

@@ -98,10 +98,10 @@ function check(sent: unknown, answer: unknown): void {
   if (at(answer, 'result') !== undefined) expect(receivedId).toEqual(sentId)
 }
 
-/** The value after `JSON.parse`, which loses for example negative zero. */
+/** The value as the server receives it. JSON changes some values: negative zero becomes zero. */
 const onTheWay = (sent: unknown): unknown => JSON.parse(JSON.stringify(sent) ?? 'null')
 
-test('over HTTP', { timeout: 60_000 }, async () => {
+test('answers any message over HTTP', { timeout: 60_000 }, async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.tuple(message, headers), { minLength: 1, maxLength: 10 }), async list => {
       await Promise.all(
@@ -117,7 +117,7 @@ test('over HTTP', { timeout: 60_000 }, async () => {
   expect(fixture.log.filter(line => !line.includes('is of no business'))).toEqual([])
 })
 
-test('any bytes over HTTP', { timeout: 60_000 }, async () => {
+test('answers any bytes over HTTP', { timeout: 60_000 }, async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.oneof(
@@ -134,7 +134,7 @@ test('any bytes over HTTP', { timeout: 60_000 }, async () => {
   )
 })
 
-test('over standard input and output', { timeout: 60_000 }, async () => {
+test('answers any message over standard input and output', { timeout: 60_000 }, async () => {
   const logger = { error: note, warn: note }
   await fc.assert(
     fc.asyncProperty(fc.array(message, { minLength: 1, maxLength: 10 }), async list => {

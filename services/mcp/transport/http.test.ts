@@ -23,12 +23,15 @@ const initialize = (protocolVersion: string) =>
   call('initialize', { protocolVersion, capabilities: {}, clientInfo: { name: 'test', version: '1' } })
 
 describe('the documented methods', () => {
-  test.each(['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'])('initialize agrees on %s', async version => {
-    const { status, body } = await post(fixture.port, initialize(version))
-    expect([status, at(body, 'result', 'protocolVersion')]).toEqual([200, version])
-    expect(at(body, 'result', 'serverInfo', 'name')).toBe('espalier-fixture')
-    expect(at(body, 'result', 'capabilities')).toEqual({ tools: {}, resources: {}, prompts: {}, completions: {} })
-  })
+  test.each(['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'])(
+    'initialize agrees on the revision %s',
+    async version => {
+      const { status, body } = await post(fixture.port, initialize(version))
+      expect([status, at(body, 'result', 'protocolVersion')]).toEqual([200, version])
+      expect(at(body, 'result', 'serverInfo', 'name')).toBe('espalier-fixture')
+      expect(at(body, 'result', 'capabilities')).toEqual({ tools: {}, resources: {}, prompts: {}, completions: {} })
+    },
+  )
 
   test.each(['2026-07-28', '1999-01-01', 'nonsense'])(
     'initialize answers %s with the newest supported revision',
@@ -97,9 +100,9 @@ describe('the documented methods', () => {
   })
 
   test.each([
-    ['none', []],
+    ['no messages', []],
     ['too many messages', Array.from({ length: 101 }, () => call('ping'))],
-    ['initialize', [initialize('2025-03-26')]],
+    ['an initialize request', [initialize('2025-03-26')]],
     ['a request of the newest revision', [modernCall('tools/list').body]],
   ])('refuses a batch of %s', async (_, batch) => {
     const { status, body } = await post(fixture.port, batch)
@@ -125,13 +128,13 @@ describe('the documented methods', () => {
   })
 })
 
-describe('errors of JSON-RPC, with HTTP 200', () => {
+describe('errors of JSON-RPC', () => {
   test.each<[string, string | object, number, string, unknown, unknown?]>([
-    ['no JSON', '{', -32700, 'Parse error', null],
-    ['nothing', '', -32700, 'Parse error', null],
-    ['no version', { id: 1, method: 'ping' }, -32600, 'Invalid Request', 1, 'jsonrpc must be "2.0"'],
+    ['a body that is not JSON', '{', -32700, 'Parse error', null],
+    ['an empty body', '', -32700, 'Parse error', null],
+    ['a message without a version', { id: 1, method: 'ping' }, -32600, 'Invalid Request', 1, 'jsonrpc must be "2.0"'],
     [
-      'no method',
+      'a message without a method',
       { jsonrpc: '2.0', id: 'x' },
       -32600,
       'Invalid Request',
@@ -143,13 +146,13 @@ describe('errors of JSON-RPC, with HTTP 200', () => {
     ['a message that is not an object', '"ping"', -32600, 'Invalid Request', null, 'a message must be an object'],
     ['an unknown method', call('nothing'), -32601, 'Method not found', 1, 'unknown method nothing'],
     ['parameters that are a list', { ...call('ping'), params: [] }, -32602, 'Invalid params', 1],
-    ['no name', call('tools/call', {}), -32602, 'Invalid params', 1],
+    ['a call without a tool name', call('tools/call', {}), -32602, 'Invalid params', 1],
     ['an unknown tool', call('tools/call', { name: 'x' }), -32602, 'Invalid params', 1, 'unknown tool "x"'],
     ['invalid arguments', call('tools/call', { name: 'greet', arguments: 1 }), -32602, 'Invalid params', 1],
     ['a missing argument', call('tools/call', { name: 'greet' }), -32602, 'Invalid params', 1, 'name is required'],
     ['an unknown resource', call('resources/read', { uri: 'x://y' }), -32602, 'Invalid params', 1],
     ['an unknown prompt', call('prompts/get', { name: 'x' }), -32602, 'Invalid params', 1],
-    ['an unknown level', call('logging/setLevel', { level: 'x' }), -32602, 'Invalid params', 1],
+    ['an unknown log level', call('logging/setLevel', { level: 'x' }), -32602, 'Invalid params', 1],
     ['an invalid cursor', call('tools/list', { cursor: 'x' }), -32602, 'Invalid params', 1],
     ['a call that a tool refuses', call('tools/call', { name: 'test_refused' }), -32602, 'Invalid params', 1],
     ['a subscription without a session', call('resources/subscribe', { uri: 'x' }), -32601, 'Method not found', 1],
@@ -160,7 +163,7 @@ describe('errors of JSON-RPC, with HTTP 200', () => {
       'Invalid params',
       1,
     ],
-  ])('%s', async (_, sent, code, message, id, problem) => {
+  ])('%s causes an error with HTTP 200', async (_, sent, code, message, id, problem) => {
     const { status, body } = await post(fixture.port, sent)
     expect(status).toBe(200)
     expect(body).toMatchObject({ jsonrpc: '2.0', id, error: { code, message } })
@@ -211,7 +214,7 @@ describe('errors of HTTP', () => {
     ['POST', '/mcp/v1', { ...json, Host: 'anybody@localhost' }, '{}', 403],
     ['POST', '/mcp/v1', { ...json, Host: 'evil.example.com' }, '{}', 403],
     ['GET', '/api/databases', { Origin: 'https://evil.example.com' }, '', 403],
-  ])('%s %s with %j', async (method, path, headers, body, status) => {
+  ])('refuses %s %s with the headers %j', async (method, path, headers, body, status) => {
     const answer = await sendRequest(fixture.port, path, { method, headers, ...(body === '' ? {} : { body }) }, agent)
     expect(answer.status).toBe(status)
     expect(JSON.parse(answer.text)).toEqual({ error: expect.any(String) })
@@ -233,13 +236,13 @@ describe('errors of HTTP', () => {
     expect((await post(fixture.port, fits)).body).toMatchObject({ id: 1, result: {} })
   })
 
-  test('/health reports name and version, and the helper API answers requests under /api/', async () => {
+  test('/health reports name and version, and the API answers under /api/', async () => {
     const health = await sendRequest(fixture.port, '/health')
     expect(JSON.parse(health.text)).toEqual({ status: 'ok', server: 'espalier-fixture', version: '1.0.0' })
     expect((await sendRequest(fixture.port, '/api/user/info')).text).toBe('api /api/user/info')
   })
 
-  test('refuses an unknown version', async () => {
+  test('refuses an unknown revision', async () => {
     const { status, body } = await post(fixture.port, call('ping'), { 'MCP-Protocol-Version': '2020-01-01' })
     expect([status, at(body, 'error', 'code'), at(body, 'id')]).toEqual([400, -32600, 1])
   })
@@ -270,7 +273,7 @@ describe('with authentication', () => {
       { Authorization: 'Bearer x' },
       'Bearer scope="mcp:read", error="invalid_token", resource_metadata="https://auth.example.com/metadata"',
     ],
-  ])('%s is refused', async (_, headers, challenge) => {
+  ])('a request with %s is refused', async (_, headers, challenge) => {
     for (const body of [call('ping'), call('tools/list'), call('tools/call', { name: 'greet' }), '{', [open]]) {
       const answer = await post(guarded.port, body, headers)
       expect([answer.status, answer.body]).toEqual([401, { error: 'unauthorized' }])
@@ -298,7 +301,7 @@ describe('with authentication', () => {
       await post(guarded.port, call('tools/call', { name: 'test_write' }), headers),
       await modern(guarded.port, 'tools/call', { name: 'test_write' }, { headers }),
     ]) {
-      expect([answer.status, typeof answer.body.error]).toEqual([403, 'string'])
+      expect([answer.status, answer.body.error]).toEqual([403, 'the token lacks the scope mcp:write'])
       expect(answer.headers['www-authenticate']).toMatch(/^Bearer error="insufficient_scope", scope="mcp:write"/)
     }
     expect((await post(guarded.port, call('tools/list'), headers)).status).toBe(200)

@@ -1,6 +1,6 @@
 /**
  * POST /mcp/v1 for all revisions. Unauthenticated callers can only call open tools. The server refuses requests from
- * pages of other sites. It answers each request in the format of its revision.
+ * pages of other sites. The server answers each request in the format of the request's revision.
  */
 
 import { bearerChallenge } from '../../authentication/challenge.ts'
@@ -42,10 +42,10 @@ type EndpointParts = {
   readonly lists: Lists
   readonly logger: TransportLogger
   readonly modern: Modern
-  /** undefined if there is only one process. */
+  /** Undefined if there is only one process. */
   readonly peers: Peers | undefined
   readonly maximumBodyBytes: number
-  /** undefined: authentication is off, and every caller has all rights. */
+  /** Undefined if authentication is off. Every caller then has all rights. */
   readonly authentication: Authentication | undefined
   readonly sites: SiteRules
   /** The URL of the OAuth metadata (RFC 9728), if configured. */
@@ -66,7 +66,7 @@ const unauthenticated: Caller = {
   session: 'unauthenticated',
 }
 
-/** `text` is JSON already. */
+/** `text` is already JSON. */
 const jsonText = (status: number, text: string): HttpResponse => ({ ...json(status, undefined), body: text })
 const accepted: HttpResponse = { status: 202, headers: [], body: undefined }
 
@@ -95,7 +95,7 @@ type Exchange = {
   readonly signal: AbortSignal
 }
 
-/** The error of a complete message, in the format of the message's revision. */
+/** The error response to a message, in the format of the message's revision. */
 function refusal(error: ProtocolError | CoreError, id: RequestId | undefined, isModern: boolean): HttpResponse {
   if (!isModern) return jsonText(200, errorText(id ?? null, legacyError(error, '')))
   const { error: rpcError, status } = modernError(error, '')
@@ -141,7 +141,7 @@ class Endpoint {
     } catch (error) {
       if (!(error instanceof CoreError && error.fault.kind === 'insufficient scope')) throw error
       const scope = error.fault.scopes.join(' ')
-      return jsonError(403, 'the token is not valid for this', [
+      return jsonError(403, `the token lacks the scope ${scope}`, [
         bearerChallenge({ error: 'insufficient_scope', scope, resource_metadata: resourceMetadata }),
       ])
     }
@@ -149,7 +149,7 @@ class Endpoint {
 
   /**
    * Forwards a request for a task or call of another replica to that replica. Returns undefined if the request is for
-   * this replica, or if the other replica is gone.
+   * this replica, or if the other replica has stopped.
    */
   async #forward({ parsed, bytes }: Read, head: RequestHead, signal: AbortSignal): Promise<HttpResponse | undefined> {
     const { peers } = this.#parts

@@ -25,7 +25,7 @@ export type TransportOptions = {
   readonly sealingKey: Uint8Array
   readonly now?: () => number
   readonly taskDelayMs?: number
-  /** undefined if there is only one process. */
+  /** Undefined if there is only one process. */
   readonly peers?: Peers | undefined
 }
 

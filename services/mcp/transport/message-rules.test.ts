@@ -98,10 +98,10 @@ describe.each(transports)('%s', (_, send) => {
   })
 
   test.each([
-    ['a byte of Latin-1', Buffer.from('caf\xe9', 'latin1')],
-    ['a truncated sequence', Buffer.from([0xe2, 0x82])],
-    ['a surrogate', Buffer.from([0xed, 0xa0, 0x80])],
-    ['an overlong form', Buffer.from([0xc0, 0xaf])],
+    ['a Latin-1 byte', Buffer.from('caf\xe9', 'latin1')],
+    ['a truncated UTF-8 sequence', Buffer.from([0xe2, 0x82])],
+    ['an encoded surrogate', Buffer.from([0xed, 0xa0, 0x80])],
+    ['an overlong encoding', Buffer.from([0xc0, 0xaf])],
   ])('refuses %s', async (_case, bytes) => {
     const [head = '', tail = ''] = list('1', ',"x":"|"').split('|')
     const answer = await send(Buffer.concat([Buffer.from(head), bytes, Buffer.from(tail)]))
@@ -114,14 +114,14 @@ describe.each(transports)('%s', (_, send) => {
     ['a method of 201 characters', `{"jsonrpc":"2.0","id":7,"method":"${'x'.repeat(201)}"}`],
     ['a method that is a number', '{"jsonrpc":"2.0","id":7,"method":1}'],
     ['a response with a result and an error', '{"jsonrpc":"2.0","id":7,"result":{},"error":{}}'],
-    ['neither a request nor a response', '{"jsonrpc":"2.0","id":7}'],
+    ['a message that is neither a request nor a response', '{"jsonrpc":"2.0","id":7}'],
     ['another version of JSON-RPC', '{"jsonrpc":"1.0","id":7,"method":"ping"}'],
     [
       'objects nested 65 deep',
       `{"jsonrpc":"2.0","id":7,"method":"ping","params":${'{"a":'.repeat(65)}1${'}'.repeat(66)}`,
     ],
-    ['the name of a prototype', '{"jsonrpc":"2.0","id":7,"method":"ping","params":{"__proto__":{}}}'],
-  ])('refuses %s with the id of its request', async (_case, body) => {
+    ['the field name __proto__', '{"jsonrpc":"2.0","id":7,"method":"ping","params":{"__proto__":{}}}'],
+  ])('refuses %s, and returns the id of the message', async (_case, body) => {
     const answer = await send(body)
     expect([answer.id, answer.code]).toEqual([7, -32600])
   })
@@ -131,7 +131,7 @@ describe.each(transports)('%s', (_, send) => {
     expect([answer.id, answer.code]).toEqual([undefined, -32600])
   })
 
-  test('accepts a fraction under the name id in arguments', async () => {
+  test('accepts a fraction in a field `id` that is not the id of the message', async () => {
     const answer = await send(list('3', ',"x":{"id":1.50}'))
     expect([answer.id, answer.code]).toEqual([3, undefined])
   })

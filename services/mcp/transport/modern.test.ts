@@ -31,7 +31,7 @@ afterAll(() => fixture?.stop())
 const tool = (name: string, args?: JsonObject) => ({ name, ...(args === undefined ? {} : { arguments: args }) })
 const accept = (content: JsonObject) => ({ action: 'accept', content })
 
-describe('a state that the client carries', () => {
+describe('the sealed state of a call', () => {
   const callParams = tool('test_input_required_result_request_state', {})
   const responses = { ok: accept({ ok: true }) }
   const stateOf = async (options?: ModernOptions): Promise<string> =>
@@ -40,7 +40,7 @@ describe('a state that the client carries', () => {
     modern(
       fixture.port,
       'tools/call',
-      // or any other value that a test sends
+      // A test may also send a value of another type.
       { ...params, inputResponses: responses, requestState: requestState as string },
       options,
     )
@@ -110,7 +110,7 @@ describe('a state that the client carries', () => {
   })
 })
 
-describe('the envelope of a request', () => {
+describe('requests', () => {
   const error = (body: JsonObject) => [at(body, 'error', 'code'), at(body, 'id')]
 
   test.each<[string, JsonObject, Record<string, string>, number, number]>([
@@ -120,7 +120,7 @@ describe('the envelope of a request', () => {
     ['another name in the header', {}, { 'Mcp-Name': 'test_write' }, 400, -32020],
     ['a name in bad base64', {}, { 'Mcp-Name': '=?base64?Z3JlZXQ?=' }, 400, -32020],
     ['no capabilities', { 'io.modelcontextprotocol/clientCapabilities': 1 }, {}, 400, -32602],
-    ['an unknown level', { 'io.modelcontextprotocol/logLevel': 'loud' }, {}, 400, -32602],
+    ['an unknown log level', { 'io.modelcontextprotocol/logLevel': 'loud' }, {}, 400, -32602],
     ['clientInfo that is not an object', { 'io.modelcontextprotocol/clientInfo': 'me' }, {}, 400, -32602],
     [
       'an older version',
@@ -129,18 +129,18 @@ describe('the envelope of a request', () => {
       400,
       -32022,
     ],
-  ])('with %s is refused', async (_, meta, headers, status, code) => {
+  ])('with %s are refused', async (_, meta, headers, status, code) => {
     const answer = await modern(fixture.port, 'tools/call', tool('greet', { name: 'x' }), { meta, headers, id: 'i' })
     expect([answer.status, ...error(answer.body)]).toEqual([status, code, 'i'])
   })
 
-  test('a name in base64 is decoded', async () => {
+  test('with a name in base64 are accepted', async () => {
     const headers = { 'Mcp-Name': `=?base64?${Buffer.from('greet').toString('base64')}?=` }
     const answer = await modern(fixture.port, 'tools/call', tool('greet', { name: 'x' }), { headers })
     expect(textOf(answer)).toBe('Hello, x!')
   })
 
-  test('arguments that headers must repeat are compared with the headers', async () => {
+  test('are refused if an argument differs from the header that repeats it', async () => {
     const callRegion = (args: JsonObject, headers: Record<string, string>) =>
       modern(fixture.port, 'tools/call', tool('test_region', args), { headers })
     const args = { region: 'eu', shard: 7, strict: true }
@@ -155,21 +155,21 @@ describe('the envelope of a request', () => {
     expect((await callRegion({ region: 'eu' }, parameterHeaders)).body).toMatchObject({ error: { code: -32020 } })
   })
 
-  test('a version header without a version in the body is refused, and the error names the missing field', async () => {
+  test('with a version only in the header are refused, and the error names the missing field', async () => {
     const { status, body } = await post(fixture.port, call('tools/list'), { 'MCP-Protocol-Version': '2026-07-28' })
     expect([status, ...error(body)]).toEqual([400, -32602, 1])
     expect(at(body, 'error', 'message')).toContain('clientCapabilities')
   })
 
   test.each(['initialize', 'ping', 'logging/setLevel', 'resources/subscribe', 'tasks/list', 'nothing'])(
-    'refuses the method %s',
+    'with the method %s are refused',
     async method => {
       const { status, body } = await modern(fixture.port, method)
       expect([status, ...error(body)]).toEqual([404, -32601, 1])
     },
   )
 
-  test('invalid JSON with a version header is refused with a status', async () => {
+  test('with a version header and invalid JSON are refused with the status 400', async () => {
     const { status, body } = await post(fixture.port, '{', { 'MCP-Protocol-Version': '2026-07-28' })
     expect([status, body]).toEqual([400, { jsonrpc: '2.0', error: { code: -32700, message: 'Parse error' } }])
   })
@@ -220,7 +220,7 @@ async function listen(notifications: JsonObject, options: ModernOptions = {}, on
 }
 
 describe('a listener', () => {
-  test('receives the list of its subscriptions first, then only these changes, each with the id of its request', async () => {
+  test('receives the list of its subscriptions, then only their changes, each with the id of the request', async () => {
     const { messages } = await listen({
       toolsListChanged: true,
       resourceSubscriptions: ['test://a'],
@@ -251,6 +251,14 @@ describe('a listener', () => {
     const { status, body } = await modern(fixture.port, 'subscriptions/listen', {})
     expect([status, at(body, 'error', 'code')]).toEqual([200, -32602])
     expect(at(body, 'error', 'message')).toContain('notifications')
+  })
+
+  test('must accept a stream', async () => {
+    const params = { notifications: { toolsListChanged: true } }
+    const headers = { Accept: 'application/json' }
+    const { status, body } = await modern(fixture.port, 'subscriptions/listen', params, { headers })
+    expect([status, at(body, 'error', 'code')]).toEqual([400, -32600])
+    expect(at(body, 'error', 'message')).toContain('Accept must include text/event-stream')
   })
 
   test('receives the result when the server shuts down', async () => {
@@ -314,7 +322,7 @@ describe('a task', () => {
     for (let count = 0; count < 50; count++) ids.push((await begin(slow, carol)).taskId)
     expect(new Set(ids).size).toBe(50)
     const { body } = await modern(fixture.port, 'tools/call', tool('failing_job'), carol)
-    expect(at(body, 'error', 'message')).toContain('the maximum number of tasks is running')
+    expect(at(body, 'error', 'message')).toContain('at most 50 tasks of one caller, and 1000 in total, may run')
     await modern(fixture.port, 'tasks/cancel', { taskId: String(ids[7]) }, carol)
     expect((await begin(slow, carol)).resultType).toBe('task')
     expect(at(await get(ids[7], carol), 'error', 'code')).toBe(-32602)

@@ -141,7 +141,7 @@ test('a call that requests input accepts one answer, through any replica', async
   }
 })
 
-test.each(['legacy', 'auto'] as const)('the newer client works as with one server (%s)', async mode => {
+test.each(['legacy', 'auto'] as const)('the newer SDK works with two replicas as with one (%s)', async mode => {
   const client = new Client({ name: 'test', version: '1' }, { capabilities, versionNegotiation: { mode } })
   client.setRequestHandler('elicitation/create', async () => ({ action: 'accept', content: { name: 'Ann' } }))
   await client.connect(new StreamableHTTPClientTransport(endpoint()))
@@ -156,9 +156,9 @@ test.each(['legacy', 'auto'] as const)('the newer client works as with one serve
   }
 })
 
-test('the older client works as with one server', async () => {
+test('the older SDK works with two replicas as with one', async () => {
   const client = new OldClient({ name: 'test', version: '1' })
-  // biome-ignore lint/suspicious/noExplicitAny: its transports do not fit its own type where optional properties are exact
+  // biome-ignore lint/suspicious/noExplicitAny: under exactOptionalPropertyTypes, the SDK's types do not match
   await client.connect(new OldTransport(endpoint()) as any)
   onTestFinished(() => client.close())
   for (let times = 0; times < 10; times += 1)
@@ -209,7 +209,7 @@ test('a login is valid at every replica until the replica that created it stops'
   rmSync(folder, { recursive: true })
 })
 
-test('state of a stopped replica is unknown immediately', async () => {
+test('a task of a stopped replica is unknown immediately', async () => {
   const stopped = await startReplica()
   const begun = await rpc(
     'tools/call',
@@ -224,7 +224,7 @@ test('state of a stopped replica is unknown immediately', async () => {
   expect(performance.now() - began).toBeLessThan(1_500)
 })
 
-test('another installation’s handles and envelopes are unknown here', async () => {
+test('the task id of a replica with another secret is unknown', async () => {
   const other = await startReplica({}, randomBytes(32).toString('hex'))
   const begun = await rpc(
     'tools/call',

@@ -1,7 +1,7 @@
 /**
- * The state of a call between its rounds, which the client carries. No client can read or change it. It opens only for
- * the same caller, method and parameters, within minutes, and once in this process. Any process with the same key can
- * open it.
+ * The state of a call that requests input. The client receives the sealed state, and returns it with the answers. No
+ * client can read or change it. The server accepts it only from the same caller, for the same method and parameters,
+ * within ten minutes, and once in this process. Any process with the same key can open it.
  */
 import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
@@ -27,10 +27,10 @@ const tagBytes = 16
 const refused = () =>
   new CoreError({
     kind: 'invalid params',
-    problem: 'requestState is not valid for this request, or is used or expired',
+    problem: 'requestState: is invalid, belongs to another request, was used, or has expired',
   })
 
-/** The call's identifying parameters, which the client repeats. */
+/** The hash of the caller, the method, and the parameters that the client must repeat unchanged. */
 function boundData({ principal, method, params }: Binding): Buffer {
   const { _meta, inputResponses, requestState, ...call } = params
   return createHash('sha256')
@@ -48,7 +48,7 @@ export function createSealer(key: Uint8Array, now: () => number): Sealer {
     if (!sealed.startsWith(version) || sealed.length > maximumLength) return undefined
     const text = sealed.slice(version.length)
     const bytes = Buffer.from(text, 'base64url')
-    // Base64 decoding is lenient. So other spellings of the same bytes are refused.
+    // Base64 decoding is lenient, so the server also refuses other spellings of the same bytes.
     if (bytes.length < nonceBytes + tagBytes || bytes.toString('base64url') !== text) return undefined
     const nonce = bytes.subarray(0, nonceBytes)
     const decipher = createDecipheriv('aes-256-gcm', derived, nonce, { authTagLength: tagBytes })

@@ -111,7 +111,7 @@ describe('an older client', () => {
     expect(messages().filter(({ method }) => method !== undefined)).toEqual([])
   })
 
-  test('that answers with an error fails the call, and nothing else', async () => {
+  test('that answers with an error makes only its own call fail', async () => {
     const { send, messages, answerTo } = connect()
     send(initialize({ roots: {} }), call('tools/call', { name: 'test_input_required_result_list_roots' }, 1))
     await until(() => messages().some(({ method }) => method === 'roots/list'))
@@ -216,7 +216,7 @@ describe('clients of a bridge', () => {
   const reader = { kind: 'client', principal: 'client:a', username: 'ann', scopes: ['mcp:read'], session: 's' }
   const connectionOf = (message: JsonObject) => at(message, 'params', '_meta', 'espalier.dev/connection')
 
-  test('each have their own era, requests and notifications', async () => {
+  test('each have their own revision, requests and notifications', async () => {
     const { send, messages, answerTo, core } = connect()
     send(initialize({}, 'own'))
     expect(at(await answerTo('own'), 'result', 'capabilities', 'experimental')).toEqual({ 'espalier.dev/bridge': {} })

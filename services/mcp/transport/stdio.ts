@@ -1,6 +1,6 @@
 /**
  * MCP over standard input and output, with one message per line and nothing else on the output. The server trusts its
- * client, which is the process that starts it. If this process is the bridge, each message names one of the bridge's
+ * client, the process that started the server. If the client is the bridge, each message names one of the bridge's
  * clients in `_meta`: `espalier.dev/connection` is the connection, `espalier.dev/caller` the caller
  * (docs/decisions/0047-bridge.md).
  */
@@ -62,7 +62,7 @@ function senderOf(field: unknown): Sender {
   return { caller: { kind, principal, username, databases, scopes: known, session }, address }
 }
 
-/** A message and its connection, without the fields that the bridge adds. */
+/** A message without the fields that the bridge adds, with its connection and its sender. */
 type Addressed = { readonly name: string | undefined; readonly sender: Sender; readonly message: Received }
 
 function addressed(message: Received): Addressed {
@@ -186,7 +186,7 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
   }
 
   const read = lineReader(maximumLineBytes)
-  // A client that stops reading has ended, or detects the closed pipe itself.
+  // If writing fails, the client has closed the pipe, so the server stops reading the client's messages.
   output.on('error', () => input.destroy())
   try {
     for await (const chunk of input) {

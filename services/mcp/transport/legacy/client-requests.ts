@@ -1,6 +1,6 @@
 /**
- * Requests of the server to the client of a session, matched with the client's responses. A response counts once, and
- * every wait has a timeout. The server notifies the client when it abandons a request.
+ * Sends the server's requests to the client of a session, and matches the responses with the requests. Only the first
+ * response to a request is used. Every request has a timeout. If the server abandons a request, it notifies the client.
  */
 
 import { ProtocolError } from '../../../mcp-protocol/errors.ts'
@@ -9,7 +9,7 @@ import { isObject, type RequestId, type ResponseMessage, type ServerMessage } fr
 import type { LegacyVersion } from '../../../mcp-protocol/versions.ts'
 import type { InputRequest } from '../../core/call.ts'
 
-/** The time is long, because a person may have to read the request. */
+/** The timeout is long, because a person may have to answer the request. */
 const maximumWaitMs = 600_000
 
 type Waiting = { resolve(result: JsonObject): void; reject(error: unknown): void }
@@ -24,7 +24,7 @@ export class ClientRequests {
     send: (message: ServerMessage) => void,
     signal: AbortSignal,
   ): Promise<JsonObject> {
-    // The ids differ from ids of clients, which can be any numbers. They need not be secret.
+    // The prefix and the UUID distinguish this id from ids of the client's requests. The id need not be secret.
     const id = `server-${crypto.randomUUID()}`
     const isUrl = method === 'elicitation/create' && params.mode === 'url' && version === '2025-11-25'
     const all = isUrl && params.elicitationId === undefined ? { ...params, elicitationId: id } : params
@@ -55,7 +55,7 @@ export class ClientRequests {
     })
   }
 
-  /** Ignores a response without a request. */
+  /** Ignores a response to an unknown request. */
   settle({ id, outcome }: ResponseMessage): void {
     const waiting = id === null ? undefined : this.#waiting.get(id)
     if (isObject(outcome.result)) waiting?.resolve(outcome.result)

@@ -14,7 +14,7 @@ const maximumRounds = 8
 type Rounds = {
   call(answers: Answers | undefined): Promise<Outcome<object>>
   readonly inputKinds: ReadonlySet<InputKind>
-  /** undefined if the client accepts no requests. */
+  /** Undefined if the client accepts no requests. */
   readonly sendToClient: ((request: InputRequest) => Promise<JsonObject>) | undefined
 }
 
@@ -30,11 +30,11 @@ export async function answered({ call, inputKinds, sendToClient }: Rounds): Prom
       if (required !== undefined) throw new CoreError({ kind: 'missing capability', required })
     }
     if (sendToClient === undefined)
-      throw new ProtocolError({ kind: 'no answer', problem: 'the client accepts no requests here' })
+      throw new ProtocolError({ kind: 'no answer', problem: 'the client accepts no requests from the server' })
     const responses = await Promise.all(
       entries.map(async ([key, request]) => [key, await sendToClient(request)] as const),
     )
     answers = { responses: Object.fromEntries(responses), state: outcome.state }
   }
-  throw new ProtocolError({ kind: 'no answer', problem: `the call has sent requests more than ${maximumRounds} times` })
+  throw new ProtocolError({ kind: 'no answer', problem: `the call requested input more than ${maximumRounds} times` })
 }

@@ -1,7 +1,7 @@
 /**
- * The revisions up to 2025-11-25. A session of a client begins with `initialize`. It has a log level, subscriptions,
- * and requests of the server to the client. It does not depend on the transport, which can be stdio, a session over
- * HTTP, or a single request. A single request is a temporary session whose client accepts no requests.
+ * The revisions up to 2025-11-25. A client's session begins with `initialize`. A session has a log level,
+ * subscriptions, and requests of the server to the client. Over HTTP, each request has its own temporary session, and
+ * the client accepts no requests.
  */
 
 import { invalidFault, ProtocolError } from '../../../mcp-protocol/errors.ts'
@@ -39,17 +39,17 @@ type LegacyParts = {
 
 type LegacyOptions = LegacyParts & {
   /**
-   * Sends a message that belongs to no request. undefined: the session exists for one request only, so it cannot send
-   * such messages.
+   * Sends a message that belongs to no request. Undefined over HTTP: the session exists for one HTTP request only, and
+   * cannot send such messages.
    */
   readonly send: ((message: ServerMessage) => void) | undefined
   /** The revision that a single request declares. */
   readonly version?: LegacyVersion | undefined
-  /** Capabilities beyond MCP's own in the `initialize` response. */
+  /** The experimental capabilities in the `initialize` response. */
   readonly experimental?: JsonObject
 }
 
-/** The maximum number of concurrent requests of one session, and of its subscriptions. */
+/** Limits of one session: concurrent requests and subscriptions. */
 const maximumRunning = 256
 const maximumSubscriptions = 1_000
 const maximumUriLength = 8_192
@@ -77,8 +77,8 @@ export class LegacySession {
   }
 
   /**
-   * Handles a message of the client. If `requester` can send messages before the response, it also sends the server's
-   * requests to the client. Returns the response; undefined if the message has none.
+   * Handles a message of the client. The server's own requests to the client use `requester.notify`, or else `send`.
+   * Returns the response; undefined if the message has none.
    */
   async receive(message: Received, requester: Requester): Promise<string | undefined> {
     switch (message.kind) {
@@ -95,7 +95,7 @@ export class LegacySession {
     }
   }
 
-  /** Stops running requests. */
+  /** Stops running requests, and ends subscriptions. */
   close(): void {
     this.#stopListening()
     for (const end of this.#subscriptions.values()) end()
@@ -107,7 +107,9 @@ export class LegacySession {
     const { id } = request
     if (this.#options.send === undefined) return this.#respond(request, requester)
     if (this.#running.has(id) || this.#running.size >= maximumRunning) {
-      const problem = this.#running.has(id) ? 'a request with this id is running' : 'too many requests at once'
+      const problem = this.#running.has(id)
+        ? 'a request with this id is running'
+        : `at most ${maximumRunning} requests may run at the same time`
       return errorText(id, legacyError(new ProtocolError({ kind: 'invalid request', problem }), ''))
     }
     const cancelled = new AbortController()
@@ -115,7 +117,6 @@ export class LegacySession {
     try {
       const signal = AbortSignal.any([requester.signal, cancelled.signal])
       const response = await this.#respond(request, { ...requester, signal })
-      // A cancelled request gets no response.
       return cancelled.signal.aborted ? undefined : response
     } finally {
       this.#running.delete(id)
@@ -221,7 +222,11 @@ export class LegacySession {
     } else if (end !== undefined) return
     else if (this.#subscriptions.size < maximumSubscriptions)
       this.#subscriptions.set(uri, this.#options.core.follow(uri, caller))
-    else throw new CoreError({ kind: 'invalid params', problem: `at most ${maximumSubscriptions} subscriptions` })
+    else
+      throw new CoreError({
+        kind: 'invalid params',
+        problem: `a session may have at most ${maximumSubscriptions} subscriptions`,
+      })
   }
 
   #cancel(id: unknown): void {

@@ -24,7 +24,7 @@ import { inputKindsOf, missingCapability } from '../input-kinds.ts'
 import { isListMethod, type Lists } from '../lists.ts'
 import type { Sealer } from '../sealed-state.ts'
 import { Subscriptions } from './subscriptions.ts'
-import { Tasks } from './tasks.ts'
+import { Tasks, tooManyTasks } from './tasks.ts'
 
 type ModernParts = {
   readonly core: Core
@@ -33,7 +33,7 @@ type ModernParts = {
   readonly logger: TransportLogger
   readonly sealer: Sealer
   readonly now: () => number
-  /** undefined if there is only one process. */
+  /** Undefined if there is only one process. */
   readonly peers: Pick<Peers, 'mint' | 'read'> | undefined
   /** How long a call may run before it becomes a task. */
   readonly taskDelayMs: number
@@ -86,7 +86,7 @@ export class Modern {
     this.#serverMeta = metaOf({ name, title, version })
   }
 
-  /** @throws CoreError if a scope is missing and the transport is HTTP, which reports it by a status */
+  /** @throws CoreError over HTTP if a scope is missing, because HTTP reports a missing scope by a status */
   async answer(request: RequestMessage, requester: ModernRequester): Promise<ModernAnswer> {
     try {
       const envelope = checkModernRequest(request, requester.headers)
@@ -168,8 +168,9 @@ export class Modern {
   }
 
   /**
-   * Runs a call that may become a task. Answers directly if the call is quick, or if it needs input first. Otherwise,
-   * the call continues as a task.
+   * Runs a call that may become a task. If the call needs input within `taskDelayMs`, the response requests the input.
+   * If the call ends within that time and the tool does not require a task, the response has the result. Otherwise, the
+   * call continues as a task.
    */
   async #callAsTask(tool: Tool, request: RequestMessage, requester: Requester, envelope: Envelope): Promise<string> {
     const { params } = request
@@ -202,9 +203,9 @@ export class Modern {
       })
       if (begun === undefined) {
         if (tool.task !== 'required') return this.#written(await first, request, requester, envelope)
-        controller.abort(new Error('the maximum number of tasks is running'))
+        controller.abort(new Error(tooManyTasks))
         first.catch(() => {})
-        throw new ProtocolError({ kind: 'exhausted', problem: 'the maximum number of tasks is running' })
+        throw new ProtocolError({ kind: 'exhausted', problem: tooManyTasks })
       }
       setStatusMessage = begun.setStatusMessage
       requester.signal.removeEventListener('abort', abort)

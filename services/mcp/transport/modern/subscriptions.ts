@@ -1,7 +1,7 @@
 /**
- * `subscriptions/listen`: a request that sends changes while the client listens. The client first receives the list of
- * its subscriptions, and then only these changes. Each message has the id of the request. The number of listeners is
- * limited.
+ * `subscriptions/listen`: a request whose response is a stream of changes. The client first receives the list of its
+ * subscriptions, and then only changes of these subscriptions. Each message has the id of the request. The number of
+ * listeners is limited.
  */
 import { z } from 'zod'
 import { ProtocolError } from '../../../mcp-protocol/errors.ts'
@@ -15,6 +15,7 @@ import type { Tasks } from './tasks.ts'
 
 const maximumListeners = 5_000
 const maximumPerPrincipal = 2_000
+const tooManyListeners = `at most ${maximumPerPrincipal} listeners of one caller, and ${maximumListeners} in total`
 const maximumNamed = 100
 
 const shape = z.object({
@@ -63,8 +64,10 @@ export class Subscriptions {
     const { notifications } = parseParams(shape, params)
     const { principal } = caller
     const ofPrincipal = [...this.#ends.values()].filter(one => one.principal === principal).length
-    if (notify === undefined || this.#ends.size >= maximumListeners || ofPrincipal >= maximumPerPrincipal)
-      throw new ProtocolError({ kind: 'exhausted', problem: 'the maximum number of listeners is open' })
+    if (notify === undefined)
+      throw new ProtocolError({ kind: 'invalid request', problem: 'Accept must include text/event-stream' })
+    if (this.#ends.size >= maximumListeners || ofPrincipal >= maximumPerPrincipal)
+      throw new ProtocolError({ kind: 'exhausted', problem: tooManyListeners })
     const { taskIds, ...others } = notifications
     const known = takesTasks ? taskIds?.filter(task => this.#tasks.has(task, principal)) : undefined
     const honoured: Wanted = { ...others, ...(known === undefined ? {} : { taskIds: known }) }

@@ -1,7 +1,7 @@
 /**
  * The tasks extension: tool calls that continue after their response. A task belongs to its caller, and its id cannot
- * be guessed. The number of tasks and their time are limited. The keys of a task's input requests are never reused. A
- * cancelled or expired task is stopped.
+ * be guessed. The number of tasks and their time are limited. The keys of a task's input requests are never reused. The
+ * server stops a task that is cancelled or has expired.
  */
 import { randomBytes } from 'node:crypto'
 import type { JsonObject } from '../../../mcp-protocol/json.ts'
@@ -14,6 +14,7 @@ const lifetimeMs = 3_600_000
 const pollIntervalMs = 1_000
 const maximumTasks = 1_000
 const maximumPerPrincipal = 50
+export const tooManyTasks = `at most ${maximumPerPrincipal} tasks of one caller, and ${maximumTasks} in total, may run`
 /** The maximum number of input requests of one task. */
 const maximumInputRequests = 100
 
@@ -34,7 +35,7 @@ type Task = {
   lastUpdatedAt: string
   message: string | undefined
   state: State
-  /** Accepts answers. undefined if the task waits for none. */
+  /** Accepts answers. Undefined if the task waits for none. */
   take: ((responses: JsonObject) => void) | undefined
 }
 
@@ -60,7 +61,7 @@ export class Tasks {
   readonly #now: () => number
   readonly #nameOf: (random: string) => string
 
-  /** @param nameOf makes the id that the client receives from a random id */
+  /** @param nameOf converts a random id to the id that the client receives */
   constructor(now: () => number, nameOf: (random: string) => string) {
     this.#now = now
     this.#nameOf = nameOf
@@ -134,7 +135,10 @@ export class Tasks {
       while (outcome.kind === 'input-required' && !isEnded(task)) {
         requestCount += Object.keys(outcome.requests).length
         if (requestCount > maximumInputRequests)
-          throw new CoreError({ kind: 'invalid params', problem: 'the task has sent too many requests for input' })
+          throw new CoreError({
+            kind: 'invalid params',
+            problem: `a task may send at most ${maximumInputRequests} requests for input`,
+          })
         const responses = await this.#requestInput(task, outcome.requests, call.inputKinds)
         outcome = await call.again({ responses, state: outcome.state })
       }
@@ -208,7 +212,7 @@ export class Tasks {
     return task
   }
 
-  /** Evicts the oldest task that has ended, if the limit is reached. Returns whether there is space for a new task. */
+  /** Evicts the oldest task that has ended, if the limit is reached. Returns whether a new task may begin. */
   #evictEnded(principal: string): boolean {
     const all = [...this.#tasks.values()]
     const own = all.filter(task => task.principal === principal)
