@@ -44,7 +44,7 @@ export const tooLarge: Failure = {
 }
 
 export const noDatabase: Failure = {
-  message: 'No database is open to this caller.',
+  message: 'No database is available to this caller. An administrator can configure one or grant access.',
   code: 'NO_DATABASE',
   retryable: false,
 }

@@ -6,6 +6,7 @@
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { fenced, fenceTokens } from '../../retrieval/fence.ts'
 import { atMostTokens } from '../../tokens/at-most.ts'
+import { noDatabase } from '../catalogue/failures.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
 import { CoreError } from '../core/errors.ts'
@@ -100,7 +101,7 @@ export class CustomTool implements Tool {
       return toolError(`${lost}: must be from -(2^53 - 1) to 2^53 - 1; declare it as a string for more.`)
     const { entries, databases } = this.#parts
     const configured = entries.current(context.caller)
-    if (configured === undefined) return toolError('No database is open to this caller.')
+    if (configured === undefined) return toolError(noDatabase.message)
     const { name } = this.#tool
     const database = this.#withTimeout(configured)
     let prepared: Prepared | undefined

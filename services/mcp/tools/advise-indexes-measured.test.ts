@@ -1,6 +1,6 @@
 /**
- * advise_indexes with HypoPG: the planner decides which of the indexes it would use. It uses these indexes after they
- * are created, and no hypothetical index remains.
+ * advise_indexes with HypoPG: the planner decides which of the indexes it would use. The planner uses these indexes
+ * after their creation, and no hypothetical index remains.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { hasHypopg, startHypopg } from '../../testing/hypopg.ts'
@@ -26,7 +26,7 @@ function measured(): void {
   async function adviceFor(query: string, user = 'reader'): Promise<string> {
     const { access, catalogue, limits } = server
     const statements = createCatalogue(access, () => {})
-    // With only one connection, a call would find what the previous call left in the session.
+    // With one connection, a call would detect hypothetical indexes that the previous call left in the session.
     const entries = server.entries({ user, poolSize: 1 })
     const tool = adviseIndexes({ entries, access, catalogue, statements, limits })
     const { text, isError } = answerOf(await tool.call({ query }, callContext()))
@@ -61,7 +61,7 @@ function measured(): void {
       'SELECT * FROM orders o JOIN notes n ON n.order_id = o.customer_id WHERE o.id = 7 ORDER BY n.text LIMIT 3'
     const text = await adviceFor(query)
     expect(text).toContain('CREATE INDEX CONCURRENTLY ON public.notes (order_id); --')
-    expect(text).toContain('not worth it: CREATE INDEX CONCURRENTLY ON public.notes (text); --')
+    expect(text).toContain('not useful: CREATE INDEX CONCURRENTLY ON public.notes (text); --')
     await server.postgres.run('CREATE INDEX advised ON notes (order_id); CREATE INDEX unused ON notes (text)')
     const plan = JSON.stringify((await server.postgres.run(`EXPLAIN (FORMAT JSON) ${query}`)).rows)
     expect([plan.includes('advised'), plan.includes('unused')]).toEqual([true, false])

@@ -1,7 +1,7 @@
 /**
  * `advise_indexes`: indexes that would make a statement faster, according to its plan. With HypoPG, the planner decides
- * which of them it would use and at what cost. Without HypoPG, the advice follows from the plan alone. Without a
- * statement: foreign keys without an index, and tables that are often read completely.
+ * which of these indexes it would use, and at what cost. Without HypoPG, the advice follows from the plan alone.
+ * Without a statement, the tool lists foreign keys without an index, and tables that are often read completely.
  */
 
 import type { JsonObject } from '../../mcp-protocol/json.ts'
@@ -46,13 +46,15 @@ type AdviseIndexesParts = {
 
 const name = 'advise_indexes'
 
-const input = toolInput({ query: optionalText({ maxLength: 65_536, description: 'May hold $1, as in top_queries' }) })
+const input = toolInput({
+  query: optionalText({ maxLength: 65_536, description: 'May contain parameters such as $1' }),
+})
 
 const definition: ToolDefinition = {
   name,
   title: 'Index advice',
   description:
-    'Indexes that a SELECT would profit from, by its plan; the statement is not run. Without query: foreign keys without an index and tables often read whole.',
+    'Recommends indexes for a SELECT from its plan; the SELECT is not run. Without query, lists foreign keys without an index, and tables that are often read completely.',
   inputSchema: input.schema,
   annotations: { readOnlyHint: true, openWorldHint: false },
 }
@@ -84,7 +86,7 @@ export function adviseIndexes({ entries, access, catalogue, statements, limits }
     const parsed = await parseStatement(query)
     const analysis = analyse(parsed)
     if (analysis.class !== 'select')
-      throw new StatementRefusal('forbidden', `${analysis.tag} is no SELECT. Give the SELECT that is slow.`)
+      throw new StatementRefusal('forbidden', `query: must be a SELECT; this is ${analysis.tag}.`)
     decide(analysis, await statements.facts(database, context, calledNames(analysis)), readsOnly)
     return { text: analysis.text, isGeneric: hasParameters(parsed.node) }
   }
@@ -130,11 +132,10 @@ export function adviseIndexes({ entries, access, catalogue, statements, limits }
         return `${sql} -- the foreign key ${cells.text('name')} has no index, ~${cells.text('rows')} rows`
       }),
       ...cellsOf(scans).map(
-        cells => `${cells.text('table')} was read whole ${cells.text('scans')} times, ~${cells.text('rows')} rows each`,
+        cells => `${cells.text('table')}: ${cells.text('scans')} complete reads, ~${cells.text('rows')} rows each`,
       ),
     ]
-    const remark = 'For what reads a table whole, give its statement (see top_queries) as query.'
-    return adviceResult(reading, '', lines, scans.rows.length > 0 ? remark : undefined)
+    return adviceResult(reading, '', lines, scans.rows.length > 0 ? scansRemark : undefined)
   }
 
   function adviceResult({ database }: Reading, head: string, lines: readonly string[], remark: string | undefined) {
@@ -162,25 +163,27 @@ const keyOf = (schema: string | undefined, table: string | undefined) => JSON.st
 
 function planFrom(rows: Rows | undefined): PlanNode {
   const text = rows && onlyCell(rows)
-  if (text === undefined) throw new Error('EXPLAIN gives one row')
+  if (text === undefined) throw new Error('EXPLAIN returned no plan')
   return planOf(text)
 }
 
+const scansRemark =
+  'For advice about tables that were read completely, set query to a statement that reads them (see top_queries).'
 const adviceLine = ({ sql, reason }: Candidate) => `${sql} -- ${reason}`
-const unusedLine = ({ sql }: Candidate) => `not worth it: ${sql} -- the planner would not use it`
+const unusedLine = ({ sql }: Candidate) => `not useful: ${sql} -- the planner would not use this index`
 const noteLine = (note: string) => `note: ${note}`
 const adviceLines = ({ candidates, notes }: Findings) => [...candidates.map(adviceLine), ...notes.map(noteLine)]
 
 const remarkOn = ({ candidates }: Findings, schema: string | undefined) =>
   candidates.length > 0 && schema === undefined
-    ? 'Not measured, as the extension hypopg is not installed: make one, and compare with execute_explain.'
+    ? 'Not measured: the extension hypopg is not installed. Create an index, and compare the plans with execute_explain.'
     : undefined
 
 type Measured = { readonly cost: number; readonly used: readonly Candidate[]; readonly unused: readonly Candidate[] }
 
 /**
- * Reads the results of `explainWith`: each result after the first is an index name, and the result before the last is
- * the plan.
+ * Reads the results of `explainWith`. After the first result, each candidate has one result: the name of its index. The
+ * second-last result is the plan.
  */
 function measuredOf(candidates: readonly Candidate[], results: readonly Rows[]): Measured {
   const plan = planFrom(results.at(-2))

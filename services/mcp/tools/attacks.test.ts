@@ -1,6 +1,6 @@
 /**
- * Statements that try more than a read. The test sends them to a read-only database with a superuser login, to which
- * Postgres would allow them. Each statement must be refused or harmless. The server refuses a statement before it sends
+ * Statements that try more than a read of a read-only database. The test sends them with a superuser login, so Postgres
+ * alone would execute them. Each statement must be refused or harmless. The server refuses a statement before it sends
  * anything to Postgres.
  */
 import { existsSync } from 'node:fs'
@@ -93,7 +93,7 @@ async function call(tool: Tool, args: JsonObject): Promise<{ isError: boolean; t
 }
 const query = (sql: string) => call(tools.query, { query: sql })
 
-/** The effects that a successful attack would leave. */
+/** The state that a successful attack would change. */
 const state = async () =>
   (
     await watcher.query(`SELECT (SELECT array_agg(n ORDER BY n) FROM t) AS rows, (SELECT last_value || is_called::text FROM s) AS sequence,
@@ -178,7 +178,7 @@ const refused: readonly string[] = [
   'SELECT (t).writes_row FROM t',
   'SELECT t.writes_any FROM t',
   'SELECT (SELECT x FROM t AS x LIMIT 1).writes_row',
-  // Functions written as columns of a value that is not a row.
+  // Function calls in attribute notation (`value.function`) on a value that is not a row.
   'SELECT (1).doubles',
   'SELECT (n).doubles FROM t',
   'SELECT (ARRAY[1])[1].doubles',
@@ -305,7 +305,7 @@ const allowed: readonly string[] = [
   'SELECT $$; DELETE FROM t$$',
   'SELECT txid_current()',
 ]
-test.each(allowed)('is not affected by %s', async sql => {
+test.each(allowed)('the database is not affected by %s', async sql => {
   const before = await state()
   await query(sql)
   expect(await state()).toEqual(before)

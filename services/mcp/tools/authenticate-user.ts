@@ -1,6 +1,6 @@
 /**
- * `authenticate_user`: exchanges a user name and a password for a session token. It is for clients, not for models, so
- * the list of tools omits it. The server never logs its arguments and results.
+ * `authenticate_user`: exchanges a user name and a password for a session token. The tool is for clients, not for
+ * models, so the list of tools omits it. The server never logs the tool's arguments and results.
  */
 import { type Tool, toolError, toolText } from '../core/tool.ts'
 import type { Login, Logins } from '../credentials/accounts.ts'

@@ -170,7 +170,7 @@ describe('thresholds', () => {
     ['ok', 300_000_000],
     ['warning', 400_000_000],
     ['critical', 1_600_000_000],
-  ])('transaction ids: %s at %d', (level, age) => {
+  ])('transaction ids: the level is %s at an age of %d', (level, age) => {
     const databases = rows(
       'name age multixacts freeze_age',
       ['one', '5', String(age), '200000000'],
@@ -191,14 +191,17 @@ describe('thresholds', () => {
     ['warning', { active: 'f' }],
     ['warning', { standby: 't', seconds: 60 }],
     ['critical', { standby: 't', seconds: 600 }],
-  ])('replication: %s with %o', (level, { lag = 0, status = 'reserved', active = 't', standby = 'f', seconds = 0 }) => {
-    const result = replicationCheck.evaluate([
-      rows('name state bytes', ['one', 'streaming', String(lag)]),
-      rows('name active status bytes', ['slot', active, status, '0']),
-      rows('standby seconds', [standby, String(seconds)]),
-    ])
-    expect(result.level).toBe(level)
-  })
+  ])(
+    'replication: the level is %s with %o',
+    (level, { lag = 0, status = 'reserved', active = 't', standby = 'f', seconds = 0 }) => {
+      const result = replicationCheck.evaluate([
+        rows('name state bytes', ['one', 'streaming', String(lag)]),
+        rows('name active status bytes', ['slot', active, status, '0']),
+        rows('standby seconds', [standby, String(seconds)]),
+      ])
+      expect(result.level).toBe(level)
+    },
+  )
 
   test('formats numbers for people', () => {
     expect([0, 1_023, 1_024, 1_536, 20 * 1_048_576, 5 * 1_024 ** 4].map(size)).toEqual([

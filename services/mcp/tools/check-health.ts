@@ -1,6 +1,6 @@
 /**
- * `check_health`: checks of the database, each with a status, its numbers and their thresholds. A failed check reports
- * why it failed, and the other checks still run.
+ * `check_health`: checks of the database. Each check reports a status, its numbers and their thresholds. A failed check
+ * reports why it failed, and the other checks still run.
  */
 
 import { z } from 'zod'
@@ -91,6 +91,6 @@ function written(database: string, reports: readonly Report[], budget: number): 
       }
     })
   const { text, next } = pageOf(sections, start, budget - fenceTokens - wordTokens, atMostTokens)
-  const truncation = next === undefined ? '' : '\n\nCut here: ask for fewer checks by the argument checks.'
+  const truncation = next === undefined ? '' : '\n\nTruncated: select fewer checks with the argument "checks".'
   return `Database: ${database}. ${counts.join(', ')}.\n\n${fenced(text)}${truncation}`
 }

@@ -85,7 +85,7 @@ export function createConfirmations(sealingKey: Uint8Array, now: () => number): 
     if (!isAccepted) return toolError('Not confirmed: nothing was run.')
     const code = state?.code
     if (typeof code === 'string' && redeem(code, subject, context)) return undefined
-    return toolError('The confirmation is of another statement, has been used, or is too old: nothing was run.')
+    return toolError('The confirmation belongs to another statement, was used, or has expired: nothing was run.')
   }
 
   function requestConfirmation(subject: Subject, context: CallContext): Outcome<ToolResult> | undefined {
@@ -95,7 +95,7 @@ export function createConfirmations(sealingKey: Uint8Array, now: () => number): 
     }
     if (subject.allowUnconfirmed) return undefined
     return toolError(
-      `Refused: the statement ${subject.effect}, and this client cannot ask its user (MCP elicitation). Nothing was run. Tell the user: they can run it themselves, use a client with elicitation, or set allow_unconfirmed: true in the configuration of the database "${subject.database}".`,
+      `Refused: the statement ${subject.effect}, and this client cannot ask its user (MCP elicitation). Nothing was run. Tell the user: they can run the statement themselves, use a client with elicitation, or set allow_unconfirmed: true in the configuration of the database "${subject.database}".`,
     )
   }
 

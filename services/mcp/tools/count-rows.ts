@@ -7,6 +7,7 @@ import { z } from 'zod'
 import { DatabaseError } from '../../../wire/errors.ts'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { quoteIdentifier } from '../../postgres/quote.ts'
+import { noDatabase } from '../catalogue/failures.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
 import { type Tool, type ToolDefinition, type ToolResult, toolError } from '../core/tool.ts'
@@ -26,13 +27,13 @@ const input = toolInput({
   table: requiredText({ minLength: 1, description: 'A table, or schema.table' }, 'must name a table'),
   schema: optionalText({ default: 'public' }),
   where: optionalText({ description: 'SQL condition, without WHERE' }),
-  estimate: z.boolean().default(false).describe("The planner's estimate, at once"),
+  estimate: z.boolean().default(false).describe("Returns the planner's estimate, without counting"),
 })
 
 const definition: ToolDefinition = {
   name,
   title: 'Count rows',
-  description: 'Counts the rows of a table, or those that a condition keeps.',
+  description: 'Counts the rows of a table, or the rows that match a condition.',
   inputSchema: input.schema,
   outputSchema: {
     type: 'object',
@@ -58,7 +59,7 @@ const sqlOf = ({ relation, where }: Source): string =>
 
 /** The row estimate of a plan. */
 function planRows(text: string | null | undefined): number {
-  // Postgres defines the form of EXPLAIN's JSON
+  // Postgres defines the structure of EXPLAIN's JSON.
   const explained = JSON.parse(text ?? '[]') as { Plan?: { 'Plan Rows'?: number } }[]
   return explained[0]?.Plan?.['Plan Rows'] ?? 0
 }
@@ -71,7 +72,7 @@ function answer(count: number, isEstimate: boolean, why: string): Outcome<ToolRe
 export function countRows({ entries, databases, catalogue }: QueryParts): Tool {
   async function first(database: DatabaseSettings, sql: string, context: CallContext) {
     const analysis = analyse(await parseStatement(sql))
-    // A condition must be a read, also if the database allows writes.
+    // A condition must only read, even if the database allows writes.
     decide(analysis, await databases.facts(database, context, calledNames(analysis)), readsOnly)
     const { texts } = await databases.run(database, { text: sql, mode: 'read', maximumRows: 1 }, context, name)
     return texts.decoded(0, 1)[0]?.[0]
@@ -97,7 +98,7 @@ export function countRows({ entries, databases, catalogue }: QueryParts): Tool {
   async function call(args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>> {
     const { table, schema, where, estimate } = input.read(args)
     const database = entries.current(context.caller)
-    if (database === undefined) return toolError('No database is open to this caller.')
+    if (database === undefined) return toolError(noDatabase.message)
     const prefix = (estimate ? estimating : counting).length
     const source = { relation: relationOf(table, schema), where }
     try {

@@ -1,7 +1,7 @@
 /**
  * Cursors of results: the position at which a statement's rows continue. A cursor is valid for one statement, one
- * database and one caller, and for an hour. Any process with the same sealing key can read it. It contains a position,
- * not a copy of the rows, so the statement runs again.
+ * database and one caller, and for an hour. Any process with the same sealing key can read the cursor. The cursor has
+ * the position, not the rows, so the statement runs again.
  */
 import { createHash, createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
 import type { DatabaseSettings } from '../configuration/types.ts'
@@ -24,8 +24,8 @@ const lifetimeMs = 3_600_000
 const sealBytes = 12
 
 const foreign =
-  'cursor: is of another query, database or caller, or from before a restart of a server without a lasting secret. Repeat the query unchanged, or omit the cursor to start from the first page.'
-const tooOld = `cursor: is older than ${lifetimeMs / 60_000} minutes. Omit it to start from the first page.`
+  'cursor: is invalid, or belongs to another query, database or caller. A restart of a server without a configured secret invalidates all cursors. Repeat the query unchanged, or omit the cursor to start from the first page.'
+const tooOld = `cursor: is older than ${lifetimeMs / 60_000} minutes. Omit the cursor to start from the first page.`
 
 export function createCursors(sealingKey: Uint8Array, now: () => number): Cursors {
   const secret = Buffer.from(hkdfSync('sha256', sealingKey, '', 'espalier mcp: cursors of results', 32))

@@ -72,7 +72,7 @@ test('resources and prompts have at most 1,000 tokens together', () => {
   expect(costOf(listed)).toBeLessThanOrEqual(1_000)
 })
 
-test('all tools only read, need no further scope, and report a missing database', async () => {
+test('tools that run no statements need only mcp:read, and report that no database is available', async () => {
   for (const tool of tools) {
     expect(tool.definition.annotations).toEqual({ readOnlyHint: true, openWorldHint: false })
     expect(tool.scopeOf({})).toBe('mcp:read')
@@ -81,6 +81,6 @@ test('all tools only read, need no further scope, and report a missing database'
       callContext(),
     )
     expect(outcome).toMatchObject({ kind: 'result', result: { isError: true } })
-    expect(JSON.stringify(outcome)).toContain('No database is open to this caller.')
+    expect(JSON.stringify(outcome)).toContain('No database is available to this caller.')
   }
 })

@@ -7,6 +7,7 @@ import { z } from 'zod'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { fenced } from '../../retrieval/fence.ts'
 import { atMostTokens } from '../../tokens/at-most.ts'
+import { noDatabase } from '../catalogue/failures.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
 import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
 import { analyse, calledNames } from '../statement/analysis.ts'
@@ -22,7 +23,7 @@ import { statementFailure } from './statement-failure.ts'
 const name = 'execute_explain'
 
 const input = toolInput({
-  query: requiredText({ minLength: 1, description: 'A SELECT' }, 'must be a SELECT, and is empty'),
+  query: requiredText({ minLength: 1, description: 'A SELECT' }, 'must be a SELECT, and must not be empty'),
   analyze: z.boolean().default(true),
   buffers: z.boolean().default(true),
   format: z.enum(['text', 'json']).default('text'),
@@ -31,7 +32,7 @@ const input = toolInput({
 const definition: ToolDefinition = {
   name,
   title: 'Explain a query',
-  description: 'Shows the plan of a SELECT with what stands out in it. Runs it, unless analyze is false.',
+  description: 'Shows the plan of a SELECT, with findings. Runs the SELECT, unless analyze is false.',
   inputSchema: input.schema,
   annotations: { readOnlyHint: true, openWorldHint: false },
 }
@@ -55,7 +56,7 @@ export function executeExplain({ entries, databases, catalogue, limits }: QueryP
   async function call(args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>> {
     const { query, analyze, buffers, format } = input.read(args)
     const database = entries.current(context.caller)
-    if (database === undefined) return toolError('No database is open to this caller.')
+    if (database === undefined) return toolError(noDatabase.message)
     let prefix = 0
     let statement = query
     try {
@@ -79,12 +80,12 @@ export function executeExplain({ entries, databases, catalogue, limits }: QueryP
         name,
       )
       const rows = texts.decoded()
-      if (isTruncated) return toolError('The plan is too large to be read.')
+      if (isTruncated) return toolError('The plan exceeds the size limit of a result.')
       const plan = rows.map(([line]) => line ?? '').join('\n')
       const findings = planFindings(plan, format)
       const analysisText =
         findings.length === 0
-          ? 'Analysis: nothing stands out.'
+          ? 'Analysis: no findings.'
           : `Analysis:\n${findings.map(finding => `- ${finding}`).join('\n')}`
       // Findings contain names of the database, so they are marked as data.
       return toolText(

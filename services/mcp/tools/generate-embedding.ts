@@ -1,6 +1,6 @@
 /**
- * `generate_embedding`: the vector of a text, by the configured model. If a vector exceeds the token limit of a result,
- * the result has a part of it and a note.
+ * `generate_embedding`: the vector of a text, by the configured model. If the vector exceeds the token limit of a
+ * result, the result has the vector's first numbers and a note.
  */
 import { ProviderError } from '../../providers/errors.ts'
 import type { Embedder } from '../../providers/types.ts'
@@ -24,7 +24,7 @@ const tokensAround = 200
 /** The number of significant digits of float32. */
 const digits = 6
 
-/** `embedder`: undefined if no provider is configured; then a call reports that. */
+/** `embedder`: undefined if no provider is configured. A call then returns an error. */
 export function generateEmbedding(embedder: Embedder | undefined, limits: McpSettings['limits']): Tool {
   return {
     definition,
@@ -56,7 +56,7 @@ function written({ provider, model }: Embedder, text: string, vector: readonly n
   }
   const truncation =
     shown < numbers.length
-      ? `\nThe first ${shown} of ${numbers.length} numbers: the whole vector is larger than a result may be.`
+      ? `\nThe first ${shown} of ${numbers.length} numbers: the complete vector exceeds the token limit of a result.`
       : ''
   return `Provider: ${provider}\nModel: ${model}\nDimensions: ${vector.length}\nText Length: ${text.length}\n\n[${numbers.slice(0, shown).join(',')}]${truncation}`
 }

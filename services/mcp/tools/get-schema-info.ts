@@ -38,7 +38,7 @@ const input = toolInput({
   compact: z.boolean().default(false).describe('Names and types only'),
   include_partitions: z.boolean().default(false),
   include_extensions: z.boolean().default(false),
-  cursor: optionalText({ maxLength: 100, description: 'Next page: as given, with the same arguments' }),
+  cursor: optionalText({ maxLength: 100, description: 'From the previous page; repeat the other arguments' }),
 })
 type Arguments = ReturnType<typeof input.read>
 
@@ -46,7 +46,7 @@ const definition: ToolDefinition = {
   name,
   title: 'Schema information',
   description:
-    'Tables, views and columns with types, keys, indexes and comments. Without arguments a small database is shown whole, a large one as a list of schemas; then name a schema, then a table, or search.',
+    'Lists tables, views and columns with types, keys, indexes and comments. Without arguments, returns everything of a small database, or the schemas of a large database. Then pass schema_name, table_name or search.',
   inputSchema: input.schema,
   annotations: { readOnlyHint: true, openWorldHint: false },
 }
@@ -70,7 +70,10 @@ export function getSchemaInfo({ entries, access, catalogue, limits }: SchemaInfo
       const { cursor: _, ...filters } = args
       const question = { ...filters, database: database.name }
       const from = wanted.cursor === undefined ? start : positionOf(question, wanted.cursor)
-      if (from === undefined) return toolError('cursor: it is of a call with other arguments. Call again without it.')
+      if (from === undefined)
+        return toolError(
+          'cursor: is invalid, or belongs to a call with other arguments. Repeat the call without cursor.',
+        )
       const reading = { database, context, tool: name }
       const overview = await catalogue.overview(reading)
       const key = JSON.stringify([database.name, args])
@@ -118,18 +121,18 @@ export function getSchemaInfo({ entries, access, catalogue, limits }: SchemaInfo
   ): Promise<Answer> {
     const { relations, ofExtensions } = choice
     const remaining =
-      ofExtensions === 0 ? '' : ` (without ${ofExtensions} that extensions made; include_extensions: true shows them)`
+      ofExtensions === 0 ? '' : ` (${ofExtensions} from extensions are omitted; include_extensions: true lists them)`
     const total = `${counted(relations.length)}${overview.isTruncated ? ' and more, which are not listed' : ''}${remaining}`
     if (choice.kind === 'summary')
       return {
         kind: 'sections',
-        head: `${total}. Name a schema_name or search to see tables.`,
+        head: `${total}. Pass schema_name or search to list tables.`,
         sections: summarySections(overview, relations),
       }
     if (choice.kind === 'list')
       return {
         kind: 'sections',
-        head: `${total}. Name a table_name to see columns.`,
+        head: `${total}. Pass table_name to list columns.`,
         sections: listSections(relations, isCompact),
       }
     const details = await catalogue.details(reading, relations)

@@ -30,12 +30,12 @@ type ToolParts = {
   readonly databases: Databases
   readonly catalogue: Catalogue
   readonly resources: readonly ResourceProvider[]
-  /** undefined if users cannot log in. */
+  /** Undefined if users cannot log in. */
   readonly logins: Logins | undefined
   readonly now: () => number
 }
 
-/** Each query opens the file; nothing is opened before the first query. */
+/** Opens nothing yet: each query opens the knowledge base file. */
 function knowledgeOf({ knowledgebase }: McpSettings): KnowledgeParts | undefined {
   if (knowledgebase === undefined) return undefined
   const { path, embedding } = knowledgebase

@@ -49,8 +49,8 @@ test.each<[Parameters<typeof errorOf>[0], ReturnType<typeof errorOf>]>([
   [{ query: 'x', limit: null }, ['limit must be a number', true]],
   [{ query: 'x', format: 'xml' }, ['format must be one of "text", "json"', false]],
   [{ query: 'x', names: ['a', 1] }, ['names[1] must be a string', true]],
-  [{ query: 'x', qurey: 'y' }, ['qurey is unknown; known are query, table, limit, format, names', true]],
-])('%j: %j', (args, error) => expect(errorOf(args)).toEqual(error))
+  [{ query: 'x', qurey: 'y' }, ['qurey is unknown; known arguments are query, table, limit, format, names', true]],
+])('for the arguments %j, the error is %j', (args, error) => expect(errorOf(args)).toEqual(error))
 
 test('missing arguments have their defaults, and empty texts count as missing', () => {
   expect(input.read({ query: 'x', table: ' ' })).toEqual({ query: 'x', table: undefined, limit: 100, format: 'text' })

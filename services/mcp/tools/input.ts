@@ -13,7 +13,7 @@ type Texts = { readonly minLength?: 1; readonly maxLength?: number; readonly des
 const isWithin = (text: string, most: number) => text.length <= most || [...text].length <= most
 const isBlank = (text: string) => text.trim() === ''
 
-/** A text that stays unchanged. */
+/** A text argument, passed to the tool unchanged. */
 export const text = ({ minLength = undefined, maxLength = Number.POSITIVE_INFINITY, ...more }: Texts = {}) =>
   z
     .string()
@@ -21,13 +21,13 @@ export const text = ({ minLength = undefined, maxLength = Number.POSITIVE_INFINI
     .refine(value => isWithin(value, maxLength), `must have at most ${maxLength} characters`)
     .meta({ ...more, minLength, ...(Number.isFinite(maxLength) && { maxLength }) })
 
-/** A text that must not be empty. */
+/** A text argument that must not be blank. */
 export const requiredText = (texts: Texts, problem = 'must not be empty') =>
   text(texts).refine(value => !isBlank(value), problem)
 
 /**
- * An optional text. An empty text counts as missing, because some clients send it. `default`: what a missing value
- * means, for clients.
+ * An optional text argument. A blank text counts as missing, because some clients send it. `default` is only documented
+ * in the schema: the tool itself receives undefined.
  */
 export const optionalText = ({ default: meant, ...texts }: Texts & { readonly default?: string } = {}) =>
   text(texts)
@@ -40,7 +40,7 @@ const ruleOfArgument = (issue: z.core.$ZodRawIssue) =>
 
 function errorOf(issue: z.core.$ZodIssue | undefined, known: readonly string[]): ArgumentsError {
   if (issue?.code === 'unrecognized_keys')
-    return new ArgumentsError(`${issue.keys[0]} is unknown; known are ${known.join(', ')}`, true)
+    return new ArgumentsError(`${issue.keys[0]} is unknown; known arguments are ${known.join(', ')}`, true)
   const name = issue?.path.map(step => (typeof step === 'number' ? `[${step}]` : String(step))).join('')
   return new ArgumentsError(`${name || 'the arguments'} ${issue?.message}`, issue?.code === 'invalid_type')
 }

@@ -1,6 +1,6 @@
 /**
  * Suggests names for a missing table in a statement. Finds the name by the position that Postgres reports, because the
- * text of Postgres's message depends on its language.
+ * language of Postgres's messages can be configured.
  */
 import { DatabaseError } from '../../../wire/errors.ts'
 import type { Catalogue, Reading } from '../catalogue/index.ts'

@@ -15,7 +15,7 @@ const sections = fc.array(
   { maxLength: 6 },
 )
 
-test('end, and contain every line once', () => {
+test('pages end, and contain every line once', () => {
   fc.assert(
     fc.property(sections, fc.integer({ min: 100, max: 300 }), (all, budget) => {
       const seen: string[] = []
@@ -32,13 +32,13 @@ test('end, and contain every line once', () => {
   )
 })
 
-test('truncate a line that is longer than a page', () => {
+test('pages truncate a line that is longer than a page', () => {
   const page = pageOf([{ heading: 'h', lines: ['x'.repeat(1_000), 'next'] }], start, 100, tokensOf)
   expect(page.text).toMatch(/^h\nx{20,40}…\nnext$/)
   expect(page.next).toBeUndefined()
 })
 
-test('continue with a cursor of the same arguments', () => {
+test('pages continue with a cursor of the same arguments', () => {
   fc.assert(
     fc.property(fc.nat(999_999), fc.nat(999_999), fc.string(), (section, at, other) => {
       const cursor = cursorOf({ schema: 'a' }, { section, line: at })

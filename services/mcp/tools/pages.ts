@@ -1,6 +1,6 @@
 /**
- * Splits long answers into pages. A page has sections of lines under a heading, as many as fit the token limit, and the
- * position of the next page. Every page has at least one line, which may be truncated.
+ * Splits long answers into pages. A page has as many lines as fit the token limit, under the headings of their
+ * sections, and the position of the next page. Every page has at least one line, which may be truncated.
  */
 import { createHash } from 'node:crypto'
 import type { Json } from '../../mcp-protocol/json.ts'
@@ -20,14 +20,18 @@ export const line = (cells: readonly (string | number)[]): string =>
     .join('\t')
     .trimEnd()
 
-/** Truncates to a number of characters without splitting a character. */
+/** Truncates to a number of UTF-16 code units, and does not split a surrogate pair. */
 export const shortened = (text: string, most: number): string =>
   text.length <= most ? text : `${text.slice(0, most - 1).replace(/[\ud800-\udbff]$/, '')}…`
+
+/** Truncates to a number of tokens. `atMostTokens` counts at most three tokens for a UTF-16 code unit. */
+export const shortenedToTokens = (text: string, tokens: number): string =>
+  shortened(text, Math.max(1, Math.floor(tokens / 3)))
 
 /** With fewer tokens, a page would contain only its heading. */
 const leastBudget = 100
 
-/** Returns sections one after another. A page that begins inside a section repeats the heading. */
+/** Returns one page from the given position. A page that begins inside a section repeats the section's heading. */
 export function pageOf(
   sections: readonly Section[],
   from: Position,
@@ -52,8 +56,7 @@ export function pageOf(
       const text = lines[at] ?? ''
       if (tokensOf(text) + 1 > remaining) {
         if (!isFirst) return { text: taken.join('\n'), next: { section, line: at } }
-        // A character has at most three tokens, in any script.
-        take(shortened(text, Math.max(1, Math.floor(remaining / 3))))
+        take(shortenedToTokens(text, remaining))
       } else take(text)
       isFirst = false
     }

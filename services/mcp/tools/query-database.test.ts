@@ -111,19 +111,25 @@ describe('pages', () => {
       const { isError, text } = await query({ query: sql, cursor, ...args }, context)
       expect([isError, text]).toEqual([true, expect.stringMatching(reason)])
     }
-    await refused({ query: `${sql}0` }, {}, '^cursor: is of another query')
-    await refused({}, { caller: { ...callContext().caller, principal: 'user:bob' } }, '^cursor: is of another query')
-    await refused({ cursor: cursor.replace(/.$/, '!') }, {}, '^cursor: is of another query')
-    await refused({ cursor: `1${cursor}` }, {}, '^cursor: is of another query')
-    await refused({ offset: 3 }, {}, '^offset: must not be given with cursor')
+    await refused({ query: `${sql}0` }, {}, '^cursor: is invalid, or belongs to another query')
+    await refused(
+      {},
+      { caller: { ...callContext().caller, principal: 'user:bob' } },
+      '^cursor: is invalid, or belongs to another query',
+    )
+    await refused({ cursor: cursor.replace(/.$/, '!') }, {}, '^cursor: is invalid, or belongs to another query')
+    await refused({ cursor: `1${cursor}` }, {}, '^cursor: is invalid, or belongs to another query')
+    await refused({ offset: 3 }, {}, '^offset: must not be given together with cursor')
     const another = queryDatabase(
       parts(),
       confirmations,
       createCursors(new Uint8Array(32).fill(1), () => now),
     )
-    expect((await call(another, { query: sql, cursor })).text).toMatch(/^cursor: is of another query/)
+    expect((await call(another, { query: sql, cursor })).text).toMatch(
+      /^cursor: is invalid, or belongs to another query/,
+    )
     current = { ...current, name: 'another' }
-    await refused({}, {}, '^cursor: is of another query')
+    await refused({}, {}, '^cursor: is invalid, or belongs to another query')
     current = databaseOf(postgres)
     now += 3_602_000
     await refused({}, {}, '^cursor: is older than 60 minutes')
@@ -139,7 +145,9 @@ describe('pages', () => {
       database: current,
       context: callContext(),
     })
-    expect((await write({ query: sql, cursor })).text).toBe('cursor: is for what only reads. Nothing was run.')
+    expect((await write({ query: sql, cursor })).text).toBe(
+      'cursor: must not be given with a statement that writes. Nothing was run.',
+    )
     expect(await postgres.run('DELETE FROM w')).toMatchObject({ rowCount: 5 })
   })
 
@@ -282,7 +290,7 @@ describe('failures are reported with the way to fix them', () => {
     const slow = query({ query: 'SELECT pg_sleep(30)' })
     await sleep(50)
     expect((await query({ query: 'SELECT 1' })).text).toBe(
-      'All connections to the database "busy" are in use, or as many as one caller may use. Try again in a moment.',
+      'All connections to the database "busy" are in use, or this caller has reached its connection limit. Try again in a moment.',
     )
     await postgres.crash()
     expect((await slow).text).toMatch(/cannot be reached/)
@@ -377,14 +385,16 @@ describe('writes', () => {
     const outcome = await tool.call({ query: sql }, callContext({ inputKinds }))
     if (outcome.kind !== 'input-required') throw new Error('not asked')
     const answers = { responses: { confirm: { action: 'accept', content: { confirm: true } } }, state: outcome.state }
-    expect((await write({ query: 'TRUNCATE w' }, { inputKinds, answers })).text).toContain('of another statement')
+    expect((await write({ query: 'TRUNCATE w' }, { inputKinds, answers })).text).toContain(
+      'belongs to another statement',
+    )
     expect((await write({ query: sql }, { inputKinds, answers: { ...answers, state: undefined } })).isError).toBe(true)
     expect(await rows()).toBe(2)
     expect((await write({ query: sql }, { inputKinds, answers })).text).toBe('Done and committed: DELETE, 2 rows.')
-    expect((await write({ query: sql }, { inputKinds, answers })).text).toContain('has been used')
+    expect((await write({ query: sql }, { inputKinds, answers })).text).toContain('was used')
   })
 
-  test('that are irreversible are refused if the client cannot ask; the refusal has nothing that a model could repeat as a confirmation', async () => {
+  test('that are irreversible are refused if the client cannot ask; the error has no code that a model could repeat', async () => {
     await write({ query: 'INSERT INTO w VALUES (1), (2)' })
     for (const sql of risky) {
       const { text, isError } = await write({ query: sql })
@@ -440,7 +450,7 @@ describe('writes', () => {
   })
 })
 
-test('a change of its functions invalidates a cached decision', async () => {
+test('a changed function invalidates cached decisions about statements that call the function', async () => {
   await postgres.run(`CREATE FUNCTION changing() RETURNS int LANGUAGE sql STABLE AS 'SELECT 1'`)
   const [reading, writing] = [
     databaseOf(postgres, { metadataMs: 1 }),
@@ -487,7 +497,7 @@ describe('execute_explain', () => {
     const planned = await explain({ query: 'SELECT * FROM t WHERE n = 1', analyze: false })
     expect(planned.text).toContain('Index Scan')
     expect(planned.text).not.toContain('actual')
-    expect(planned.text).toContain('nothing stands out')
+    expect(planned.text).toContain('no findings')
     const sort = await explain({ query: `SELECT a.x FROM t a, generate_series(1, 10) ORDER BY a.x || 'y'` })
     expect(sort.text).toContain('A sort went to disk')
     expect(sort.text).toMatch(/planned for|batches|went to disk/)
@@ -565,7 +575,7 @@ describe('a missing table', () => {
   })
 })
 
-test('definitions have few tokens', () => {
+test('the definitions have fewer than 900 tokens together', () => {
   expect(queryDatabase(parts(), confirmations, cursors).definition.annotations.readOnlyHint).toBe(true)
   current = { ...current, allowWrites: true }
   const tools = [queryDatabase(parts(), confirmations, cursors), executeExplain(parts()), countRows(parts())]

@@ -5,6 +5,7 @@
 
 import { z } from 'zod'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
+import { noDatabase } from '../catalogue/failures.ts'
 import type { Catalogue } from '../catalogue/index.ts'
 import type { DatabaseSettings, McpSettings } from '../configuration/types.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
@@ -35,16 +36,16 @@ const name = 'query_database'
 
 const input = toolInput({
   query: requiredText({ minLength: 1, description: 'One SQL statement' }, 'must be one SQL statement'),
-  limit: z.int().min(1).max(1_000).default(100).describe('Rows at most'),
+  limit: z.int().min(1).max(1_000).default(100).describe('Maximum rows'),
   // The tool must know whether a caller gave the argument, so the default is only documented.
   offset: z.int().min(0).max(1_000_000_000).meta({ default: 0, description: 'Rows to skip' }).optional(),
-  cursor: optionalText({ description: 'From the page before: goes on there, for the same query' }),
+  cursor: optionalText({ description: 'From the previous page of the same query' }),
 })
 
 const readDescription =
-  'Runs one SQL statement and returns rows as tab-separated text (NULL is \\N). Read-only. Only reads run: SELECT, VALUES, TABLE, SHOW, EXPLAIN.'
+  'Runs one SQL statement and returns rows as tab-separated text (NULL is \\N). Read-only: only SELECT, VALUES, TABLE, SHOW and EXPLAIN run.'
 const writeDescription =
-  'Runs one SQL statement and returns rows as tab-separated text (NULL is \\N). Databases with allow_writes take writes, which are committed; what deletes or replaces, and changes of every row, are confirmed by the user. Others are read-only.'
+  'Runs one SQL statement and returns rows as tab-separated text (NULL is \\N). Databases with allow_writes accept and commit writes. The user must confirm changes of every row of a table, and definitions that may delete or replace data or objects. Other databases are read-only.'
 
 const definitionFor = (allowWrites: boolean): ToolDefinition => ({
   name,
@@ -132,9 +133,9 @@ export function queryDatabase(
   async function call(args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>> {
     const { query, limit, offset, cursor } = input.read(args)
     if (offset !== undefined && cursor !== undefined)
-      return toolError('offset: must not be given with cursor, which says where to go on.')
+      return toolError('offset: must not be given together with cursor.')
     const database = entries.current(context.caller)
-    if (database === undefined) return toolError('No database is open to this caller.')
+    if (database === undefined) return toolError(noDatabase.message)
     let found: CheckedStatement
     try {
       found = await judged(query, database, context)
@@ -143,7 +144,7 @@ export function queryDatabase(
     }
     const { statement: checked, decision } = found
     if (cursor !== undefined && decision.mode === 'write')
-      return toolError('cursor: is for what only reads. Nothing was run.')
+      return toolError('cursor: must not be given with a statement that writes. Nothing was run.')
     const start =
       cursor === undefined ? offset : cursors.offsetOf(cursor, { statement: checked.text, database, context })
     if (typeof start === 'string') return toolError(start)

@@ -1,5 +1,5 @@
 /**
- * `read_resource`: resources for clients that support only tools. It reads from the same providers as `resources/read`.
+ * `read_resource`: resources for clients that support only tools, from the same providers as `resources/read`.
  */
 
 import { z } from 'zod'
@@ -27,7 +27,7 @@ const input = toolInput({ uri: optionalText({ maxLength: 1_000 }), list: z.boole
 const definition: ToolDefinition = {
   name: 'read_resource',
   title: 'Read resource',
-  description: 'Reads a resource such as pg://system_info, or lists them.',
+  description: 'Reads a resource such as pg://system_info, or lists all resources.',
   inputSchema: input.schema,
   annotations: { readOnlyHint: true, openWorldHint: false },
 }
@@ -67,7 +67,8 @@ export function readResource({ resources, limits }: ReadResourceParts): Tool {
     async call(args, context) {
       const { uri, list } = input.read(args)
       if (list) return toolText(listText(context.caller))
-      if (uri === undefined) return toolError('uri: name a resource, or set list to true to see them.')
+      if (uri === undefined)
+        return toolError('uri: pass the URI of a resource, or set list to true to list all resources.')
       try {
         return await read(uri, context)
       } catch (error) {

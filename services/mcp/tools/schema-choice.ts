@@ -16,7 +16,7 @@ type Chosen = { readonly relations: readonly Relation[]; readonly ofExtensions: 
 
 export type SchemaChoice =
   | (Chosen & { readonly kind: 'summary' })
-  /** Matches of a search, or more tables than columns can be shown for. */
+  /** Matches of a search, or a list of tables that is too long to show columns. */
   | (Chosen & { readonly kind: 'list' })
   | (Chosen & { readonly kind: 'columns' })
   | { readonly kind: 'unknown'; readonly problem: string }
@@ -46,8 +46,8 @@ export function chooseRelations(overview: Overview, question: SchemaQuestion): S
 }
 
 /**
- * Relations of extensions are the least relevant, so they are last or omitted. A search finds them. A schema that has
- * no other relations lists them.
+ * Relations of extensions are the least relevant, so they are last or omitted. A search includes them, and so does
+ * a schema that has no other relations.
  */
 function shownOf(
   inSchema: readonly Relation[],
@@ -57,11 +57,11 @@ function shownOf(
     ({ isPartition, hasVectors }) => (includePartitions || !isPartition) && (!vectorsOnly || hasVectors),
   )
   const own = all.filter(({ extension }) => extension === undefined)
-  const made = all.filter(({ extension }) => extension !== undefined)
-  const isOnlyMade = schema !== undefined && own.length === 0
-  return includeExtensions || isSearch || isOnlyMade
-    ? { relations: [...own, ...made], ofExtensions: 0 }
-    : { relations: own, ofExtensions: made.length }
+  const ofExtension = all.filter(({ extension }) => extension !== undefined)
+  const isOnlyOfExtensions = schema !== undefined && own.length === 0
+  return includeExtensions || isSearch || isOnlyOfExtensions
+    ? { relations: [...own, ...ofExtension], ofExtensions: 0 }
+    : { relations: own, ofExtensions: ofExtension.length }
 }
 
 /** Finds relations by name, or by `schema.table`. */
@@ -71,7 +71,8 @@ function namedRelations(relations: readonly Relation[], table: string): readonly
 }
 
 function unknownSchema(schema: string, names: readonly string[]): string {
-  if (isSystemSchema(schema)) return `schema_name: "${schema}" is Postgres's own; query its views directly.`
+  if (isSystemSchema(schema))
+    return `schema_name: "${schema}" is a system schema of Postgres; query its views directly.`
   return `schema_name: there is no schema "${schema}" that this role may use.${suggestion(schema, names)}`
 }
 
@@ -87,6 +88,8 @@ function unknownTable(
   )
   const named = all.filter(({ name }) => name === table).slice(0, 3)
   const elsewhere =
-    named.length === 0 ? '' : ` Other schemas have it:\n${fencedNames(named.map(one => `${one.schema}.${one.name}`))}`
+    named.length === 0
+      ? ''
+      : ` Other schemas have this name:\n${fencedNames(named.map(one => `${one.schema}.${one.name}`))}`
   return `table_name: there is no table or view "${table}"${inSchema} that this role may use.${suggestion(table, names) || elsewhere}`
 }

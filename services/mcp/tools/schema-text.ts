@@ -128,7 +128,7 @@ function defaultOf({ identity, generated, default: value }: Column): string {
   return generated === undefined ? (value ?? '') : `generated: ${generated}`
 }
 
-/** Constraints and indexes that no column line shows. */
+/** Lines about the whole table: its query, partition key, indexes, references, and constraints of several columns. */
 function tableLines({ constraints, indexes, referencedBy, partitionKey, viewQuery }: RelationDetails): string[] {
   const constraintLines = constraints
     .filter(({ kind, columns }) => kind === 'check' || kind === 'exclude' || columns.length > 1)

@@ -73,10 +73,13 @@ test.each([
       /^project_names: there is no project "Postgress"\. Did you mean one of these\?\n.*>\nPostgres\n</s,
     ),
   ],
-  [{ query: 'x', project_names: ['Oracle'] }, 'project_names: there is no project "Oracle". list_products lists them.'],
+  [
+    { query: 'x', project_names: ['Oracle'] },
+    'project_names: there is no project "Oracle". list_products lists the projects.',
+  ],
   [
     { query: 'x', project_names: ['PgBouncer'], project_versions: ['17'] },
-    expect.stringMatching(/^project_versions: there is no version "17"\. There are:\n.*>\n1\.23\n</s),
+    expect.stringMatching(/^project_versions: there is no version "17"\. Known versions:\n.*>\n1\.23\n</s),
   ],
 ])('%j is refused', async (args, text) => {
   write()
@@ -89,7 +92,7 @@ test('reports a missing file, other dimensions and a failing provider', async ()
   expect(await searchFor({ list_products: true })).toMatchObject({ isError: true })
   write([{ text: 'a', vector: [1, 2] }])
   expect((await searchFor({ query: 'x' })).text).toBe(
-    'The knowledge base has vectors of 2 dimensions, but the configured model gives 3.',
+    'The knowledge base has vectors of 2 dimensions, but the configured model returns 3.',
   )
   double.failures.push({ status: 401 })
   expect(await searchFor({ query: 'x' })).toEqual({
@@ -115,7 +118,7 @@ test.each([
   for (const resultTokens of [600, 3_000]) {
     const { text } = await searchFor({ query: 'backup', top_n: 20 }, tool(resultTokens))
     expect(encode(text).length).toBeLessThanOrEqual(resultTokens)
-    expect(text).toContain('more did not fit')
+    expect(text).toContain('more exceed the token limit')
   }
 })
 

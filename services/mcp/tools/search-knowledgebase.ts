@@ -13,7 +13,7 @@ import { type Tool, type ToolDefinition, toolError, toolText } from '../core/too
 import type { KnowledgeBase } from '../knowledge/index.ts'
 import { KnowledgeError, type KnowledgeFault, type KnowledgeHit, type Product } from '../knowledge/types.ts'
 import { optionalText, toolInput } from './input.ts'
-import { line, pageOf, shortened, start } from './pages.ts'
+import { line, pageOf, shortened, shortenedToTokens, start } from './pages.ts'
 
 export type KnowledgeParts = {
   readonly base: KnowledgeBase
@@ -23,7 +23,7 @@ export type KnowledgeParts = {
 }
 
 const input = toolInput({
-  query: optionalText({ maxLength: 8_000, description: 'Required unless list_products' }),
+  query: optionalText({ maxLength: 8_000, description: 'Required, unless list_products is true' }),
   project_names: z.array(z.string()).max(50).optional(),
   project_versions: z.array(z.string()).max(50).optional(),
   top_n: z.int().min(1).max(20).default(5),
@@ -33,7 +33,8 @@ const input = toolInput({
 const definition: ToolDefinition = {
   name: 'search_knowledgebase',
   title: 'Search knowledge base',
-  description: 'Semantic search in the product documentation. list_products tells the names and versions to filter by.',
+  description:
+    'Semantic search in the product documentation. list_products returns the names and versions for the filters.',
   inputSchema: input.schema,
   annotations: { readOnlyHint: true, openWorldHint: false },
 }
@@ -49,15 +50,15 @@ function problemOf(fault: KnowledgeFault): string {
     case 'invalid':
       return `The file of the knowledge base cannot be used: ${fault.problem}.`
     case 'no vectors':
-      return `The knowledge base has no vectors of ${fault.provider}, which is configured for it.`
+      return `The knowledge base has no vectors of the configured provider ${fault.provider}.`
     case 'dimensions':
-      return `The knowledge base has vectors of ${fault.stored} dimensions, but the configured model gives ${fault.requested}.`
+      return `The knowledge base has vectors of ${fault.stored} dimensions, but the configured model returns ${fault.requested}.`
     case 'busy':
       return 'Too many searches wait for the knowledge base. Try again in a moment.'
   }
 }
 
-/** The requested projects or versions that do not exist. */
+/** Returns an error message about the first requested project or version that does not exist. */
 function unknownOf(
   products: readonly Product[],
   projects: readonly string[],
@@ -66,7 +67,7 @@ function unknownOf(
   const names = new Set(products.map(({ project }) => project))
   const project = projects.find(name => !names.has(name))
   if (project !== undefined) {
-    const hint = suggestion(project, names) || ' list_products lists them.'
+    const hint = suggestion(project, names) || ' list_products lists the projects.'
     return `project_names: there is no project ${JSON.stringify(shortened(project, 100))}.${hint}`
   }
   const known = new Set(
@@ -75,10 +76,10 @@ function unknownOf(
   const version = versions.find(name => !known.has(name))
   if (version === undefined) return undefined
   const some = [...known].slice(0, 20)
-  return `project_versions: there is no version ${JSON.stringify(shortened(version, 100))}. There are:\n${fencedNames(some)}`
+  return `project_versions: there is no version ${JSON.stringify(shortened(version, 100))}. Known versions:\n${fencedNames(some)}`
 }
 
-/** `parts`: undefined if no knowledge base is configured; then a call reports that. */
+/** `parts`: undefined if no knowledge base is configured. A call then returns an error. */
 export function searchKnowledgebase(parts: KnowledgeParts | undefined, { resultTokens }: McpSettings['limits']): Tool {
   async function answer({ base, embedder, provider }: KnowledgeParts, args: JsonObject, { signal }: CallContext) {
     const { query, top_n: limit, list_products, ...filters } = input.read(args)
@@ -141,10 +142,10 @@ function written(hits: readonly KnowledgeHit[], budget: number): string {
       continue
     }
     const available = remaining - atMostTokens(head) - 2
-    // In any script, only few characters have more than four tokens.
-    if (available >= fewestTokens) shown.push(head + shortened(hit.text, Math.floor(available / 4)))
+    if (available >= fewestTokens) shown.push(head + shortenedToTokens(hit.text, available))
     break
   }
-  const truncation = shown.length < hits.length ? ` ${hits.length - shown.length} more did not fit: ask for fewer.` : ''
+  const truncation =
+    shown.length < hits.length ? ` ${hits.length - shown.length} more exceed the token limit of a result.` : ''
   return `${shown.length} passages.${truncation}\n\n${fenced(shown.join('\n\n'))}`
 }

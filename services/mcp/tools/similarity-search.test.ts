@@ -121,18 +121,14 @@ else {
     })
 
     test.each([
-      [
-        'halfvec, and names that need quotes',
-        { table_name: '"Odd ""schema""".Half; Table' },
-        'table_name must be a table',
-      ],
+      ['names that lack quotes', { table_name: '"Odd ""schema""".Half; Table' }, 'table_name must be a table'],
       ['halfvec, and names that need quotes', { table_name: '"Odd ""schema"""."Half; Table"' }, 'A horse.'],
       ['a view, whose rows have no key', { table_name: 'animals' }, 'Cats sleep'],
       ['vectors of mixed dimensions: only those that match the query', { table_name: 'mixed' }, 'of three'],
       ['partitions, whose rows are distinguished', { table_name: 'parts' }, 'passages of 2 rows'],
       ['an explicit schema', { table_name: 'away.articles' }, 'Far away'],
       ['a name in another case', { table_name: 'Public.ARTICLES' }, 'cat'],
-    ])('%s', async (_, args, expected) => {
+    ])('are correct for %s', async (_, args, expected) => {
       expect((await search({ ...args, query_text: 'cat' })).text).toContain(expected)
     })
 
@@ -218,7 +214,7 @@ else {
     })
   })
 
-  describe('refusals', () => {
+  describe('an error is returned for', () => {
     test.each([
       [{ table_name: 'articles', query_text: '  ' }, 'query_text must not be empty'],
       [{ table_name: 'a.b.c', query_text: 'x' }, 'table_name must be a table, or schema.table'],
@@ -228,16 +224,16 @@ else {
       ],
       [
         { table_name: 'bare', query_text: 'x' },
-        'has no columns of type vector or halfvec. Tables with vectors:\nBetween the data-',
+        'has no vector or halfvec columns. Tables with vectors:\nBetween the data-',
       ],
       [
         { table_name: 'thin', query_text: 'x' },
-        'has no columns of type vector or halfvec, but 1 that cannot be searched',
+        'has no vector or halfvec columns; its columns of other vector types cannot be searched',
       ],
       [{ table_name: 'mute', query_text: 'x' }, 'this table has no text columns'],
       [
         { table_name: 'wide', query_text: 'x' },
-        "openai's topics-3 gives 3 dimensions, and no column has so many. Configure the model that filled the column.\nBetween the data-",
+        "openai's topics-3 returns 3 dimensions, and no column has exactly 3. Configure the model that filled the column.\nBetween the data-",
       ],
     ])('%j', async (args, problem) => {
       const { text, isError } = await search(args)

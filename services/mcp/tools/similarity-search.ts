@@ -1,6 +1,6 @@
 /**
  * `similarity_search`: the passages of a table that are nearest in meaning to a text. Vectors find the rows, and words
- * find the passages in these rows. Of similar passages, the result has only one.
+ * find the passages in these rows. The result has only one of several similar passages.
  */
 
 import { z } from 'zod'
@@ -37,21 +37,21 @@ import { line, shortened } from './pages.ts'
 type SimilaritySearchParts = {
   readonly entries: DatabaseEntries
   readonly access: DatabaseAccess
-  /** undefined if no provider is configured. */
+  /** Undefined if no provider is configured. */
   readonly embedder: Embedder | undefined
   readonly limits: McpSettings['limits']
 }
 
 const name = 'similarity_search'
 
-/** The schema for clients has these values without a type, as in earlier versions. */
+/** The JSON Schema lists these values without a type, as in earlier versions. */
 const oneOf = <const Values extends readonly string[]>(values: Values) => z.enum(values).meta({ type: undefined })
 
 const input = toolInput({
   table_name: text({ maxLength: 260, description: 'table or schema.table' }).transform((written, context) => {
     const table = parseTableName(written)
     if (table !== undefined) return table
-    context.addIssue('must be a table, or schema.table; names with dots or blanks in double quotes')
+    context.addIssue('must be a table, or schema.table; put names with dots or blanks in double quotes')
     return z.NEVER
   }),
   query_text: requiredText({ minLength: 1, maxLength: 8_000 }),
@@ -75,8 +75,8 @@ const definition: ToolDefinition = {
 type Refusal = { readonly problem: string }
 const isRefusal = (one: object): one is Refusal => 'problem' in one
 
-/** The share of the token limit that the result uses, because tokens are estimated. */
-const surely = 0.9
+/** The result uses only this share of the token limit, because its tokens are estimated. */
+const usedShare = 0.9
 /** Tokens for the text around the passages. */
 const tokensAround = 140 + fenceTokens
 const summaryCharacters = 120
@@ -85,14 +85,14 @@ const mostCharacters = 40_000
 const fewestCharacters = 1_000
 const charactersOfAll = 400_000
 const bytesPerCharacter = 4
-/** Reads more candidates than rows. Otherwise, rows near by one column only could displace rows near by all columns. */
+/** Reads more candidates than rows. Otherwise, rows that match in one column could displace better matches. */
 const candidatesPerRow = 4
 const mostCandidates = 200
 
 function optionsOf(args: JsonObject, resultTokens: number) {
   const { table_name: table, query_text: query, top_n: rows, ...more } = input.read(args)
   const { chunk_size_tokens: chunkTokens, lambda, distance_metric: metric, output_format: format } = more
-  const maximumTokens = Math.min(surely * resultTokens - tokensAround, more.max_output_tokens)
+  const maximumTokens = Math.min(usedShare * resultTokens - tokensAround, more.max_output_tokens)
   return { table, query, rows, chunkTokens, lambda, maximumTokens, metric, format }
 }
 type SearchOptions = ReturnType<typeof optionsOf>
@@ -107,17 +107,18 @@ export function similaritySearch({ entries, access, embedder, limits }: Similari
     const table = rows && tableOf(rows)
     if (table !== undefined && table.vectors.length > 0) {
       if (table.texts.length > 0) return table
-      return { problem: 'table_name: this table has no text columns to show passages of.' }
+      return { problem: 'table_name: this table has no text columns.' }
     }
     const [names] = await access.read(database, [vectorTablesStatement], context, name)
     const known = (names?.rows ?? []).flatMap(([one]) => one ?? [])
     const near = nearestNames([wanted.schema, wanted.name].filter(Boolean).join('.'), known)
     const listed = near.length > 0 ? near : known.slice(0, 5)
-    const hint = listed.length === 0 ? ' No table has any.' : ` Tables with vectors:\n${fencedNames(listed)}`
+    const hint =
+      listed.length === 0 ? ' No table has searchable vectors.' : ` Tables with vectors:\n${fencedNames(listed)}`
     if (table === undefined)
       return { problem: `table_name: there is no table ${shortened(wanted.name, 100)} for this role.${hint}` }
-    const other = table.otherVectors.length === 0 ? '' : `, but ${table.otherVectors.length} that cannot be searched`
-    return { problem: `table_name: this table has no columns of type vector or halfvec${other}.${hint}` }
+    const other = table.otherVectors.length === 0 ? '' : '; its columns of other vector types cannot be searched'
+    return { problem: `table_name: this table has no vector or halfvec columns${other}.${hint}` }
   }
 
   async function found(search: Search, database: DatabaseSettings, context: CallContext): Promise<readonly FoundRow[]> {
@@ -176,7 +177,7 @@ const otherDimensions = (
   { provider, model }: Embedder,
 ): string => {
   const has = vectors.map(column => `${schema}.${table}.${column.name} has ${column.dimensions} dimensions`)
-  return `${provider}'s ${model} gives ${dimensions} dimensions, and no column has so many. Configure the model that filled the column.\n${fencedNames(has)}`
+  return `${provider}'s ${model} returns ${dimensions} dimensions, and no column has exactly ${dimensions}. Configure the model that filled the column.\n${fencedNames(has)}`
 }
 
 /**

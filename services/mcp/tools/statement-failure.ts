@@ -1,6 +1,6 @@
 /**
  * A statement's failure, as text for a model: what is wrong, where, and what to do. Postgres's messages may contain
- * text of any user, so they are marked as data. Of a connection failure, the text has only the kind.
+ * text of any user, so they are marked as data. The text of a connection failure has only its kind.
  */
 import { DatabaseError } from '../../../wire/errors.ts'
 import { AcquisitionTimeout, ConnectionFailure } from '../../postgres/errors.ts'
@@ -35,13 +35,13 @@ const advice: readonly (readonly [sqlState: RegExp, text: (database: DatabaseSet
   [
     /^57014$/,
     ({ statementTimeoutMs }) =>
-      `The statement was cancelled: it took longer than ${statementTimeoutMs / 1_000} s. Ask for less (a WHERE that an index serves, fewer rows), or look at its plan with execute_explain.`,
+      `The statement was cancelled: it took longer than ${statementTimeoutMs / 1_000} s. Request fewer rows, add a WHERE that can use an index, or check the plan with execute_explain.`,
   ],
   [/^08P01$/, () => 'Parameters such as $1 have no values here: write values into the statement.'],
-  [/^53/, () => 'The server lacks memory or disk for this. Ask for less.'],
-  [/^55P03$/, () => 'A lock was not free in time. Try again later.'],
-  [/^42501$/, ({ user }) => `The role "${user}" lacks a privilege that this takes.`],
-  [/^25006$/, () => 'This database is read-only here: the statement writes.'],
+  [/^53/, () => 'The server lacks memory or disk for this statement. Request less data.'],
+  [/^55P03$/, () => 'The statement waited too long for a lock. Try again later.'],
+  [/^42501$/, ({ user }) => `The role "${user}" lacks a privilege that the statement requires.`],
+  [/^25006$/, () => 'The statement writes, but this database is read-only here.'],
   [/^(42P01|42703)$/, () => 'get_schema_info lists tables and columns.'],
 ]
 
@@ -81,7 +81,7 @@ export function statementFailure(
   }
   if (error instanceof ResultTooLarge) return `Refused: ${error.message}.`
   if (error instanceof AcquisitionTimeout)
-    return `All connections to the database "${database.name}" are in use, or as many as one caller may use. Try again in a moment.`
+    return `All connections to the database "${database.name}" are in use, or this caller has reached its connection limit. Try again in a moment.`
   if (error instanceof ConnectionFailure || (error instanceof DatabaseError && isOfConnection(error)))
     return unreachable(database.name, error).message
   return error instanceof DatabaseError ? refused(error, statement, prefix, database) : undefined

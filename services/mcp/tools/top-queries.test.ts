@@ -18,7 +18,7 @@ beforeAll(async () => {
     `CREATE SCHEMA "Tools here"; CREATE EXTENSION pg_stat_statements SCHEMA "Tools here"; CREATE ROLE reader LOGIN`,
     'counted',
   )
-  // On a busy machine, setup statements may have taken longer than the statements that the test looks for.
+  // On a busy machine, setup statements may have taken longer than the statements that the test expects.
   await server.postgres.run('SELECT "Tools here".pg_stat_statements_reset()', 'counted')
   await server.postgres.run('CREATE TABLE many (id int); INSERT INTO many SELECT generate_series(1, 5000)', 'counted')
   await server.postgres.run('SELECT pg_sleep(0.2) AS slow', 'counted')
@@ -79,17 +79,17 @@ describe('top_queries', () => {
     expect(text).not.toContain('pg_sleep')
   })
 
-  test('says how to install the extension if it is missing', async () => {
+  test('reports how to install the extension if it is missing', async () => {
     expect(await call({}, { database: 'postgres' })).toEqual({
       isError: true,
-      text: 'pg_stat_statements counts nothing here yet. To get it: run CREATE EXTENSION pg_stat_statements in this database.',
+      text: 'pg_stat_statements is not enabled here. To enable it: run CREATE EXTENSION pg_stat_statements in this database.',
     })
     const other = await call({}, { database: 'postgres' }, plain)
     expect(other.text).toContain('shared_preload_libraries and restart Postgres, then run CREATE EXTENSION')
     await plain.postgres.run('CREATE EXTENSION pg_stat_statements')
     const created = await call({}, { database: 'postgres' }, plain)
     expect(created.text).toMatch(
-      /To get it: add pg_stat_statements to shared_preload_libraries and restart Postgres\.$/,
+      /To enable it: add pg_stat_statements to shared_preload_libraries and restart Postgres\.$/,
     )
   })
 })

@@ -1,6 +1,6 @@
 /**
- * `top_queries`: the most expensive statements, from pg_stat_statements. If the extension is missing, the tool says how
- * to install it.
+ * `top_queries`: the most expensive statements, from pg_stat_statements. If the extension is missing, the tool reports
+ * how to install it.
  */
 
 import { z } from 'zod'
@@ -54,7 +54,7 @@ export function topQueries({ entries, access, limits }: TopQueriesParts): Tool {
       const [found] = await access.read(database, [statementsExtension], context, name)
       const extension = extensionOf(found)
       const { schema } = extension
-      if (schema === undefined || !extension.isLoaded) return toolError(howToGet(extension))
+      if (schema === undefined || !extension.isLoaded) return toolError(howToEnable(extension))
       const [rows] = await access.read(database, [topStatements(schema, order, limit)], context, name)
       if (rows === undefined) throw new Error('a statement has no result')
       return toolText(written(database.name, order, figuresOf(rows), limits.resultTokens))
@@ -63,13 +63,13 @@ export function topQueries({ entries, access, limits }: TopQueriesParts): Tool {
   return { definition, scopeOf: () => 'mcp:read', call }
 }
 
-function howToGet({ schema, isAvailable, isLoaded }: StatementsExtension): string {
+function howToEnable({ schema, isAvailable, isLoaded }: StatementsExtension): string {
   if (!isAvailable && schema === undefined)
     return "pg_stat_statements is not installed on this server. Install the package with Postgres's contrib modules, add it to shared_preload_libraries, restart, then run CREATE EXTENSION pg_stat_statements."
   const load = 'add pg_stat_statements to shared_preload_libraries and restart Postgres'
   const create = 'run CREATE EXTENSION pg_stat_statements in this database'
   const steps = [...(isLoaded ? [] : [load]), ...(schema === undefined ? [create] : [])]
-  return `pg_stat_statements counts nothing here yet. To get it: ${steps.join(', then ')}.`
+  return `pg_stat_statements is not enabled here. To enable it: ${steps.join(', then ')}.`
 }
 
 const heads = [
@@ -120,6 +120,6 @@ function written(database: string, order: Order, queries: readonly QueryFigures[
   const truncation =
     next === undefined
       ? ''
-      : `\n\nCut after ${shown} of ${queries.length}: ask with a smaller limit, or by another order.`
-  return `Database: ${database}. Statements by ${order}, hit, read and temp in blocks.\n\n${fenced(text)}${truncation}`
+      : `\n\nTruncated after ${shown} of ${queries.length}: use a smaller limit or another order_by.`
+  return `Database: ${database}. Statements ordered by ${order}. The columns hit, read and temp are in blocks.\n\n${fenced(text)}${truncation}`
 }
