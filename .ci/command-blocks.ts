@@ -44,7 +44,7 @@ export const run: readonly Run[] = [
   },
   {
     file: 'docs/tour.md',
-    headings: ['A tour of two minutes', 'The REST service by itself', 'The tool server by itself'],
+    headings: ['A tour', 'The REST service by itself', 'The tool server by itself'],
     test: 'e2e/commands.test.ts',
   },
   {
