@@ -1,4 +1,4 @@
-/** Executes the actions that only a branch plan has. */
+/** Executes the actions that are specific to branches. */
 import type { Cluster } from '../../cluster/index.ts'
 import { type Branch, labels } from '../../crds/index.ts'
 import { createTaken } from '../objects/operator-backups.ts'

@@ -1,9 +1,9 @@
-/** The actions that only a branch plan has. `OwnerAction` has those that databases and branches share. */
+/** The actions that are specific to branches. `OwnerAction` has the actions that databases and branches share. */
 import type { Draft } from '../../cluster/index.ts'
 import type { OwnerAction } from '../owner/kind.ts'
 import type { BranchStatus } from './observed.ts'
 
-/** A volume that the branch no longer uses. `claimUid`: undefined for the volume of a failed move. */
+/** A volume that the branch no longer uses. `claimUid` is undefined for a failed move's volume. */
 export type Replaced = { incarnation: number; claimUid: string | undefined }
 
 export type OwnAction =

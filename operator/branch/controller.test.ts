@@ -43,7 +43,7 @@ describe('a branch', () => {
     await it.when('shop', found => found.status?.branchCount === 1)
   })
 
-  test('of a branch serves after its source is deleted', async () => {
+  test('from another branch serves after that branch is deleted', async () => {
     await it.create('deep')
     await made('deep-1', 'deep')
     const sourceBranch = { name: 'deep-1', id: await idOf('deep-1') }

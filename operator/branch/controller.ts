@@ -36,8 +36,8 @@ function branches({ caches, settings, events, metrics }: BranchControllerOptions
     isOwnAction,
     perform,
     remainingBackups,
-    // In a namespace that the operator does not manage, the operator cannot observe Postgres. So the phase stays, and
-    // Ready reports why.
+    // In a namespace that the operator does not manage, the operator cannot observe Postgres. So the phase does
+    // not change, and Ready reports the reason.
     phaseNotServed: ({ phase = 'creating' }) => phase,
     complete: (branch, status, now) => {
       const { metadata, spec } = branch

@@ -1,4 +1,4 @@
-/** The backup that is deleted with a branch: the source of the branch's volume. */
+/** Finds the backup that must be deleted with a branch: the source of the branch's volume. */
 import type { Cluster } from '../../cluster/index.ts'
 import { type Backup, childNames, labels } from '../../crds/index.ts'
 import type { Observed } from './observed.ts'

@@ -173,17 +173,20 @@ describe('a branch', () => {
   test.each([
     ['requested', 'held'],
     ['taken', 'cut'],
-  ] as const)('leaves nothing if it is deleted while its snapshot is being %s', async (what, mode) => {
-    const name = `early${what}`
-    await it.create(name)
-    it.workload().snapshots.making = { mode }
-    await request(`${name}-1`, name)
-    await eventually(snapshots, found => found.length === 1)
-    await remove(`${name}-1`)
-    const record = await when(`${name}-1`, isPhase('deleted'))
-    expect(record.status?.connectableAt).toBeUndefined()
-    await untilNothingRemains(`${name}-1`)
-  })
+  ] as const)(
+    'leaves no object except its record if it is deleted while its snapshot is being %s',
+    async (what, mode) => {
+      const name = `early${what}`
+      await it.create(name)
+      it.workload().snapshots.making = { mode }
+      await request(`${name}-1`, name)
+      await eventually(snapshots, found => found.length === 1)
+      await remove(`${name}-1`)
+      const record = await when(`${name}-1`, isPhase('deleted'))
+      expect(record.status?.connectableAt).toBeUndefined()
+      await untilNothingRemains(`${name}-1`)
+    },
+  )
 
   test('leaves nothing if kubectl deletes it while its Postgres starts', async () => {
     await it.create('starting')

@@ -121,8 +121,8 @@ async function backupOf(
 }
 
 /**
- * The branch limit, if earlier branches have reached it. The API checks the limit, too. This check is for branches
- * created without the API.
+ * Returns the branch limit if earlier branches have reached the limit. This check is for branches that are created with
+ * kubectl, because the API checks its requests itself.
  */
 function exceededLimit(caches: Caches, branch: Branch): number | undefined {
   const { metadata, spec } = branch

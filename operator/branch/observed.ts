@@ -33,7 +33,8 @@ export type Observed = ObservedOwner & {
   root: ManagedDatabase | undefined
   /**
    * The Backup with the name of the branch's prebranch backup. `ownBackup` checks that it was taken for this branch.
-   * The cache has only some fields of an ended Backup; `observe` reads all fields until the source is recorded.
+   * The cache omits fields of an ended Backup. So `observe` reads such a Backup from the API server until the branch's
+   * source is recorded.
    */
   backup: Backup | undefined
   /**
@@ -83,8 +84,8 @@ export function instanceOf(branch: Branch, now: number, pods: Pick<PodSettings, 
 }
 
 /**
- * Returns the start of the branch's deletion, at the latest the current time. Returns undefined if the branch is not
- * being deleted. A failed creation counts as a deletion.
+ * Returns when the deletion of the branch started. A start in the future counts as now. Returns undefined if the branch
+ * is not being deleted. A failed creation counts as a deletion.
  */
 function deletionSince(branch: Branch, now: number): string | undefined {
   const { metadata, spec, status } = branch

@@ -52,8 +52,8 @@ export async function deleteReplaced(
 }
 
 /**
- * Whether the last move has ended, and the branch does not use the volume with this incarnation. Later moves do not
- * reuse the incarnation.
+ * Whether the last move has ended, and the branch does not use the volume with this incarnation. Moves never reuse an
+ * incarnation, so it identifies one volume.
  */
 const isReplaced = ({ status }: Branch, incarnation: number): boolean =>
   status?.volume !== undefined && replacedIncarnation(status) === incarnation

@@ -1,6 +1,6 @@
 /**
- * Enqueues a branch when its prebranch backup changes. Also enqueues a branch when another database with the name
- * `spec.databaseName` is created, deleted or gets another id. Another database has an id other than `spec.databaseId`.
+ * Enqueues a branch when its prebranch backup changes. Also enqueues a branch when a database has the name
+ * `spec.databaseName`, but not the id `spec.databaseId`, and is created, deleted, or changes its id.
  */
 import { keyOf } from '../../cluster/informer/index.ts'
 import { type Backup, childNames, labels } from '../../crds/index.ts'

@@ -1,4 +1,4 @@
-/** The conditions of a Branch. During its deletion, Progressing reports what the deletion waits for. */
+/** The conditions of a Branch. */
 import type { Condition } from '../../../crds/index.ts'
 import { conditionsAfter, conditionTypes } from '../../objects/conditions.ts'
 import type { InstanceCondition, InstanceFindings } from '../../workload/plan/findings.ts'

@@ -139,7 +139,7 @@ describe('a new branch', () => {
     expect(deeper.metadata.labels).toEqual({ [labels.managedBy]: 'espalier', [labels.tenant]: 't' })
     expect(deeper.spec).toMatchObject({ databaseId: 'i', sourceBranch })
   })
-  test("does not mark its backup as single-use if the database's retention keeps the backup", () => {
+  test('requests its backup without the annotation `espalier.dev/single-use` if retention keeps the backup', () => {
     const { branch, root } = reconciled
     if (root === undefined) throw new Error('no database')
     const backup = { durable: false, retention: { hot: { prebranch: { days: 3 } } } }
@@ -293,7 +293,7 @@ describe('a branch', () => {
     [
       'TooDeep',
       { spec: deeper({ depth: 4 }), rest: { source: branchOf('first', 3) } },
-      /^spec\.depth: 4 is above this installation's maximum of 3$/,
+      /^spec\.depth: 4 is above this installation's maximum of 3: create the branch from a source with a smaller depth$/,
     ],
     ['SourceMissing', { rest: { source: undefined } }, /^there is no database one with the id i$/],
     ['SourceMissing', { spec: deeper(), rest: { source: undefined } }, /^there is no branch first with the id f$/],
@@ -307,28 +307,32 @@ describe('a branch', () => {
     [
       'SourceMismatch',
       { spec: { depth: 2 } },
-      /^spec\.depth: it is 2; it must be 1, one more than the source's depth: delete the branch and create it again$/,
+      /^spec\.depth: it is 2; it must be 1, one more than the source's depth: delete this branch, and create it with this value$/,
     ],
     ['SourceMismatch', { spec: deeper({ depth: 3 }), rest: { source: parent } }, /must be 2, one more/],
     [
       'SourceMismatch',
       { spec: { region: 'there' } },
-      /^spec\.region: there differs from the source; it must be here: delete the branch and create it again$/,
+      /^spec\.region: there differs from the source; it must be here: delete this branch, and create it with this value$/,
     ],
     [
       'SourceMismatch',
       { spec: { pgVersion: '17' } },
-      /^spec\.pgVersion: 17 differs from the source; it must be 18: delete the branch and create it again$/,
+      /^spec\.pgVersion: 17 differs from the source; it must be 18: delete this branch, and create it with this value$/,
     ],
     [
       'SourceMismatch',
       { spec: deeper(), rest: { source: branchOf('first', 1, { databaseId: 'other' }) } },
-      /^spec\.databaseId: i differs from the source; it must be other: delete the branch and create it again$/,
+      /^spec\.databaseId: i differs from the source; it must be other: delete this branch, and create it with this value$/,
     ],
     ['NotAtomic', { rest: { region: uneven } }, /slow/],
     ['RegionMissing', { rest: { region: undefined } }, /there is no region here/],
     ['NotAtomic', { rest: { region: uneven, exceeded: 2 } }, /slow/],
-    ['LimitReached', { rest: { exceeded: 2 } }, /^the database has reached its limit of 2 branches: delete a branch/],
+    [
+      'LimitReached',
+      { rest: { exceeded: 2 } },
+      /^the database has reached its limit of 2 branches: delete another branch/,
+    ],
   ])('is refused with the reason %s', (reason, given, message) => {
     const refused = fresh(given)
     expect(planOf(refused).actions).toEqual([])
@@ -351,7 +355,7 @@ describe('a branch', () => {
       { spec: deeper(), rest: { source: parent, root: restoring } },
     ],
     [
-      'if its copy has started, even if its source no longer exists',
+      'after its copy has started, even without its source',
       { rest: { source: undefined, exceeded: 2, backup: prebranch({ phase: 'running' }) } },
     ],
   ])('is accepted %s', (_, given) => {

@@ -126,10 +126,10 @@ function ownedByUid({ branch, owned }: Observed): Observed['owned'] {
 const outcomeOf = (observed: Observed): BranchStatus =>
   withOutcome({ ...observed.branch.status, operation: endedOperation(observed) })
 
-/** The reasons of Ready after a rejected write. A later pass can remove them. */
+/** Reasons of Ready after the API server has rejected a write. A later pass replaces them with the branch's outcome. */
 const transientReasons = new Set(['Refused', 'NameTaken'])
 
-/** Restores the branch's outcome in Ready if a transient reason replaced it. Progressing still has the outcome. */
+/** If Ready has a transient reason, copies the branch's outcome from Progressing to Ready. */
 function withOutcome(status: BranchStatus): BranchStatus {
   const outcome = conditionOf(status, 'Progressing')
   if (outcome?.status !== 'False') return status

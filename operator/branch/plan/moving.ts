@@ -1,7 +1,7 @@
 /**
  * Moves a branch to another target. One status write records the new source and the next incarnation, and removes the
- * volume from the status. The operator then creates a new volume and a Postgres on it, as it did at the branch's
- * creation. During the move, the previous Postgres and its volume remain, and the branch's endpoint is closed. Once the
+ * volume from the status. The operator then creates a new volume and a new Postgres, as for a new
+ * branch. During the move, the previous Postgres and its volume remain, and the branch's endpoint is closed. Once the
  * branch serves from the new volume, the operator deletes the previous volume. If the target cannot be recovered, one
  * status write records the previous volume again. Pure.
  */
@@ -112,10 +112,7 @@ export function progressOf({ branch }: Observed, serves: boolean): Finding | und
   const { move, operation } = status
   // Until the Task of the last operation has ended, Progressing reports that operation and not the queued move.
   if (isMoveRequested(branch) && operation === undefined)
-    return yes(
-      'Queued',
-      'the requested move is queued: the operator first deletes the volume that the branch no longer uses',
-    )
+    return yes('Queued', 'the requested move waits until the operator has deleted the unused volume of the last move')
   if (move === undefined) return no(completed, 'the branch has become connectable')
   if (isMoveRunning(branch)) return serves ? no(completed, 'the branch has moved') : undefined
   const { target, error, reason = 'MoveFailed' } = move
@@ -142,8 +139,8 @@ export function deletion(observed: Observed, status: BranchStatus, now: number):
 }
 
 /**
- * Returns the volume to delete: the previous volume, or the volume of a failed move. If a previous leader recreates an
- * object of a deleted volume, this function returns the volume again.
+ * Returns the volume to delete: the previous volume, or the volume of a failed move. A previous leader can recreate an
+ * object, for example the claim, after the volume's deletion. Then this function returns the volume again.
  */
 export function replacedBy(observed: Observed): Replaced | undefined {
   const { status = {} } = observed.branch
@@ -155,7 +152,8 @@ export function replacedBy(observed: Observed): Replaced | undefined {
 }
 
 /**
- * The incarnation (volume number) that the branch no longer uses after the last move. Undefined if there is none.
+ * The incarnation (volume number) to delete after the last move: the previous one, or the one of the failed move.
+ * Undefined if no move has ended, or if the branch uses this incarnation.
  */
 export function replacedIncarnation({ move, incarnation: serving }: BranchStatus): number | undefined {
   if (move?.endedAt === undefined) return undefined

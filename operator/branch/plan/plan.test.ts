@@ -96,7 +96,7 @@ describe('a branch', () => {
       [],
     ],
     [
-      'needs no action if its creation failed and it lost its finalizer',
+      'needs no action if its creation failed and its finalizer is removed',
       { metadata: unheld, status: failedCreation, rest: { owned: nothingRemaining } },
       [],
     ],

@@ -14,7 +14,7 @@ export const isCopiedInstead = ({ branch: { spec, status } }: Observed): boolean
   spec.target !== undefined && status?.source?.snapshotName !== undefined
 
 export const recoverableMessage = (backup: string): string =>
-  `the archive has the data for the requested time: the backup ${backup} and the WAL after it`
+  `the archive has the data for spec.target: the backup ${backup} and the WAL after it`
 
 export const recoveringMessage = 'the base backup is being extracted, and WAL is being replayed'
 

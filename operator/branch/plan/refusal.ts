@@ -1,6 +1,6 @@
 /**
- * Permanent reasons why a branch cannot be created. This module does not check the source's Postgres. The prebranch
- * Backup reports the problems of that Postgres. Pure.
+ * Permanent reasons why a branch cannot be created. The prebranch Backup, not this module, reports problems of the
+ * source's Postgres. Pure.
  */
 import {
   type Branch,
@@ -30,14 +30,14 @@ function mismatch({ spec }: Branch, source: Source): Refusal | undefined {
   const wrong = (field: string, is: string | number, of: string | number) =>
     refused(
       'SourceMismatch',
-      `spec.${field}: ${is} differs from the source; it must be ${of}: delete the branch and create it again`,
+      `spec.${field}: ${is} differs from the source; it must be ${of}: delete this branch, and create it with this value`,
     )
   if (source.kind === 'Branch' && source.spec.databaseId !== databaseId)
     return wrong('databaseId', databaseId, source.spec.databaseId)
   if (depth !== depthOf(source) + 1)
     return refused(
       'SourceMismatch',
-      `spec.depth: it is ${depth}; it must be ${depthOf(source) + 1}, one more than the source's depth: delete the branch and create it again`,
+      `spec.depth: it is ${depth}; it must be ${depthOf(source) + 1}, one more than the source's depth: delete this branch, and create it with this value`,
     )
   if (region !== source.spec.region) return wrong('region', region, source.spec.region)
   if (pgVersion !== source.spec.pgVersion) return wrong('pgVersion', pgVersion, source.spec.pgVersion)
@@ -45,8 +45,8 @@ function mismatch({ spec }: Branch, source: Source): Refusal | undefined {
 }
 
 /**
- * Whether the database's deletion prevents the branch: the deletion has started, or was requested before the branch was
- * created.
+ * Whether the database's deletion prevents the branch: the operator has begun to delete the database, or a user
+ * requested the deletion before the branch was created.
  */
 function isTooLate(branch: Branch, database: ManagedDatabase | undefined): boolean {
   const requestedAt = database?.metadata.deletionTimestamp
@@ -60,7 +60,10 @@ export function refusalOf(
 ): Refusal | undefined {
   const { depth } = branch.spec
   if (depth > highestDepth)
-    return refused('TooDeep', `spec.depth: ${depth} is above this installation's maximum of ${highestDepth}`)
+    return refused(
+      'TooDeep',
+      `spec.depth: ${depth} is above this installation's maximum of ${highestDepth}: create the branch from a source with a smaller depth`,
+    )
   if (source === undefined) return missing(branch)
   const database = source.kind === 'ManagedDatabase' ? source : root
   if (isTooLate(branch, database)) return refused('SourceDeleting', 'the database is being deleted')
@@ -69,6 +72,6 @@ export function refusalOf(
   if (refusal !== undefined || exceeded === undefined) return refusal
   return refused(
     'LimitReached',
-    `the database has reached its limit of ${exceeded} branches: delete a branch, then create this branch again`,
+    `the database has reached its limit of ${exceeded} branches: delete another branch, delete this branch, and create it again`,
   )
 }

@@ -1,6 +1,6 @@
 /**
- * The restarts that are due for a branch's pod. If an annotation of the Branch requests a restart, the restart is due
- * until the pod has the same annotation value. A restart in the region's maintenance window is due while the window is
+ * The restarts that are due for a branch's pod. An annotation of the Branch requests a restart. The restart is due until
+ * the pod's annotation has the same value. A restart in the region's maintenance window is due while the window is
  * open.
  */
 import { annotations } from '../../../crds/index.ts'

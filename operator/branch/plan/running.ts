@@ -100,8 +100,8 @@ function creationFailure(
 }
 
 /**
- * Returns the time at which the branch stopped serving, or `now` if the branch served in the previous pass. Ignores the
- * time before the last move ended, because the endpoint was closed during the move.
+ * Returns the time at which the branch stopped serving, or `now` if the branch served in the previous pass. This time is
+ * at the earliest the end of the last move, because the endpoint was closed during the move.
  */
 function notServingSince({ branch }: Observed, now: number): number {
   const ready = conditionOf(branch.status, 'Ready')
@@ -130,7 +130,7 @@ function phaseOf(observed: Observed, assessment: Assessment, time: MaintenanceTi
 
 /**
  * Until the branch is connectable, returns the operation `create-branch`. After that, returns `status.operation` until
- * the operation's Task has ended: Progressing can report the end of an operation before the Task does.
+ * its Task has ended, because Progressing can report the end earlier than the Task.
  */
 function operationAfter(observed: Observed, isMade: boolean, now: number): BranchStatus['operation'] {
   const { status } = observed.branch
