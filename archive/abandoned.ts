@@ -1,7 +1,6 @@
 /**
  * Removes incomplete uploads and probe objects of killed programs. A program writes a probe object when it opens an S3
- * store. Uploads and probe objects younger than a day stay: with a wrong clock, the archive could otherwise delete a
- * running upload.
+ * store. Keeps uploads and probe objects younger than a day, because a wrong clock could make a running upload look old.
  */
 import type { Logger } from 'pino'
 import { probePrefix } from './names.ts'

@@ -31,10 +31,10 @@ function put(text: string, to = archive) {
 }
 
 test.each([
-  ['not JSON', '{', /record is not valid JSON$/],
+  ['text that is not JSON', '{', /record is not valid JSON$/],
   ['another JSON value', '[]', /record is invalid: .*expected object/],
   ['an invalid field', '{"version":2}', /record is invalid: version: .*; a different version of Espalier may have/],
-])('a record with %s is damaged', async (_, text, message) => {
+])('a record that contains %s is damaged', async (_, text, message) => {
   await put(text)
   await expect(readRecord(archive, incarnation, id)).rejects.toThrow(message)
 })

@@ -9,9 +9,11 @@ type ArchiveFault =
   /** The received content does not have the stated digest or size. */
   | { kind: 'content differs'; name: string; detail: string }
   /**
-   * The archive could not reach the store, or the store refused the request. `name`: an object's name or prefix, or the
-   * store's location. `code`: the store's name for the error, or the archive's own code. `Gone`: the object was deleted
-   * during the request. `NotStored`: the store acknowledged the object, but does not have the object.
+   * The archive could not reach the store, or the store refused the request.
+   *
+   * - `name`: an object's name or prefix, or the store's location
+   * - `code`: the store's name for the error, or a code of the archive: `Gone` if the object was deleted during the
+   *   request, `NotStored` if the store acknowledged the object but does not have it
    */
   | { kind: 'store'; name: string; code: string; detail: string; isTemporary: boolean }
   /** The store was created with a key that is not configured, or it has objects but no key-check object. */

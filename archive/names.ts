@@ -73,7 +73,7 @@ export type Identity =
   | { readonly kind: 'writer'; readonly incarnation: Incarnation }
   /** A restore: reads the objects of one incarnation. */
   | { readonly kind: 'reader'; readonly incarnation: Incarnation }
-  /** The operator: lists objects, reads records and deletes objects of every database. Cannot read or write data. */
+  /** The operator: lists objects, reads records and deletes objects of every database. It cannot read or write data. */
   | { readonly kind: 'operator' }
 
 /**

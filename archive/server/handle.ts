@@ -21,7 +21,10 @@ export type Limits = {
   /** Maximum number of concurrent requests that read, write or delete objects other than pieces. */
   transfers: number
   transfersOfClient: number
-  /** The same for pieces. The limit is separate, so that the archive still accepts pieces during larger transfers. */
+  /**
+   * Maximum number of concurrent requests for pieces. The limit is separate, so that the archive accepts pieces during
+   * larger transfers.
+   */
   pieces: number
   piecesOfClient: number
   connections: number
@@ -44,7 +47,7 @@ export type Served = Archive & {
 
 type Exchange = { request: IncomingMessage; response: ServerResponse; signal: AbortSignal }
 
-/** Undefined if the response was sent. @throws ArchiveError */
+/** Handles a request. Returns undefined if it has already sent the response. @throws ArchiveError */
 export async function answerTo(served: Served, exchange: Exchange): Promise<Answer | undefined> {
   const { request } = exchange
   // The server accepts only TLS.
@@ -64,8 +67,8 @@ export async function answerTo(served: Served, exchange: Exchange): Promise<Answ
   if (end === undefined) return busy()
   const report = () => served.metrics.running(served.transfers.running + served.pieces.running)
   report()
-  // Deletions and writes of a record have an idle timeout of 10 minutes, because they can take minutes. Clients of
-  // HTTP/1.0 do not receive 102 Processing, which keeps other connections open.
+  // Deletions and writes of a record have an idle timeout of 10 minutes, because they can take minutes. On HTTP/1.1
+  // connections, 102 Processing prevents the timeout. HTTP/1.0 clients do not receive it.
   if (isSlow(request.method, value)) request.socket.setTimeout(slowMs)
   try {
     return request.method === 'DELETE' ? await remove(served, value, client) : await transfer(served, value, exchange)

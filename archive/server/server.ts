@@ -126,7 +126,7 @@ function reportProgress(request: IncomingMessage, response: ServerResponse, idle
   const timer = setInterval(() => {
     if (response.headersSent || response.destroyed || performance.now() - began > longestProgressMs)
       clearInterval(timer)
-    // The whole body has arrived, or received bytes are still unread. So the server is waiting for the store.
+    // In both cases the server waits for the store, and not for the client.
     else if (request.complete || request.readableLength > 0) response.writeProcessing()
   }, idleMs / 4)
   return () => clearInterval(timer)

@@ -41,7 +41,7 @@ export async function openDirectoryStore(root: string): Promise<ObjectStore> {
   }
 }
 
-/** After these errors a retry may succeed. For all other system errors, a user must fix the cause. */
+/** After these errors a retry may succeed. For all other system errors, an administrator must fix the cause. */
 const temporaryCodes = ['ENOSPC', 'EDQUOT', 'EIO', 'EMFILE', 'ENFILE', 'EBUSY', 'ESTALE', 'ETIMEDOUT']
 
 async function attempt<Result>(name: string, work: () => Promise<Result>): Promise<Result> {

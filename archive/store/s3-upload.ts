@@ -8,7 +8,8 @@ type Bytes = AsyncIterable<Uint8Array>
 type Target = { Bucket: string; Key: string; IfNoneMatch?: '*' }
 
 /**
- * Larger objects are uploaded in parts. A segment of 16 MiB that does not compress needs one request; in parts, five.
+ * Larger objects are uploaded in parts. With this limit, a WAL segment of 16 MiB needs one request even if it cannot be
+ * compressed. In parts it would need five.
  */
 const mostBuffered = 17 * 1024 * 1024
 /** S3 accepts at most 10,000 parts, so an object has at most 78 GiB. */

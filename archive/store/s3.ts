@@ -87,7 +87,7 @@ async function supportsConditions(client: S3Client, settings: S3Settings): Promi
   const Key = `${prefix === '' ? '' : `${prefix}/`}${probePrefix}${randomBytes(8).toString('hex')}`
   const at = { Bucket, Key }
   const IfNoneMatch = '*'
-  const Body = 'espalier archive writes this to see whether the store refuses to replace it\n'
+  const Body = 'Espalier writes this object to test whether the store refuses to replace an existing object.\n'
   const isRefused = (work: Promise<unknown>) =>
     work.then(
       () => false,

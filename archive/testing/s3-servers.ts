@@ -1,6 +1,6 @@
 /**
- * Starts real S3 servers for tests, built from their Go modules. Each server has an empty bucket, and
- * listens on a free port of a local address.
+ * Starts real S3 servers for tests, built from their Go modules. Each server has an empty bucket, and listens on a free
+ * port of a local address.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'

@@ -10,7 +10,7 @@ describe('client address of a request', () => {
     ["the socket's address, if it is not a trusted proxy", '203.0.113.7', '198.51.100.1', '203.0.113.7'],
     ['the address that a trusted proxy wrote', '10.1.2.3', '198.51.100.1', '198.51.100.1'],
     [
-      "not an address that the client wrote before the proxy's entry",
+      "the proxy's entry, and not the entry to its left, which the client wrote",
       '10.1.2.3',
       '1.1.1.1, 198.51.100.1',
       '198.51.100.1',

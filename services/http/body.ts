@@ -11,14 +11,11 @@ import { parseInSlices } from './slices.ts'
 
 /** The reader yields after this many bytes. */
 const turnBytes = 65_536
-/** The reader also yields after this time, if the body arrives in many small chunks. */
+/** The reader also yields after this time, which is in ms. */
 const turnMs = 2
 /** For small chunks, the reader reads the clock once per this many chunks. */
 const chunksBetweenChecks = 128
-/**
- * After a longer turn, the reader pauses for as long as the turn took. So other requests with several turns can
- * continue.
- */
+/** After a turn longer than this, in ms, the reader pauses for as long as the turn took, so that other requests run. */
 const longTurnMs = 4
 /** The reader joins chunks with fewer bytes before it passes them on, because clients can send one byte per chunk. */
 const smallChunkBytes = 1_024

@@ -1,7 +1,7 @@
 /**
  * Limits the bytes of request and response bodies in memory. A request's bodies count until the client has read the
- * response. Above the limit, large bodies are refused. Small bodies are not counted and are always accepted. A single
- * body is accepted even if it is larger than the limit. Slow uploads are cancelled if another request needs the memory.
+ * response. Above the limit, large bodies are refused. Small bodies are not counted and are always accepted. If no
+ * other body is counted, a body larger than the limit is accepted, too. Slow uploads are cancelled if another request needs the memory.
  */
 
 /** An upload that takes longer may be cancelled for another request. */

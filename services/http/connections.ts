@@ -1,14 +1,14 @@
 /**
- * Limits a server's connections. At the limit, the server closes the connection that has waited for a complete request
- * for longest. So clients that open thousands of connections do not block other clients. The server never closes a
- * connection whose request it is answering.
+ * Limits a server's connections. At the limit, the server closes the connection that has been without a complete request
+ * for the longest time. So clients that open thousands of connections do not block other clients. The server never
+ * closes a connection whose request it is answering.
  */
 import { readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 
 const usualMost = 10_000
-/** File descriptors that are reserved for everything else. */
+/** File descriptors that are reserved for files and other sockets. */
 const otherFiles = 256
 
 /**

@@ -7,7 +7,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 
 const maximumDelayMs = 30_000
-/** A client that has sent nothing for this long had time to read the response. */
+/** If the client sends nothing for this time, in ms, the socket is closed: the client had time to read the response. */
 const silentMs = 1_000
 const checkIntervalMs = 100
 
@@ -35,8 +35,8 @@ export function closeDelayed(socket: Socket, maximumBytes: number): void {
 }
 
 /**
- * For a request that is answered before its body was received. If the response closes the connection, the client can
- * still read the response.
+ * Delays the close of a connection if the response was sent before the request's body was received, so that the client
+ * can read the response.
  */
 export function delayCloseAfter(request: IncomingMessage, maximumBytes: number): void {
   const { socket } = request

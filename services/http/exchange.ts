@@ -196,7 +196,7 @@ class Exchange {
     const response = this.#response
     const { method } = this.#head
     const { body = '', stream } = answer
-    // While the server stops, it answers only requests that it has already received.
+    // While the server stops, it closes the connection after this response.
     if (!this.#shared.isListening()) response.shouldKeepAlive = false
     // Only a GET is refused here: a client can repeat it. Another request may already be committed, so the server must
     // send its response.

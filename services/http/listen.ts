@@ -32,8 +32,8 @@ function hostOptions(host: string): { host: string; ipv6Only?: boolean } {
  * @throws Node's listen errors, mainly EADDRINUSE; ENOTSUP if the system has no SO_REUSEPORT
  */
 export async function listen(server: Server, at: ListenAddress): Promise<AddressInfo | string> {
-  // An earlier run may have left a socket file. The server deletes the file without a check whether another server uses
-  // the socket, as PostgREST does. Workers share the socket that the first process binds.
+  // An earlier run may have left a socket file. Like PostgREST, the server deletes this file, and does not check
+  // whether another server uses it. Workers share the socket that the first process binds.
   if ('path' in at && cluster.isPrimary) rmSync(at.path, { force: true })
   const options =
     'path' in at ? { path: at.path } : { ...hostOptions(at.host), port: at.port, reusePort: at.reusePort ?? false }

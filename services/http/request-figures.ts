@@ -4,8 +4,8 @@ import { durationBounds, durationName } from '../../server/samples.ts'
 /** One request that the metrics count. */
 export type Counted = {
   /**
-   * The server has sent an event stream's head. The duration ends here, because the stream's length says nothing about
-   * the server.
+   * The server has sent an event stream's head. The request's duration ends here, because the client decides how long
+   * the stream stays open.
    */
   begun(): void
   /** The server has sent the response, or the client has disconnected. Counts once. */
@@ -15,7 +15,7 @@ export type Counted = {
 export class RequestFigures {
   readonly #uncounted: ReadonlySet<string>
   readonly #now: () => number
-  /** By the first digit of the status code. */
+  /** The number of requests, by the first digit of the status code. */
   readonly #classes = [0, 0, 0, 0, 0, 0]
   readonly #durations: number[] = Array.from({ length: durationBounds.length + 1 }, () => 0)
   #inProgress = 0

@@ -22,7 +22,7 @@ describe('a request', () => {
     expect(answerOf(method, path)).toEqual([answer, parameters])
   })
 
-  test('with another method gets the allowed methods', () => {
+  test('with a method that has no route gets the allowed methods', () => {
     expect(answerOf('PUT', '/notes/1')).toEqual({ kind: 'other method', allowed: ['GET', 'DELETE'] })
   })
 

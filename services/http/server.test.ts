@@ -80,7 +80,7 @@ const post = (length: number) => `POST /x HTTP/1.1\r\nHost: x\r\nContent-Length:
 
 describe('the server', () => {
   test.each([
-    ['no HTTP', 'NONSENSE\r\n\r\n', '400'],
+    ['bytes that are not HTTP', 'NONSENSE\r\n\r\n', '400'],
     ['a head that is too long', `GET / HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(20_000)}`, '431'],
     [
       'two Content-Length headers',
@@ -93,7 +93,7 @@ describe('the server', () => {
       '400',
     ],
     ['an incomplete request line', 'GET / HTTP/1.1\r\nHost: x\r\nX: a\rY: b\r\n\r\n', '400'],
-  ])('refuses %s, and closes the socket of a client that does not hang up', async (_, text, status) => {
+  ])('refuses %s, and closes the socket if the client does not close it', async (_, text, status) => {
     const server = await serve(async () => answered())
     const { socket, received } = await dial(server)
     socket.write(text)

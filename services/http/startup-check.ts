@@ -1,7 +1,7 @@
 /**
- * A check for startup probes. Each request runs the check until it has succeeded once. Concurrent requests share one
- * run. A run repeats a failed check for 2 s. So the server is ready as soon as its database is, and not only at
- * the next probe.
+ * A check for startup probes. Requests run the check until its first success; after that, they run no check. Concurrent
+ * requests share one run. A run repeats a failed check for 2 s, so that a probe succeeds soon after the database is
+ * ready.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 

@@ -8,13 +8,13 @@ import type { Budget, Reservation } from './budget.ts'
 import { HttpError } from './errors.ts'
 import type { AnswerStream } from './message.ts'
 
-/** If more bytes than this wait for a client, the server disconnects the client at the next write. */
+/** If more unreserved bytes than this wait for a client, the server disconnects the client at the next write. */
 const maximumPendingBytes = 1_048_576
 
 /** A client slower than 10 kB/s could otherwise delay the response without limit. */
 const longestFetchMs = (bytes: number): number => 60_000 + bytes / 10
 
-/** A client must read a response that is sent in one piece within this time. */
+/** Aborts the response if the client does not read its `bytes` bytes within `longestFetchMs(bytes)`. */
 export function boundSending(response: ServerResponse, bytes: number): void {
   const timer = setTimeout(() => abortResponse(response), longestFetchMs(bytes))
   response.on('close', () => clearTimeout(timer))
@@ -22,7 +22,7 @@ export function boundSending(response: ServerResponse, bytes: number): void {
 
 const isTcp = ({ socket }: ServerResponse): boolean => socket?.remoteAddress !== undefined && !('encrypted' in socket)
 
-/** Whether the client could not distinguish a complete stream from an aborted one: HTTP/1.0 over a Unix socket. */
+/** Whether the client cannot detect that a stream was aborted: with HTTP/1.0 over a Unix socket. */
 export const hidesItsEnd = (response: ServerResponse): boolean =>
   !response.useChunkedEncodingByDefault && response.socket?.remoteAddress === undefined
 

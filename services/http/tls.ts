@@ -20,7 +20,7 @@ export function createTlsServer(
 
 type Following = {
   readonly files: CertificateFiles
-  /** The server already uses the certificate. */
+  /** The certificate that the server uses now. */
   readonly current: Certificate
   readonly intervalMs?: number | undefined
   readonly logger: Logger

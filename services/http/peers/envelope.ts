@@ -1,6 +1,6 @@
 /**
- * A request from one replica to another, sealed as a whole. A process at a stopped replica's address can neither read,
- * answer nor replay it.
+ * A request from one replica to another, sealed as a whole. A process at a stopped replica's address cannot read,
+ * answer or replay it.
  */
 import { createCipheriv, createDecipheriv, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { RequestHead } from '../message.ts'
