@@ -11,13 +11,13 @@ export type OwnAction =
   /** Sets `spec.deletionRequestedAt` of an expired branch, as the API does. */
   | { do: 'request-deletion'; at: string }
   /**
-   * Deletes the branch's remaining objects, listed from the API server because a cache can lag. Once none is left,
-   * writes `status` as the record of the deleted branch.
+   * Deletes the branch's remaining objects. Lists these objects from the API server, because a cache can lag. Once no
+   * object is left, writes `status` as the record of the deleted branch.
    */
   | { do: 'leave-record'; status: BranchStatus }
   /**
-   * Deletes the volume that the last move replaced, or that a failed last move created. Once no object of the volume is
-   * left, writes `status`.
+   * Deletes the previous volume after a move, or the new volume after a failed move. Once no object of the deleted
+   * volume is left, writes `status`.
    */
   | { do: 'delete-replaced'; replaced: Replaced; status: BranchStatus }
   /** Deletes the record at the end of its retention. */

@@ -43,7 +43,7 @@ describe('a branch', () => {
     await it.when('shop', found => found.status?.branchCount === 1)
   })
 
-  test('from another branch serves after that branch is deleted', async () => {
+  test('of another branch still serves after that branch is deleted', async () => {
     await it.create('deep')
     await made('deep-1', 'deep')
     const sourceBranch = { name: 'deep-1', id: await idOf('deep-1') }
@@ -145,7 +145,7 @@ describe('a database with branches', () => {
     await eventually(snapshots, found => found.length === 0)
   })
 
-  test('waits for a branch that was requested just before the deletion of the database', async () => {
+  test('is not deleted while a branch exists that was requested just before the deletion', async () => {
     for (const propagation of ['Background', 'Foreground'] as const) {
       const name = `raced${propagation.toLowerCase()}`
       const before = await it.create(name)
@@ -160,7 +160,7 @@ describe('a database with branches', () => {
     }
   })
 
-  test('with a failed branch is not deleted until a user deletes the branch', async () => {
+  test('is not deleted until a user deletes its failed branch', async () => {
     await it.create('unlucky')
     it.workload().snapshots.making = { mode: 'failing', message: 'the pool is full' }
     await under({ configuration: { backups: { ...testConfiguration.backups, errorMs: 0 } } }, async () => {

@@ -36,8 +36,8 @@ function branches({ caches, settings, events, metrics }: BranchControllerOptions
     isOwnAction,
     perform,
     remainingBackups,
-    // In a namespace that the operator does not manage, the operator cannot observe Postgres. So the phase does
-    // not change, and Ready reports the reason.
+    // The operator cannot observe Postgres in a namespace that it does not manage. So the phase does not change, and
+    // Ready reports the reason.
     phaseNotServed: ({ phase = 'creating' }) => phase,
     complete: (branch, status, now) => {
       const { metadata, spec } = branch
@@ -75,7 +75,7 @@ function recordChange(events: EventRecorder, before: Branch, after: Branch): voi
   events.record(before, 'Warning', reason, message)
 }
 
-/** The outcome of the branch's creation, if this change ends it; otherwise undefined. */
+/** The outcome of the branch's creation; undefined if this change does not end the creation. */
 function outcomeOf(before: Branch, after: Branch): 'available' | 'failed' | undefined {
   if (becomesConnectable(before, after)) return 'available'
   return fails(before, after) && isFailedCreation(after) ? 'failed' : undefined

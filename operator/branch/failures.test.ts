@@ -244,7 +244,7 @@ test('a branch leaves no route if it is deleted without its finalizer', async ()
 })
 
 describe("branches beyond a tenant's limit", () => {
-  test('are refused if earlier branches reach the limit; deletions and failed creations do not count', async () => {
+  test('are refused; deleted branches and failed creations do not count for the limit', async () => {
     const tenantId = 'limited'
     const namespace = tenantNamespace(tenantId)
     await it.cluster().create('Tenant', {

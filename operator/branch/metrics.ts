@@ -22,7 +22,7 @@ export function createBranchMetrics({ registry }: Metrics, branches: () => Branc
   })
   const durations = new Histogram({
     name: duration,
-    help: 'Duration from the request for a branch until it is connectable or has failed',
+    help: 'Time from the request for a branch until the branch is connectable or its creation has failed',
     labelNames: ['outcome'],
     buckets: seconds,
     registers: [registry],

@@ -104,8 +104,8 @@ async function recoveryFor(
 }
 
 /**
- * The cache has only some fields of an ended Backup. Until the branch's source is recorded, reads the complete Backup
- * from the API server.
+ * The cache omits fields of an ended Backup. So this function reads such a Backup from the API server until the
+ * branch's source is recorded.
  */
 async function backupOf(
   caches: Caches,
@@ -121,8 +121,8 @@ async function backupOf(
 }
 
 /**
- * Returns the branch limit if earlier branches have reached the limit. This check is for branches that are created with
- * kubectl, because the API checks its requests itself.
+ * Returns the branch limit if earlier branches have reached the limit. The API checks this limit, too, but a branch
+ * that is created with kubectl bypasses the API.
  */
 function exceededLimit(caches: Caches, branch: Branch): number | undefined {
   const { metadata, spec } = branch

@@ -22,19 +22,18 @@ export type Source = ManagedDatabase | Branch
 export type Observed = ObservedOwner & {
   branch: Branch
   /**
-   * Undefined if no object has the name and id in the spec. Also undefined after the source is copied, except while a
-   * move to another target is requested.
+   * Undefined if no object has the source's name and id. Also undefined after the source is copied, except while a move
+   * to another target is requested.
    */
   source: Source | undefined
   /**
-   * The database with the name `spec.databaseName` and the id `spec.databaseId`. Undefined if there is no such
-   * database. A branch of a branch has a database, too.
+   * The database with the name `spec.databaseName` and the id `spec.databaseId`, even if the source is a branch.
+   * Undefined if there is no such database.
    */
   root: ManagedDatabase | undefined
   /**
    * The Backup with the name of the branch's prebranch backup. `ownBackup` checks that it was taken for this branch.
-   * The cache omits fields of an ended Backup. So `observe` reads such a Backup from the API server until the branch's
-   * source is recorded.
+   * After the branch's source is recorded, an ended Backup has only some of its fields.
    */
   backup: Backup | undefined
   /**
@@ -49,7 +48,7 @@ export type Observed = ObservedOwner & {
 /** Whether a deletion is requested, by `spec.deletionRequestedAt` or by a deletion of the object. */
 export const isDeletionRequested = (branch: Branch): boolean => branchPhase(branch) === 'deleting'
 
-/** The source of the volume's data, once recorded. */
+/** The source of the volume's data. Empty until `status.source` is recorded. */
 function dataSourceOf(branch: Branch, pods: Pick<PodSettings, 'archive'>): Partial<Instance> {
   const { source, volume } = branch.status ?? {}
   const target = presentTarget(branch)
@@ -60,7 +59,7 @@ function dataSourceOf(branch: Branch, pods: Pick<PodSettings, 'archive'>): Parti
   if (recovery === undefined || target === undefined) return {}
   const found = recoverySource({ databaseId: id, target }, recovery, pods)
   if ('source' in found) return { dataSource: found.source }
-  // Without its source the volume must not be initialised.
+  // A new volume must not be initialised without its data source.
   return volume === undefined ? { awaitsSource: found.refused } : {}
 }
 
@@ -84,8 +83,8 @@ export function instanceOf(branch: Branch, now: number, pods: Pick<PodSettings, 
 }
 
 /**
- * Returns when the deletion of the branch started. A start in the future counts as now. Returns undefined if the branch
- * is not being deleted. A failed creation counts as a deletion.
+ * Returns the start time of the branch's deletion. If this time is in the future, returns the current time. Returns
+ * undefined if the branch is not being deleted. A failed creation counts as a deletion.
  */
 function deletionSince(branch: Branch, now: number): string | undefined {
   const { metadata, spec, status } = branch

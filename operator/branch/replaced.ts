@@ -10,9 +10,9 @@ import type { Replaced } from './actions.ts'
 import { replacedIncarnation } from './plan/moving.ts'
 
 /**
- * Keeps the volume if the Branch is missing or recreated, if the branch can still use the volume, or if the claim has
+ * Keeps the volume if the Branch was deleted or recreated, if the branch can still use the volume, or if the claim has
  * another owner or uid.
- * @returns true if nothing is left, or if the claim must not be deleted; false if the next pass must check again
+ * @returns true if no object is left, or if the claim must not be deleted; false if the next pass must check again
  * @throws ClusterError
  */
 export async function deleteReplaced(
@@ -53,7 +53,7 @@ export async function deleteReplaced(
 
 /**
  * Whether the last move has ended, and the branch does not use the volume with this incarnation. Moves never reuse an
- * incarnation, so it identifies one volume.
+ * incarnation, so an incarnation identifies one volume.
  */
 const isReplaced = ({ status }: Branch, incarnation: number): boolean =>
   status?.volume !== undefined && replacedIncarnation(status) === incarnation

@@ -1,6 +1,6 @@
 /**
- * Enqueues a branch when its prebranch backup changes. Also enqueues a branch when a database has the name
- * `spec.databaseName`, but not the id `spec.databaseId`, and is created, deleted, or changes its id.
+ * Enqueues a branch when its prebranch backup changes. Also enqueues a branch when a database with the branch's
+ * `spec.databaseName`, but with another id, is created or deleted, or gets a new id.
  */
 import { keyOf } from '../../cluster/informer/index.ts'
 import { type Backup, childNames, labels } from '../../crds/index.ts'

@@ -5,7 +5,7 @@ import { nextConditions } from './conditions.ts'
 const lasting = ['Ready', 'Progressing', 'KeysAvailable', 'VolumeReady', 'CredentialsReady', 'EndpointReady'] as const
 const passing = ['VolumeGrown', 'ConfigurationRefused', 'RestartPending'] as const
 
-test('conditions have a fixed order, and an optional one is removed when no finding reports it', () => {
+test('conditions have a fixed order; an optional condition is removed when no finding reports it', () => {
   const finding = { status: 'True' as const, reason: 'R', message: 'm' }
   const found = Object.fromEntries([...passing, ...lasting].map(type => [type, finding]))
   const typesOf = (conditions: ReturnType<typeof nextConditions>) => conditions.map(({ type }) => type)

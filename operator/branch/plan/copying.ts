@@ -1,6 +1,6 @@
 /**
  * Plans a branch until its source is recorded. While a snapshot of the source is taken, the operator creates the
- * endpoint and the credentials. `running` plans the volume and Postgres afterwards. Pure.
+ * endpoint and the credentials. After that, `running` plans the volume and Postgres. Pure.
  */
 
 import { conflictFinding } from '../../children/drift.ts'

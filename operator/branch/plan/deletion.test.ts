@@ -38,7 +38,7 @@ const condition = (given: GivenBranch, type: string) => {
 }
 
 describe('a branch whose deletion is requested', () => {
-  test('closes its endpoint first, and reports it', () => {
+  test('closes its endpoint first, and reports this step in its conditions', () => {
     const given = deletionRequested()
     const { status, actions, requeueAt } = planOf(given)
     expect(actions).toMatchObject([{ do: 'apply', kind: 'ConfigMap' }])
@@ -168,7 +168,7 @@ describe('the record of a branch', () => {
     const deleted = record(30 * day, { metadata: { deletionTimestamp: ago(0) } })
     expect(planOf(deleted)).toMatchObject({ actions: [], requeueAt: undefined })
   })
-  test('drops its operation once the Task of the deletion has ended', () => {
+  test('contains no operation after the Task of the deletion has ended', () => {
     expect(planOf(record(0, { status: { operation } })).status.operation).toEqual(operation)
     expect(planOf(record(0, { status: { operation }, rest: { task: ended } })).status.operation).toBeUndefined()
   })

@@ -82,16 +82,15 @@ function recordOf(observed: Observed, now: number): BranchStatus {
   )
 }
 
-/** The plan of a branch whose creation failed: deletes its objects. */
+/** The plan that deletes the objects of a branch whose creation failed. */
 export const planCleanup = (observed: Observed, owner: Owner | undefined, now: number): Plan => ({
   ...planStep(observed, teardownStep(observed, owner, now), [{ do: 'finish-deletion' }], now),
   status: outcomeOf(observed),
 })
 
 /**
- * The plan of a deleted branch, and of a branch whose creation failed. The plan removes the operation from the status
- * once the operation's Task has ended. The plan also deletes children and a source backup that a previous leader
- * created after the deletion.
+ * The plan after a deletion, or after the cleanup of a failed creation. Removes the operation from the status once the
+ * operation's Task has ended. Deletes children and a source backup that a previous leader created after that.
  */
 export const planEnded = (observed: Observed, now: number): Plan => {
   const services = { ...observed.services, objects: noServiceObjects }

@@ -63,7 +63,7 @@ function withoutKeys(
   return { ...nothing(withFindings(observed, { KeysAvailable: finding }, { phase }, now)), actions }
 }
 
-/** Changes nothing, and stops nothing that runs, until a user has decided which object owns the data. */
+/** Plans no action until a user has decided which object owns the data. A running Postgres continues. */
 function contested(observed: Observed, why: string, now: number): Plan {
   const finding = no('IdContested', why)
   const phase = observed.branch.status?.phase ?? 'creating'

@@ -1,9 +1,9 @@
 /**
- * Moves a branch to another target. One status write records the new source and the next incarnation, and removes the
- * volume from the status. The operator then creates a new volume and a new Postgres, as for a new
- * branch. During the move, the previous Postgres and its volume remain, and the branch's endpoint is closed. Once the
- * branch serves from the new volume, the operator deletes the previous volume. If the target cannot be recovered, one
- * status write records the previous volume again. Pure.
+ * Moves a branch to another target. One status write records the new source and the next incarnation (volume number),
+ * and removes the volume from the status. The operator then creates a volume and a Postgres, as for a new branch.
+ * During the move, the previous Postgres and its volume remain, and the branch's endpoint is closed. Once the branch
+ * serves from the new volume, the operator deletes the previous volume. If the target cannot be recovered, one status
+ * write records the previous volume again. Pure.
  */
 import {
   childNames,
@@ -128,7 +128,7 @@ export const moveAfter = ({ branch }: Observed, serves: boolean, now: number): B
   return move !== undefined && isMoveRunning(branch) && serves ? { ...move, endedAt: timestamp(now) } : move
 }
 
-/** Returns the action that deletes the volume that the branch no longer uses. `status`: what this plan writes. */
+/** Returns the action that deletes an unused volume, if there is one. `status`: the status that this plan writes. */
 export function deletion(observed: Observed, status: BranchStatus, now: number): Action[] {
   const replaced = replacedBy(observed)
   const { move } = status
@@ -152,8 +152,8 @@ export function replacedBy(observed: Observed): Replaced | undefined {
 }
 
 /**
- * The incarnation (volume number) to delete after the last move: the previous one, or the one of the failed move.
- * Undefined if no move has ended, or if the branch uses this incarnation.
+ * The incarnation of the volume to delete after the last move: the previous volume, or the new volume if the move
+ * failed. Undefined if no move has ended, or if the branch uses this incarnation.
  */
 export function replacedIncarnation({ move, incarnation: serving }: BranchStatus): number | undefined {
   if (move?.endedAt === undefined) return undefined

@@ -8,8 +8,8 @@ import type { BranchStatus, Observed } from '../observed.ts'
 type Operation = NonNullable<BranchStatus['operation']>
 
 /**
- * Returns the running operation with this name. Otherwise returns the operation that the API requested. If another
- * client requested the creation or deletion, returns a new operation.
+ * Returns the running operation if it has this name. Otherwise returns the operation that the API requested, or a new
+ * operation if another client requested the creation or deletion.
  */
 export function operationOf(branch: Branch, name: 'create-branch' | 'delete-branch', now: number): Operation {
   const running = branch.status?.operation
@@ -19,13 +19,13 @@ export function operationOf(branch: Branch, name: 'create-branch' | 'delete-bran
   return { taskId: annotated?.name === name ? annotated.taskId : own, name, startedAt: timestamp(now) }
 }
 
-/** The move to `spec.target`. Each change of that field by another client is a separate operation. */
+/** The move to `spec.target`. Each change of this field by a client other than the API is a new operation. */
 export const moveOperation = (branch: Branch, now: number): Operation => ({
   taskId: requestedMove(branch) ?? derivedId(`${branch.metadata.uid}/move-branch/${branch.metadata.generation}`),
   name: 'move-branch',
   startedAt: timestamp(now),
 })
 
-/** The completed operation. It stays in the status until its Task has ended. */
+/** The completed operation; undefined once its Task has ended. */
 export const endedOperation = ({ branch, task }: Observed): Operation | undefined =>
   isFinished(task) ? undefined : branch.status?.operation

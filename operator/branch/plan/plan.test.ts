@@ -56,7 +56,7 @@ const both = (left: GivenBranch, right: GivenBranch): GivenBranch => ({
 const nothingRemaining = Object.fromEntries(Object.keys(serving.owned).map(field => [field, []])) as never
 
 describe('a branch', () => {
-  test('with everything applied needs no action', () => {
+  test('whose objects are all applied needs no action', () => {
     expect(planOf()).toEqual({
       ...{ actions: [], status: reconciled, requeueAt: undefined, awaitsPostgres: false, awaitsGateways: false },
       configurationDigest: expect.any(String),
@@ -150,15 +150,15 @@ describe('a branch', () => {
   })
 })
 
-describe('the owner annotations of children', () => {
-  test('that are wrong are fixed before anything else', () => {
+describe('owner annotations', () => {
+  test('are fixed before anything else if they are wrong', () => {
     for (const more of [{}, reference]) {
       const given = both(unmarked(service, 'services', true, more), { status: { phase: 'creating' } })
       expect(does(given)).toEqual(['mark Service'])
       expect(planOf(given).status).toEqual({ ...reconciled, phase: 'creating' })
     }
   })
-  test('are fixed together with other actions if these actions do not change the child', () => {
+  test('are fixed together with other actions if these actions do not change the annotated object', () => {
     expect(does(unmarked(service, 'services', false))).toEqual(['mark Service'])
     expect(planOf(unmarked(service, 'services', false)).configurationDigest).toBeDefined()
     const pressing = both(unmarked(service, 'services', true), {})
@@ -186,7 +186,7 @@ describe('the owner annotations of children', () => {
 
 describe('the expiry of a branch', () => {
   const at = (ms: number) => ({ spec: { expiresAt: new Date(now + ms).toISOString() } })
-  test('requests its deletion at that time, and not before', () => {
+  test('requests the deletion at `spec.expiresAt`, and not before', () => {
     expect(planOf(at(0))).toEqual({
       ...{ ...nothing, status: reconciled, requeueAt: undefined },
       actions: [{ do: 'request-deletion', at: preciseTime(now) }],
@@ -231,7 +231,7 @@ describe('the operation', () => {
   })
   const uid = serving.branch.metadata.uid
   const ofStatus = (given: GivenBranch) => planOf(both({ spec: requested }, given)).status.operation
-  test('is the operation that the API requested; otherwise the operator creates the operation', () => {
+  test('has the Task id that the API requested; for another client, the operator derives the id', () => {
     expect(annotatedOperation({ metadata: { name: 'x', annotations: annotated('delete-branch') } })).toBeDefined()
     expect(ofStatus({ metadata: { annotations: annotated('delete-branch') } })).toEqual({
       ...{ taskId, name: 'delete-branch', startedAt: ago(0) },

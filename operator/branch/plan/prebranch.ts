@@ -1,7 +1,7 @@
 /**
- * The Backup that a branch is copied from: a snapshot of its source, with the purpose `prebranch`. The operator keeps
- * the Backup until the branch's volume is bound, even if the source is deleted. The operator deletes the Backup
- * together with the branch, or earlier. Pure.
+ * The Backup from which a branch is copied: a snapshot of the branch's source, with the purpose `prebranch`. The
+ * operator keeps the Backup until the branch's volume is bound, even if the source is deleted. The operator deletes the
+ * Backup together with the branch, or earlier. Pure.
  */
 import type { Draft } from '../../../cluster/index.ts'
 import {

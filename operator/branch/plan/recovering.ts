@@ -1,6 +1,6 @@
 /**
- * Plans the source of a branch with `spec.target`. The branch is recovered from the archive. The source's Postgres does
- * not have to run. Pure.
+ * Plans the source of a branch with `spec.target`. The operator recovers this branch from the archive, so the source's
+ * Postgres does not have to run. Pure.
  */
 import type { RecoveryRecord } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'

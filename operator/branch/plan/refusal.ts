@@ -24,7 +24,7 @@ function missing({ spec }: Branch): Refusal {
     : refused('SourceMissing', `there is no branch ${sourceBranch.name} with the id ${sourceBranch.id}`)
 }
 
-/** Refuses a field that differs from the source's field. The API copies these fields; a manifest can be wrong. */
+/** Refuses a field that differs from the source's field. The API copies these fields, but a manifest can differ. */
 function mismatch({ spec }: Branch, source: Source): Refusal | undefined {
   const { databaseId, depth, region, pgVersion } = spec
   const wrong = (field: string, is: string | number, of: string | number) =>

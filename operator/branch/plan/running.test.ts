@@ -218,7 +218,7 @@ describe('the status of a branch', () => {
       ...{ endpoint: reconciled.endpoint, domain: reconciled.domain },
     })
   })
-  test('has the node of its pod', () => {
+  test("has the node of the branch's pod", () => {
     expect(statusOf({}).instances).toEqual([{ id: pod.name, role: 'primary' }])
     expect(statusOf({ rest: { pod: { ...pod, node: 'n' } } }).instances).toEqual([
       { id: pod.name, role: 'primary', node: 'n' },
@@ -230,7 +230,7 @@ describe('the status of a branch', () => {
     expect(statusOf({ status: { storageUsedBytes: 7_500_000 } }).storageUsedBytes).toBe(7_500_000)
     expect(statusOf({ rest: { dataBytes: undefined } }).storageUsedBytes).toBe(8_000_000)
   })
-  test('reports what waits for a restart', () => {
+  test('reports the changes that wait for a restart', () => {
     const older = { rest: { pod: { ...pod, template: 'older' } } }
     expect(statusOf(older).pendingRestart).toHaveLength(1)
     expect(condition(older, 'RestartPending')[0]).toBe('True')
@@ -250,7 +250,7 @@ describe('the status of a branch', () => {
     expect(condition({ rest: { postgres: refused } }, 'ConfigurationRefused')[0]).toBe('True')
     expect(condition({}, 'ConfigurationRefused')[0]).toBeUndefined()
   })
-  test('shows what the branch waits for: Postgres until it is observed, gateways until they confirm the route', () => {
+  test('reports what the branch waits for: Postgres, and then gateways that have not confirmed the route', () => {
     expect(planOf({ rest: { postgres: undefined, isAtRest: false } }).awaitsPostgres).toBe(true)
     const route = serving.route && { ...serving.route, acknowledged: false, waitingFor: ['g'] }
     const waiting = creating({ rest: { route, isAtRest: false } })

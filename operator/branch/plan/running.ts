@@ -24,7 +24,7 @@ import type { Refusal } from './refusal.ts'
 import { restartsOf } from './restarts.ts'
 
 /**
- * A branch that was connectable becomes `failed` after it has not served for this time. A restart of Postgres usually
+ * A connectable branch becomes `failed` after it has not served clients for this time. A restart of Postgres usually
  * takes less time. During a restart in the region's maintenance window, the limit is `maintenanceMs` instead.
  */
 const toleratedMs = 60_000
@@ -73,7 +73,7 @@ const deadlineOf = ({ source, connectableAt }: BranchStatus, { creatingMs }: Pla
     ? undefined
     : Date.parse(source.recordedAt) + creatingMs + recoveryMs(source.recovery)
 
-/** Why the creation of a branch fails. */
+/** The reason why the branch's creation fails; undefined if the creation can still succeed. */
 function creationFailure(
   observed: Observed,
   { fatal, serves }: Assessment,
@@ -100,8 +100,8 @@ function creationFailure(
 }
 
 /**
- * Returns the time at which the branch stopped serving, or `now` if the branch served in the previous pass. This time is
- * at the earliest the end of the last move, because the endpoint was closed during the move.
+ * Returns the time at which the branch stopped serving, or `now` if the branch served in the previous pass. The time
+ * before the end of the last move does not count, because the operator closes the endpoint during a move.
  */
 function notServingSince({ branch }: Observed, now: number): number {
   const ready = conditionOf(branch.status, 'Ready')
