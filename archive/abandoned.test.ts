@@ -25,7 +25,7 @@ const writeAged = (name: string, ageMs: number): void => {
   utimesSync(path, at, at)
 }
 
-test('only leftovers older than a day are removed, even if the clock is an hour ahead', async () => {
+test('only uploads and probe objects older than a day are removed, even if the clock is an hour ahead', async () => {
   await checkKey(store, keys)
   writeAged('a/1/wal/.partial-old', dayMs + 60_000)
   writeAged('a/1/wal/.partial-new', 60_000)
@@ -46,7 +46,7 @@ test('an archive that was killed during its first start can start again', async 
   await expect(checkKey(store, keys)).rejects.toThrow('has objects, such as a/1/wal/x')
 })
 
-test('after a store error the cleanup continues with the next interval', async () => {
+test('after a store error, the cleanup is retried at the next interval', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
   try {
     const logger = { info: vi.fn(), warn: vi.fn() }

@@ -140,7 +140,7 @@ const action = fc.record({
   length: fc.constantFrom(1, 4, contentBytes),
 })
 
-test('a recovery replays the WAL of one of two servers', { timeout: 60_000 }, async () => {
+test('a recovery replays the WAL of only one of two servers', { timeout: 60_000 }, async () => {
   await fc.assert(
     fc.asyncProperty(fc.nat({ max: 3 }), fc.array(action, { minLength: 8, maxLength: 30 }), async (fork, actions) => {
       const archive = { store: memoryStore(), keys }
@@ -161,7 +161,7 @@ test('a recovery replays the WAL of one of two servers', { timeout: 60_000 }, as
   )
 })
 
-test('a salt derived from the previous segment identifies its content; a random salt does not', () => {
+test("a salt derived from the previous segment identifies that segment's content; a random salt does not", () => {
   const [own, other] = [sha256(Buffer.from('ours')), sha256(Buffer.from('other'))]
   const salt = saltAfter(own)
   expect([followsOther(salt, own), followsOther(salt, other)]).toEqual([false, true])

@@ -1,4 +1,4 @@
-/** Faults of an object in the archive, or of the store. Clients receive the message. It contains no secret. */
+/** Faults of an object in the archive, or of the store. Clients receive the message, so it must contain no secret. */
 type ArchiveFault =
   /** An object with this name and other content exists: two primaries may be archiving. */
   | { kind: 'conflict'; name: string; stored: string; received: string }

@@ -17,8 +17,8 @@ beforeEach(async () => {
 afterEach(() => rmSync(root, { recursive: true, force: true }))
 
 /**
- * A store in which a second replica writes the key-check object. It writes the object after the first replica's read,
- * and before the first replica's list.
+ * A store in which a second replica writes the key-check object. The second replica writes after the first replica's
+ * read, and before the first replica's list.
  */
 const withSibling = (byte: number): ObjectStore => ({
   ...store,

@@ -1,8 +1,9 @@
 /**
  * Reads the tail of a segment that is not yet archived completely. A stream consists of one sender's pieces of a
- * segment. The tail is the bytes of one stream before its first gap. If there are several streams, the longest of these
- * is the tail. Pieces of several streams are never joined: if two servers archive under one identity, their bytes
- * differ. Pieces of earlier versions have no stream in their names: these pieces are joined with every stream's pieces.
+ * segment. The tail is the bytes of one stream before its first gap. If there are several streams, the tail comes from
+ * the stream that reaches furthest. Pieces of several streams are never joined: if two servers archive under one
+ * identity, their bytes differ. Pieces of earlier versions have no stream in their names: these pieces are joined with
+ * every stream's pieces.
  */
 import { followsOther } from '../instance/archive/predecessor.ts'
 import { ArchiveError } from './errors.ts'

@@ -14,8 +14,8 @@ import { type BackupRecord, backupNames, backupRecord, backupsPrefix } from './r
 const partsAhead = 2
 
 /**
- * The ids of all backups, also of incomplete backups, in order. A UUIDv7 begins with the time, so the newest backup is
- * the last. To skip a backup's parts, `begunBackups` starts a new list after the backup's last possible name.
+ * The ids of all backups, including incomplete backups, in order. A UUIDv7 begins with the time, so the newest backup
+ * is the last. To skip a backup's parts, `begunBackups` starts a new list after the backup's last possible name.
  */
 export async function* begunBackups(
   { store }: Archive,

@@ -24,7 +24,7 @@ export async function unsealedComplete(
   const isExpected = header.content?.sha256 === expected.sha256 && header.content.size === expected.size
   const buffered: Buffer[] = []
   for await (const frame of frames) {
-    // Throw inside the loop: this closes the source.
+    // A throw inside the loop closes the source.
     if (!isExpected) throw damaged("its content differs from the SHA-256 or size in the backup's record")
     buffered.push(frame)
   }
@@ -34,7 +34,7 @@ export async function unsealedComplete(
   return content
 }
 
-/** The output buffer has one extra byte: when a buffer is full, zstd allocates another buffer. */
+/** The output buffer has one extra byte, because zstd allocates another buffer when a buffer is full. */
 async function decompressed(stored: Buffer, size: number, damaged: (detail: string) => Error): Promise<Buffer> {
   try {
     return await decompress(stored, { chunkSize: Math.max(size + 1, 64), maxOutputLength: Math.max(size, 1) })

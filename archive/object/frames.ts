@@ -22,7 +22,7 @@ function nonceOf(index: number, isLast: boolean): Buffer {
 function encrypt(key: KeyObject, index: number, plain: Uint8Array, isLast: boolean): Buffer {
   const cipher = createCipheriv('aes-256-gcm', key, nonceOf(index, isLast))
   const encrypted = cipher.update(plain)
-  // In this mode the final call returns no data.
+  // In GCM mode the final call returns no data.
   cipher.final()
   return Buffer.concat([encrypted, cipher.getAuthTag()])
 }
@@ -79,7 +79,7 @@ function decrypt(key: KeyObject, index: number, frame: Uint8Array, isLast: boole
   decipher.setAuthTag(frame.subarray(frame.length - tagBytes))
   const plain = decipher.update(frame.subarray(0, frame.length - tagBytes))
   try {
-    // In this mode the final call returns no data.
+    // In GCM mode the final call returns no data.
     decipher.final()
     return plain
   } catch {

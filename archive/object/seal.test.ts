@@ -45,7 +45,7 @@ test('an object returns its original content, for any chunk size and content siz
   )
 })
 
-test('an object with any changed bit is refused, and a truncated object too', async () => {
+test('an object with any changed bit and a truncated object are refused', async () => {
   const bytes = randomBytes(600_000)
   const content = contentOf(bytes)
   const object = await seal(bytes, undefined, content)
@@ -135,7 +135,7 @@ test('an object that was moved to another name is refused; the error has both na
   )
 })
 
-test("an object is readable with a previous key; without it, the error names the key's id", async () => {
+test("an object is readable with a previous key; without that key, the error names the key's id", async () => {
   const object = await seal(Buffer.from('WAL'))
   const current = archiveKey(Buffer.alloc(32, 2))
   expect((await open(object, name, { current, previous: [keys.current] })).toString()).toBe('WAL')

@@ -53,7 +53,7 @@ export async function receiveRecord(
     return refusal(
       400,
       'bad_request',
-      "body: must be a valid backup record; its field bytes must be the sum of the parts' sizes",
+      "body: must be a valid backup record; `bytes` must be the sum of the parts' sizes",
     )
   const checked = await storedBytesOf(archive, incarnation, id, record)
   if ('wrong' in checked)

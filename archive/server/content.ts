@@ -31,7 +31,7 @@ export function parseContent(fields: Fields, mostBytes = mostFileBytes): Parsed 
     ? (['espalier-length', 'unencoded-digest'] as const)
     : (['content-length', 'content-digest'] as const)
   const [length, digest] = [fields[ofSize], fields[ofDigest]]
-  if (typeof length !== 'string') return bad(`${ofSize}: is required`, 411)
+  if (typeof length !== 'string') return bad(`${ofSize}: required; must be a number of bytes`, 411)
   if (!/^[0-9]{1,12}$/.test(length)) return bad(`${ofSize}: must be a number of bytes`)
   const size = Number(length)
   if (size > mostBytes) return bad(`${ofSize}: must be at most ${mostBytes} bytes`, 413)

@@ -233,7 +233,7 @@ test.each([
     expect(await call(method, target, { certificate })).toMatchObject({ status })
 })
 
-test('a client with two identities, another authority, a server certificate or no certificate is refused', async () => {
+test('only a client certificate with one identity, issued by the configured authority, gives access', async () => {
   const other = { databaseId, number: 2 }
   const target = path(segment(1))
   const read = (certificate: Sent['certificate']) => call('GET', target, { certificate })
@@ -286,7 +286,7 @@ test('a list contains WAL files in order, in pages', async () => {
   expect(await list(`?after=${sorted[2]}`)).toEqual({ files: sorted.slice(3), hasMore: false })
 })
 
-test('reading a damaged object returns an error with its name, or aborts the body', async () => {
+test("reading a damaged object returns an error with the object's name, or aborts the body", async () => {
   const wal = randomBytes(3_000_000)
   await put(path(segment(10)), wal)
   const file = join(root, databaseId, '1', 'wal', segment(10))
@@ -318,7 +318,7 @@ test('a client does not time out while a store is slower than the idle timeout',
   expect(response.statusCode).toBe(201)
 })
 
-test('metrics count requests, and their labels are bounded', async () => {
+test('metrics count requests; clients cannot add label values', async () => {
   await call('PROPFIND', path(segment(1)))
   const text = await metrics.registry.metrics()
   expect(text).toContain('espalier_archive_request_duration_seconds_count{method="other",status="405"} ')

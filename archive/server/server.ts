@@ -44,7 +44,7 @@ const usualLimits: Limits = {
   connections: 4096,
   idleMs: 30_000,
   // A database that writes little sends a piece each minute. The connection stays open for the next piece: a TLS
-  // handshake needs as much CPU time as the piece.
+  // handshake needs as much CPU time as the transfer of a piece.
   keepAliveMs: 65_000,
   listed: 1000,
 }
@@ -126,7 +126,7 @@ function reportProgress(request: IncomingMessage, response: ServerResponse, idle
   const timer = setInterval(() => {
     if (response.headersSent || response.destroyed || performance.now() - began > longestProgressMs)
       clearInterval(timer)
-    // In both cases the server waits for the store, and not for the client.
+    // If the body is complete, or received bytes are unread, the server waits for the store and not for the client.
     else if (request.complete || request.readableLength > 0) response.writeProcessing()
   }, idleMs / 4)
   return () => clearInterval(timer)

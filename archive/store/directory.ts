@@ -1,7 +1,7 @@
 /**
- * Stores objects as files below a directory. A writer writes and flushes a temporary file, and links it to its final
- * name. `link` fails if the name exists, so only one writer succeeds. Directories are flushed too, so that an object
- * survives a power failure.
+ * Stores objects as files below a directory. A writer writes and flushes a temporary file, and links this file to the
+ * object's name. `link` fails if the name exists, so only one writer succeeds. Directories are flushed too, so that an
+ * object survives a power failure.
  */
 import { randomBytes } from 'node:crypto'
 import type { Dirent } from 'node:fs'

@@ -110,7 +110,7 @@ async function* failing(): AsyncGenerator<Uint8Array> {
   throw new Error('the sender failed')
 }
 
-describe('a server with error responses', () => {
+describe('an error response', () => {
   let server: Server
   let answers: { status: number; code: string }[] = []
   let count = 0

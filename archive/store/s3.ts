@@ -35,7 +35,7 @@ export type S3Settings = {
   pathStyle: boolean
   /** PEM: authorities to trust for the server's certificate, instead of Node's authorities. */
   authority?: string | undefined
-  /** Absent: the AWS SDK reads them from the environment, files or the metadata service. */
+  /** Absent: the AWS SDK reads the credentials from the environment, files or the metadata service. */
   credentials?: { accessKeyId: string; secretAccessKey: string } | undefined
   /** Maximum number of names in a list response; absent: 1,000, S3's maximum. */
   namesOfPage?: number | undefined
