@@ -28,7 +28,7 @@ export function trustedBlocks(texts: readonly string[]): BlockList {
   return list
 }
 
-/** An IPv4 address written as IPv6 (`::ffff:1.2.3.4`), as a dual-stack socket reports it. */
+/** Converts `::ffff:1.2.3.4` to `1.2.3.4`. A dual-stack socket reports IPv4 clients in this form. */
 const plain = (address: string): string => (/^::ffff:[\d.]+$/i.test(address) ? address.slice(7) : address)
 
 function isTrusted(address: string, trusted: BlockList): boolean {
@@ -53,7 +53,8 @@ export function clientAddress(peer: string | undefined, forwardedFor: string | u
 }
 
 /**
- * The key under which attempts are counted. Groups IPv6 addresses by /64, since a client usually controls a full /64.
+ * The key that identifies a client for limits. Groups IPv6 addresses by /64, because a client usually controls
+ * a full /64.
  */
 export function networkOf(address: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)

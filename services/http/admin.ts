@@ -46,7 +46,7 @@ async function pageAt(path: string, facts: AdminFacts): Promise<Page | undefined
   }
 }
 
-/** Does not listen yet. If a page fails, the response is 500. */
+/** The returned server does not listen yet. If a page fails, the response is 500. */
 export const makeAdminServer = (facts: AdminFacts): Server =>
   createPageServer(
     path => pageAt(path, facts),

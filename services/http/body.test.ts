@@ -56,14 +56,14 @@ test('the reader yields during slow tiny chunks, before it passes them on', () =
   expect(taken, 'only the first chunk').toEqual([1])
 })
 
-test('the reader yields briefly after a short turn, and pauses after a long turn for as long as it took', async () => {
+test('after a short turn the reader yields briefly; after a long turn it pauses as long as the turn took', async () => {
   const { socket, tiny, complete, request, taken } = reading()
   tiny(256, 0.01)
   vi.advanceTimersToNextTimer()
   expect(socket.paused).toBe(false)
   tiny(256, 0.1)
   expect(socket.paused).toBe(true)
-  // A paused socket still delivers bytes that it has read. They belong to the turn before the pause.
+  // A paused socket still delivers bytes that it has read. These bytes belong to the turn before the pause.
   tiny(300, 0.1)
   vi.advanceTimersToNextTimer()
   expect(socket.paused).toBe(true)

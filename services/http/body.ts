@@ -1,6 +1,6 @@
 /**
- * Reads a request body as it arrives. Refuses a body as soon as it is too large, exceeds the memory budget or is
- * refused by its sink. The reader yields to other requests. It joins tiny chunks, because each chunk takes time.
+ * Reads a request body as it arrives. Refuses a body as soon as it is too large, it exceeds the memory budget, or its
+ * sink refuses it. The reader yields to other requests. Each chunk takes time, so the reader joins tiny chunks.
  */
 import type { IncomingMessage } from 'node:http'
 import type { Reservation } from './budget.ts'
@@ -9,9 +9,9 @@ import { HttpError } from './errors.ts'
 import type { BodySink } from './message.ts'
 import { parseInSlices } from './slices.ts'
 
-/** The reader yields after this many bytes. */
+/** The reader yields after this many bytes. A turn is the work between two yields. */
 const turnBytes = 65_536
-/** The reader also yields after this time, which is in ms. */
+/** The reader also yields after this time, in ms. */
 const turnMs = 2
 /** For small chunks, the reader reads the clock once per this many chunks. */
 const chunksBetweenChecks = 128
@@ -84,7 +84,7 @@ export function readBody({ request, into, maximumBytes, reservation, disconnecte
         end(error)
       }
     }
-    // A chunked body can yield thousands of chunks from one read.
+    // One read from the socket can contain thousands of chunks of a chunked body.
     let isSliced = false
     const slice = () => {
       isSliced = !isOver && !request.complete && parseInSlices(socket)
@@ -133,7 +133,7 @@ export function readBody({ request, into, maximumBytes, reservation, disconnecte
   })
 }
 
-/** Undefined if the client did not send Content-Length. */
+/** Undefined for a chunked body; 0 if the request has no body. */
 export const bodyLength = ({ headers }: IncomingMessage): number | undefined =>
   headers['transfer-encoding'] === undefined ? Number(headers['content-length'] ?? 0) : undefined
 

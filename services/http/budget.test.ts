@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { Budget, smallBodyBytes } from './budget.ts'
 
-test('reservations of bodies below the limit never exceed it, and are released when all requests have ended', () => {
+test('with bodies below the limit, reservations never exceed the limit, and ended requests reserve nothing', () => {
   const limit = 10 * smallBodyBytes
   const bytes = fc.integer({ min: 0, max: 6 * smallBodyBytes })
   fc.assert(
@@ -27,7 +27,7 @@ test('reservations of bodies below the limit never exceed it, and are released w
   )
 })
 
-test('a single body may exceed the limit, and then no other body is accepted', () => {
+test('a body larger than the limit is accepted if it is the only one; no other large body is then accepted', () => {
   const budget = new Budget(smallBodyBytes)
   const [alone, other] = [budget.reserve(), budget.reserve()]
   expect(alone.grow(9 * smallBodyBytes)).toBe(true)

@@ -1,10 +1,11 @@
 /**
  * Limits the bytes of request and response bodies in memory. A request's bodies count until the client has read the
  * response. Above the limit, large bodies are refused. Small bodies are not counted and are always accepted. If no
- * other body is counted, a body larger than the limit is accepted, too. Slow uploads are cancelled if another request needs the memory.
+ * other body is counted, a body larger than the limit is accepted, too. Slow uploads are cancelled if another request
+ * needs the memory.
  */
 
-/** An upload that takes longer may be cancelled for another request. */
+/** An upload that takes longer than this may be cancelled for another request. */
 const maximumWaitMs = 10_000
 
 /** A body with at most this many bytes is always accepted. */

@@ -1,14 +1,14 @@
 /**
- * Limits a server's connections. At the limit, the server closes the connection that has been without a complete request
- * for the longest time. So clients that open thousands of connections do not block other clients. The server never
- * closes a connection whose request it is answering.
+ * Limits a server's connections. At the limit, the server closes the connection that has been without a complete
+ * request for the longest time. So clients that open thousands of connections do not block other clients. The server
+ * never closes a connection whose request it is answering.
  */
 import { readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 
 const usualMost = 10_000
-/** File descriptors that are reserved for files and other sockets. */
+/** The number of file descriptors that connections may not use. */
 const otherFiles = 256
 
 /**
@@ -30,7 +30,7 @@ const nameOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddre
 export class Connections {
   readonly #most: number
   #open = 0
-  /** Connections on which no complete request waits for its response. The longest idle connection is first. */
+  /** Connections on which no complete request waits for its response. The longest unused connection is first. */
   readonly #unused = new Map<string, Socket>()
 
   constructor(server: Server, most: number) {
@@ -54,13 +54,13 @@ export class Connections {
     }
   }
 
-  /** The server has received a complete request. */
+  /** Call this when the server has received a complete request. */
   use(socket: Socket): void {
     this.#unused.delete(nameOf(socket))
   }
 
-  /** The response has ended. */
-  remove(socket: Socket): void {
+  /** Call this when the response has ended. */
+  release(socket: Socket): void {
     if (!socket.destroyed) this.#unused.set(nameOf(socket), socket)
   }
 }

@@ -18,7 +18,7 @@ test('any origin is allowed if no origins are configured', () => {
   })
 })
 
-test('only listed origins are allowed, and caches see Vary: Origin', () => {
+test('only listed origins are allowed, and responses have Vary: Origin', () => {
   const list = rules(['https://a.example'])
   expect(named(corsHeaders(requestOf('https://a.example'), list))).toMatchObject({
     'Access-Control-Allow-Origin': 'https://a.example',

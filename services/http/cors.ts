@@ -8,13 +8,13 @@ type HeaderList = [name: string, value: string][]
 export type CorsRules = {
   /** Undefined: any origin. */
   readonly origins: readonly string[] | undefined
-  /** The allowed methods, in the header's form. */
+  /** The allowed methods, as a header value. */
   readonly methods: string
-  /** The response headers that pages may read, in the header's form. */
+  /** The response headers that pages may read, as a header value. */
   readonly exposedHeaders: string
 }
 
-/** `*` for any origin, or the origin itself if it is listed. */
+/** The headers that allow an origin. Undefined if the origin is not listed. */
 function allowedOrigin(origin: string | undefined, origins: readonly string[] | undefined): HeaderList | undefined {
   if (origins === undefined) return [['Access-Control-Allow-Origin', '*']]
   const vary: [string, string] = ['Vary', 'Origin']

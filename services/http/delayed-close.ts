@@ -7,7 +7,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 
 const maximumDelayMs = 30_000
-/** If the client sends nothing for this time, in ms, the socket is closed: the client had time to read the response. */
+/** The server closes the socket if the client sends nothing for this time, in ms. */
 const silentMs = 1_000
 const checkIntervalMs = 100
 
@@ -35,8 +35,8 @@ export function closeDelayed(socket: Socket, maximumBytes: number): void {
 }
 
 /**
- * Delays the close of a connection if the response was sent before the request's body was received, so that the client
- * can read the response.
+ * Delays the close of a connection whose response is sent before the request's body is received. So the client can read
+ * the response.
  */
 export function delayCloseAfter(request: IncomingMessage, maximumBytes: number): void {
   const { socket } = request

@@ -85,7 +85,7 @@ function commonHeaders(method: string, headers: Headers, { cors, traceHeader }: 
 const isEventStream = ({ headers }: HttpResponse): boolean =>
   headers.some(([name, value]) => name.toLowerCase() === 'content-type' && value.startsWith('text/event-stream'))
 
-/** The status that is counted for a request whose client disconnected before the response. The number is nginx's. */
+/** The status that is counted for a request whose client disconnected before the response. nginx uses this status. */
 const clientClosedRequest = 499
 
 /** Answers one request. */
@@ -142,7 +142,7 @@ class Exchange {
     response.on('close', () => {
       this.#counted?.ended(response.headersSent ? response.statusCode : clientClosedRequest)
       this.#reservation.release()
-      shared.connections.remove(socket)
+      shared.connections.release(socket)
       if (!response.writableFinished) this.#disconnected.abort(new Error('the client has disconnected'))
     })
   }
@@ -187,7 +187,7 @@ class Exchange {
     connections.use(request.socket)
   }
 
-  /** After an HttpError, the response closes the connection, because the rest of the body may be unread. */
+  /** After an HttpError, the server closes the connection, because the rest of the body may be unread. */
   #endConnection(error: unknown): void {
     if (error instanceof HttpError) this.#response.shouldKeepAlive = false
   }
@@ -198,8 +198,8 @@ class Exchange {
     const { body = '', stream } = answer
     // While the server stops, it closes the connection after this response.
     if (!this.#shared.isListening()) response.shouldKeepAlive = false
-    // Only a GET is refused here: a client can repeat it. Another request may already be committed, so the server must
-    // send its response.
+    // Only a GET is refused here, because a client can repeat it. Another method's changes may already be committed, so
+    // the server must send the response.
     if (!this.#reservation.grow(this.#bufferedBytes + Buffer.byteLength(body)) && method === 'GET')
       throw new HttpError({ kind: 'memory exhausted' })
     if (stream === undefined || method === 'HEAD') send(response, answer, this.#common, method === 'HEAD')
@@ -209,7 +209,7 @@ class Exchange {
   async #stream(answer: HttpResponse, stream: NonNullable<HttpResponse['stream']>): Promise<void> {
     const response = this.#response
     const bufferedBytes = this.#bufferedBytes
-    // The length of a stream can be unknown. So a stream must fit in the budget even if it is the only one.
+    // A stream must fit in the budget even if no other body is counted, because its length can be unknown.
     const reserve = (bytes: number) => bytes <= this.#shared.maximumBufferedBytes && this.#reservation.grow(bytes)
     if (answer.streamLength === undefined && hidesItsEnd(response)) {
       const abort = () => this.#disconnected.abort(new Error('not enough memory for the response'))

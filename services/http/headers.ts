@@ -9,8 +9,8 @@ export const isHeaderName = (name: string): boolean => /^[!#$%&'*+.^_`|~0-9A-Za-
 export const isHeaderValue = (value: string): boolean => /^[\t\x20-\x7e\x80-\xff]*$/.test(value)
 
 /**
- * The server sets framing and connection headers. If a handler set them, a proxy could split the message at another
- * position.
+ * Only the server sets framing and connection headers. If a handler set them, a proxy and the server could disagree
+ * about the end of the message.
  */
 const framing = new Set(['content-length', 'transfer-encoding', 'trailer', 'te', 'upgrade', 'keep-alive'])
 

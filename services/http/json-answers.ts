@@ -1,4 +1,4 @@
-/** JSON responses, and errors as `{"error": ...}`, for services that have no error format. */
+/** JSON responses, and errors as `{"error": ...}`, for services without their own error format. */
 import { HttpError } from './errors.ts'
 import type { HeaderList } from './headers.ts'
 import { JsonBodyError } from './json-body.ts'

@@ -33,7 +33,7 @@ function hostOptions(host: string): { host: string; ipv6Only?: boolean } {
  */
 export async function listen(server: Server, at: ListenAddress): Promise<AddressInfo | string> {
   // An earlier run may have left a socket file. Like PostgREST, the server deletes this file, and does not check
-  // whether another server uses it. Workers share the socket that the first process binds.
+  // whether another server uses it. Workers share the first process's socket, and do not delete the file.
   if ('path' in at && cluster.isPrimary) rmSync(at.path, { force: true })
   const options =
     'path' in at ? { path: at.path } : { ...hostOptions(at.host), port: at.port, reusePort: at.reusePort ?? false }

@@ -20,7 +20,7 @@ export type BodySink = { push(chunk: Buffer): void; readonly bufferedBytes: numb
 
 /** A body that has not been read yet. */
 export type IncomingBody = {
-  /** The length in bytes, if the client sent it. */
+  /** The length in bytes; undefined for a chunked body. */
   readonly length: number | undefined
   /**
    * Reads the body. Before this call, the server reads and counts nothing.

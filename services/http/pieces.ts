@@ -3,7 +3,7 @@
  * chunks are. Adding bytes never copies earlier bytes.
  */
 
-/** Smaller chunks are joined, because a separate Buffer costs some hundred bytes more. */
+/** Smaller chunks are joined, because each Buffer needs some hundred bytes of additional memory. */
 const ownPieceBytes = 16_384
 const slabBytes = 65_536
 
@@ -28,7 +28,9 @@ export class Pieces {
     } else this.#copy(bytes)
   }
 
-  /** Copies the bytes, so that the caller can reuse its buffer. The first slab is small, as most bodies are. */
+  /**
+   * Copies the bytes, so that the caller can reuse its buffer. The first slab is small, because most bodies are small.
+   */
   addCopy(bytes: Buffer): void {
     this.#length += bytes.length
     this.#copy(bytes)

@@ -6,7 +6,7 @@ import type { HttpResponse, RequestHead } from './message.ts'
 const prefixForm = /^(?:\/[A-Za-z0-9._~-]{1,100}){1,5}$/
 const located = new Set(['location', 'content-location'])
 
-/** Accepted from every client: the header changes only that client's own response. */
+/** Adds the prefix to paths in the response. Any client may send the header: only this client's response changes. */
 export function withForwardedPrefix(response: HttpResponse, { headers }: Pick<RequestHead, 'headers'>): HttpResponse {
   const prefix = headers['x-forwarded-prefix']
   if (prefix === undefined || !prefixForm.test(prefix)) return response

@@ -1,6 +1,6 @@
 /**
- * Sends requests to a server on this machine, for a readiness command. So a container's health check needs no HTTP
- * client.
+ * Sends requests to a server on this machine, for a readiness command. So the container image needs no HTTP client for
+ * health checks.
  */
 import { type IncomingHttpHeaders, request as requestPlain } from 'node:http'
 import { request as requestTls } from 'node:https'

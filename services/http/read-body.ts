@@ -29,7 +29,7 @@ class BodyBytes implements BodySink {
 const tooLarge = (maximumBytes: number) => new HttpError({ kind: 'body too large', maximumBytes })
 
 /**
- * @param maximumBytes the limit, if it is lower than the server's
+ * @param maximumBytes a limit that is lower than the server's
  * @throws HttpError
  */
 export async function readBody(body: IncomingBody, maximumBytes = Number.POSITIVE_INFINITY): Promise<Buffer> {

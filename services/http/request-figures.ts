@@ -1,4 +1,4 @@
-/** Metrics of the requests that a server answers. Requests cannot increase the number of metrics. */
+/** Metrics of the requests that a server answers. The number of metrics does not depend on the requests. */
 import { durationBounds, durationName } from '../../server/samples.ts'
 
 /** One request that the metrics count. */
@@ -8,7 +8,7 @@ export type Counted = {
    * the stream stays open.
    */
   begun(): void
-  /** The server has sent the response, or the client has disconnected. Counts once. */
+  /** The server has sent the response, or the client has disconnected. Only the first call counts. */
   ended(status: number): void
 }
 

@@ -14,7 +14,7 @@ type RouteKey = {
   readonly path: string
 }
 
-/** The maximum length of a path parameter, percent-encoded. A longer one matches no route. */
+/** The maximum length of a path parameter, percent-encoded. A longer parameter matches no route. */
 const longestPart = 200
 
 function decoded(part: string): string | undefined {

@@ -106,7 +106,7 @@ describe('the server', () => {
     const taken = once(server, 'connection')
     const { socket, received } = await dial(server)
     socket.write('GET / HTTP/1.1\r\nHost: x\r\n')
-    // This error is Node's, after its own head timeout.
+    // Node reports this error after its own timeout for the head.
     const error = Object.assign(new Error('Request timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
     server.emit('clientError', error, (await taken)[0])
     await until(() => received().startsWith('HTTP/1.1 408 '))
@@ -120,7 +120,7 @@ describe('the server', () => {
     ['Trailer', 'x'],
     ['Upgrade', 'websocket'],
     ['keep-alive', 'timeout=9999'],
-  ])('sets message framing itself, even if a function sets %s', async (name, value) => {
+  ])('sets message framing itself, even if a handler sets %s', async (name, value) => {
     const server = await serve(async () => answered([[name, value]]))
     const { socket, received } = await dial(server)
     socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
@@ -244,7 +244,7 @@ describe('the server', () => {
     const known = await dial(server)
     known.socket.write(post(2 * megabyte).replace('Host', 'Authorization: x\r\nHost'))
     known.socket.write(Buffer.alloc(2 * megabyte - 1))
-    // The server accepts this body only if there is no other one, because it is larger than the memory limit.
+    // This body is larger than the memory limit. So the server accepts it only if no other body is counted.
     known.socket.write('x')
     await until(() => known.received().endsWith(String(2 * megabyte)))
     const [client] = unauthenticated
@@ -463,7 +463,7 @@ describe('the server', () => {
     // `once` has removed the listener of `readable`. Without this pause, the socket would read again.
     slow.socket.pause()
     await until(() => quick.received().length > bytes)
-    // The fast client finishes while no slow client waits.
+    // Only the timer of the slow client's response remains.
     await until(() => vi.getTimerCount() === 1)
     vi.advanceTimersByTime(60_000 + bytes / 10 - 1)
     expect(await connections(server)).toBe(2)

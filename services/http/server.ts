@@ -69,7 +69,7 @@ const unreadOf: Record<string, UnreadRequest> = {
 const unreadStatus: Record<UnreadRequest, number> = { malformed: 400, 'head too large': 431, 'too slow': 408 }
 const bareRefusal = (why: UnreadRequest): HttpResponse => ({ status: unreadStatus[why], headers: [], body: '' })
 
-/** Used if Node created no response object. */
+/** The complete text of a response for which Node created no response object. */
 function finalResponse({ status, headers, body = '' }: HttpResponse, product: string): string {
   const lines = headers.filter(([name, value]) => !isFraming(name, value)).map(([name, value]) => `${name}: ${value}`)
   const head = [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, ...lines, `Server: ${product}`, 'Connection: close']

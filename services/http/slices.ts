@@ -1,13 +1,14 @@
 /**
  * Parses the bytes of a connection in slices. Node parses all bytes that it has read from a socket at once, up to 64
- * KiB. Ten thousand one-byte chunks block the thread for 60 ms. With slices, the server serves other connections after
- * each slice. A slice takes a few ms, however small the chunks are, and reading pauses while slices remain.
+ * KiB. Without slices, ten thousand one-byte chunks block the thread for 60 ms. With slices, the server serves other
+ * connections after each slice. A slice takes a few ms, however small the chunks are, and reading pauses while slices
+ * remain.
  */
 import type { Socket } from 'node:net'
 
 const leastBytes = 1_024
 const mostBytes = 65_536
-/** A slice that took too long makes the next slices smaller. A slice that took much less time makes them larger. */
+/** If parsing a slice takes longer than `longMs`, the next slices are smaller; below `shortMs`, they are larger. */
 const longMs = 2
 const shortMs = 0.5
 
@@ -15,7 +16,7 @@ type Parse = (this: Socket, bytes: Buffer) => void
 
 const sliced = new WeakSet<Socket>()
 
-/** Starts slicing. Returns false if the socket is paused, or has another `data` listener than Node's HTTP parser. */
+/** Starts slicing. Returns false if the socket is paused, or if other code than Node's HTTP parser reads its data. */
 export function parseInSlices(socket: Socket): boolean {
   if (sliced.has(socket)) return true
   const [parse, ...others] = socket.listeners('data') as Parse[]

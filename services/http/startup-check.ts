@@ -5,7 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** Together with the longest check, this is less than a probe's ten seconds. */
+/** This time plus the longest check must be shorter than a probe's timeout of ten seconds. */
 const repeatedForMs = 2_000
 const pauseMs = 250
 

@@ -181,7 +181,7 @@ test('`allow` refuses more than the memory limit, even to the only writer', asyn
   expect(isAllowed).toEqual([true, false])
 })
 
-test('a writer can call `allow` for each small piece; unused bytes of earlier calls count', async () => {
+test('a writer can call `allow` for each small piece; reserved bytes of earlier calls are reused', async () => {
   const chunk = 'x'.repeat(16_384)
   const chunks = 600
   let allowed = 0
@@ -227,7 +227,7 @@ test('a client that reads nothing is disconnected if the writer does not wait', 
   await until(() => isAborted)
 })
 
-test('a client that reads nothing is disconnected even if the writer sends little; a client that reads stays connected', async () => {
+test('only a client that reads nothing is disconnected, even if the writer sends little', async () => {
   let written = 0
   let isAborted = 0
   const { port } = await serve(

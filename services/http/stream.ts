@@ -36,8 +36,7 @@ function abortResponse(response: ServerResponse): void {
 type Reserve = (bytes: number) => boolean
 
 /**
- * Collects all bytes that a stream writes. If the bytes exceed the reserved memory and the budget is exhausted,
- * `abort` must end the stream.
+ * Collects all bytes that a stream writes. If the budget is exhausted, calls `abort`, which must end the stream.
  * @throws what the stream throws; HttpError if the budget is exhausted
  */
 export async function gather(
@@ -121,7 +120,7 @@ class Fetching {
   }
 }
 
-/** Writes to a response whose head has been written, and ends it. Calls `reserve` for memory above `bufferedBytes`. */
+/** Sends the head, writes the body, and ends the response. Calls `reserve` for memory above `bufferedBytes`. */
 export async function writeStream(
   response: ServerResponse,
   stream: (out: AnswerStream) => Promise<void>,
@@ -161,7 +160,7 @@ export async function writeStream(
       return isQuick
     },
     allow(bytes) {
-      // Unused bytes of an earlier call count, because a writer can call `allow` before each small piece.
+      // Bytes that an earlier call reserved are reused, because a writer can call `allow` before each small piece.
       const waits = response.writableLength + bytes
       if (waits <= allowed) return true
       if (!reserve(bufferedBytes + waits)) return false

@@ -16,8 +16,8 @@ const connectMs = 2_000
 /** The maximum number of concurrent forwarded requests. */
 const mostForwarded = 5_000
 /**
- * Headers of the other replica's response that the client receives. The server to which the client is connected adds
- * all other headers.
+ * The headers that the client receives from the other replica's response. The server to which the client is connected
+ * adds all other headers.
  */
 const passedOn = [
   ...['content-type', 'cache-control', 'x-accel-buffering', 'mcp-session-id', 'www-authenticate', 'retry-after'],
@@ -137,8 +137,8 @@ export class Peers {
       })
       request.once('response', resolve)
       request.on('error', error => {
-        // The peer closed an idle connection. A retry is safe: if the peer has received the request, it refuses the
-        // second copy.
+        // The other replica can have closed the idle connection. A retry is safe: if that replica has received the
+        // request, it refuses the second copy.
         if (request.reusedSocket && !isAgain && !signal.aborted) return resolve(this.#send(to, bytes, signal, true))
         reject(isConnected ? error : new NotConnected(error))
       })
@@ -148,7 +148,7 @@ export class Peers {
   }
 }
 
-/** This process could not connect to the address, or not within `connectMs`. */
+/** The connection to the address failed, or took longer than `connectMs`. */
 class NotConnected extends Error {
   constructor(cause: unknown) {
     super('the replica has stopped', { cause })

@@ -76,7 +76,7 @@ test('only valid handles name an owner', () => {
   )
 })
 
-test('an envelope opens once, unmodified, in time, and only in the process to which it was sent', () => {
+test('an envelope can be opened only once, unmodified, in time, and by the process to which it was sent', () => {
   let now = 1_000_000
   const self = { ...address, instance: 'one' }
   const clock = () => now
@@ -185,7 +185,7 @@ test('a forwarded request is not forwarded again', async () => {
   // forward it again.
   const headers = { 'mcp-session-id': two.peers.mint('session', 'x') }
   const { owner } = two.peers.read('session', one.peers.mint('session', 'y'))
-  if (owner === undefined) throw new Error('there is none')
+  if (owner === undefined) throw new Error('the handle has no owner')
   const answer = await two.peers.forward(owner, { head: { ...head, headers }, body: utf8(''), signal })
   expect(answer?.status).toBe(201)
   expect([one.seen.length, two.seen.length]).toEqual([1, 0])
