@@ -132,7 +132,10 @@ export class Endpoint {
     if (message.kind === 'notification') return empty(202)
     if (message.kind === 'response')
       return badRequest(
-        { kind: 'invalid request', problem: 'the server sends no requests to the client in this revision' },
+        {
+          kind: 'invalid request',
+          problem: 'a response is not accepted: in this revision, the server sends no requests',
+        },
         isModern,
       )
     try {

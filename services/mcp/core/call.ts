@@ -1,7 +1,7 @@
 /**
- * One call of a tool, a prompt or a resource, independent of caller and transport. If a call needs input from the user,
- * its outcome requests the input. The client then repeats the call with the answer, and another process can handle it.
- * So this module keeps no state.
+ * One call of a tool, a prompt or a resource, in any transport. If a call needs input, its outcome requests the input.
+ * The client or the transport then repeats the call with the answers. Another process can handle the repeated call, so
+ * a call keeps no state in memory.
  */
 
 import type { JsonObject } from '../../mcp-protocol/json.ts'
@@ -20,8 +20,8 @@ export type InputRequest = {
 }
 
 /**
- * The client's answers to the requests of an earlier call. The transport has verified that answers and state belong to
- * this call.
+ * The client's answers to the requests of an earlier call. The transport has verified that the answers and the state
+ * belong to this call.
  */
 export type Answers = {
   /** Answers by the keys of their requests. Unchecked: a client can send anything. */
@@ -36,21 +36,24 @@ export type CallContext = {
   readonly signal: AbortSignal
   /** Identifies the request in log lines and in statements sent to Postgres. */
   readonly requestId: string
-  /** The client's address, read through trusted proxies; undefined over stdio. */
+  /**
+   * The client's address. Over HTTP, the server reads it through trusted proxies. Over stdio, the bridge reports it;
+   * undefined without a bridge.
+   */
   readonly address: string | undefined
   /** The W3C trace context, if the client sent one. */
   readonly traceparent: string | undefined
   readonly inputKinds: ReadonlySet<InputKind>
   /** Undefined in the first call. */
   readonly answers: Answers | undefined
-  /** Sends progress to the client if the client requested it. */
+  /** Sends a progress report, if the client requested progress. */
   progress(report: Progress): void
   log(level: LogLevel, data: JsonObject | string): void
 }
 
 /**
- * `input-required`: the client must repeat the call with the answers to `requests` and with `state`. No client can read
- * or change `state`.
+ * `input-required`: the client or the transport must repeat the call with the answers to `requests` and with `state`.
+ * No client can read or change `state`.
  */
 export type Outcome<Result> =
   | { readonly kind: 'result'; readonly result: Result }

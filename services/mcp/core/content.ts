@@ -1,4 +1,4 @@
-/** Content blocks of tools, resources and prompts. They are the same in all MCP revisions. */
+/** Content blocks of tools, resources and prompts. The server sends the same blocks in all MCP revisions. */
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 
 type Annotations = {

@@ -1,4 +1,4 @@
-/** Errors of a call that MCP defines. If a tool itself fails, its result has `isError` instead. */
+/** Protocol errors of a call. If the tool itself fails, the call returns a result with `isError` instead. */
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 
 export type CoreFault =

@@ -20,7 +20,7 @@ type ServerInfo = {
   readonly icons?: readonly Icon[]
 }
 
-/** A change of a list or of a resource, for clients. */
+/** A change of a list or of a resource. The transports announce the change to clients. */
 export type CoreChange =
   | { readonly kind: 'tools' | 'prompts' | 'resources' }
   | { readonly kind: 'resource'; readonly uri: string }
@@ -37,7 +37,7 @@ export type Core = {
   readonly server: ServerInfo
   readonly toolFigures: ToolFigures
   instructions(caller: Caller): string
-  /** Lists tools without the hidden tools, always in the same order. */
+  /** Returns the tools that are not hidden, always in the same order. */
   tools(caller: Caller): readonly ToolDefinition[]
   /** Returns undefined if the caller has no tool with this name. */
   tool(name: string, caller: Caller): Tool | undefined
@@ -54,13 +54,14 @@ export type Core = {
     args: { readonly [name: string]: string },
     context: CallContext,
   ): Promise<Outcome<PromptResult>>
-  /** Returns at most 100 values, and the number of all values. @throws CoreError */
+  /** Returns at most 100 values, and the total number of values. @throws CoreError */
   complete(request: CompletionRequest, context: CallContext): Promise<{ values: readonly string[]; total: number }>
   /** Returns a function that removes the listener. */
   onChange(listener: (change: CoreChange) => void): () => void
   announce(change: CoreChange): void
   /**
-   * Subscribes a client to a resource; `onChange` announces its changes. Returns a function that ends the subscription.
+   * Watches a resource for a caller. Listeners of `onChange` receive the resource's changes. Returns a function that
+   * stops watching.
    */
   follow(uri: string, caller: Caller): () => void
 }
@@ -72,8 +73,8 @@ type CoreParts = {
   readonly resources: readonly ResourceProvider[]
   readonly prompts: readonly Prompt[]
   /**
-   * Watches a resource and announces its changes until the returned function is called. Undefined if no resource can
-   * change.
+   * Watches a resource and announces the resource's changes. Returns a function that stops watching. Undefined if no
+   * resource can change.
    */
   readonly follow?: (uri: string, caller: Caller) => () => void
 }
@@ -147,7 +148,7 @@ export function createCore({ server, instructions, tools, resources, prompts, fo
       const missing = prompt.definition.arguments?.find(
         argument => argument.required && args[argument.name] === undefined,
       )
-      if (missing) throw new CoreError({ kind: 'invalid params', problem: `the argument ${missing.name} is required` })
+      if (missing) throw new CoreError({ kind: 'invalid params', problem: `arguments.${missing.name}: is required` })
       return prompt.get(args, context)
     },
     complete: async (request, context) => {

@@ -24,7 +24,10 @@ export type ResourceProvider = {
   templates(caller: Caller): readonly ResourceTemplate[]
   /** Returns undefined if this provider does not have the URI. @throws CoreError */
   read(uri: string, context: CallContext): Promise<Outcome<ReadResult>> | undefined
-  /** Returns values of a template variable that begin with `value`. `chosen`: values of the preceding variables. */
+  /**
+   * Returns the values of a template variable that begin with `value`. `chosen`: the values that the client sent for
+   * other variables.
+   */
   complete?(
     uriTemplate: string,
     variable: string,

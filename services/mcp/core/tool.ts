@@ -1,5 +1,3 @@
-/** A tool: its definition and its implementation. */
-
 import type { JsonObject, JsonSchema } from '../../mcp-protocol/json.ts'
 import type { Scope } from '../../mcp-protocol/scopes.ts'
 import type { CallContext, Outcome } from './call.ts'
@@ -33,11 +31,11 @@ export type ToolResult = {
 }
 
 export type Tool = {
-  /** The name is fixed; other fields can change with the settings. */
+  /** The name is fixed. Other fields can change with the settings. */
   readonly definition: ToolDefinition
   /** Lists omit the tool, but callers can call it. */
   readonly isHidden?: true
-  /** Callers need no token for the tool, for example for a login. */
+  /** Callers can call the tool without a token. An example is the login tool. */
   readonly isOpen?: true
   /** Whether a client may or must run the tool as a task; undefined: the tool cannot run as a task. */
   readonly task?: 'optional' | 'required'

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { createUsed } from './used.ts'
 
-test('remembers a used name until it expires; at the limit, remembers only the newest names', () => {
+test('createUsed remembers a used value until it expires; at the limit, it remembers only the newest values', () => {
   let now = 0
   const used = createUsed(1_000, () => now)
   used.add('first')

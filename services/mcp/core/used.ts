@@ -1,30 +1,30 @@
 /**
- * Remembers single-use names, such as codes, until they expire. The number of names is limited. If very many names are
- * used, the oldest are forgotten, and a caller could use them again before they expire.
+ * Remembers single-use values, such as nonces, from their use until they expire. Above a limit, forgets the oldest
+ * values. Clients could then use these values again until they expire.
  */
 type Used = {
-  has(name: string): boolean
-  add(name: string): void
+  has(value: string): boolean
+  add(value: string): void
 }
 
 const maximumEntries = 100_000
 
-/** `lifetimeMs`: after this time every name is invalid, whether it was used or not. */
+/** `lifetimeMs`: how long a value is remembered. The caller must itself refuse older values. */
 export function createUsed(lifetimeMs: number, now: () => number): Used {
-  /** Expiry by name. All names have the same lifetime, so the first name in the map expires first. */
+  /** The expiry of each value. All values have the same lifetime, so the first value in the map expires first. */
   const until = new Map<string, number>()
 
   function dropOld(): void {
-    for (const [name, end] of until) {
+    for (const [value, end] of until) {
       if (end > now() && until.size <= maximumEntries) return
-      until.delete(name)
+      until.delete(value)
     }
   }
 
   return {
-    has: name => (until.get(name) ?? 0) > now(),
-    add(name) {
-      until.set(name, now() + lifetimeMs)
+    has: value => (until.get(value) ?? 0) > now(),
+    add(value) {
+      until.set(value, now() + lifetimeMs)
       dropOld()
     },
   }

@@ -1,6 +1,6 @@
 /**
- * Creates an HTTP response: JSON, or server-sent events if the server sends a message before the result. The result is
- * the last message. Comments in the stream keep an idle connection open.
+ * Creates an HTTP response. The response is JSON, or a stream of server-sent events if the server sends a message
+ * before the result. In a stream, the result is the last message. Comments in the stream keep an idle connection open.
  */
 import type { AnswerStream, HttpResponse } from '../../http/message.ts'
 import { EventStream, keepAlive, streamHeaders } from '../../mcp-protocol/event-stream.ts'
@@ -16,7 +16,7 @@ async function writeTo(out: AnswerStream, events: EventStream): Promise<void> {
   }
 }
 
-/** If a stream has started, it ends with `text`. Otherwise, `response` is the HTTP response. */
+/** If a stream has started, `text` is the stream's last message. Otherwise, `response` is the HTTP response. */
 type Answered = { readonly response: HttpResponse; readonly text: string | undefined }
 
 /** `run` receives a function that sends a message before the result. The first message starts a stream. */

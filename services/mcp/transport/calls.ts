@@ -54,8 +54,8 @@ export function parseParams<Shape>(shape: z.ZodType<Shape>, params: JsonObject):
 
 export type Calls = {
   /**
-   * `strictShape`: missing arguments, and arguments of a wrong type, cause the error "invalid params". Otherwise, and
-   * for other violations of the schema, the call returns a tool error for the model.
+   * If `strictShape` is true, a missing, unknown or wrongly typed argument causes the error "invalid params". Any other
+   * violation of the tool's schema causes a tool error for the model, as does any violation if `strictShape` is false.
    * @throws CoreError, or the abort reason of `context.signal`
    */
   call(method: CallMethod, params: JsonObject, context: CallContext, strictShape: boolean): Promise<Outcome<object>>

@@ -1,4 +1,4 @@
-/** Writes JSON values as texts. Equal values have equal texts, whatever the order of an object's members. */
+/** Writes a JSON value as text. Equal values have equal texts: the order of an object's members has no effect. */
 import { isObject } from '../../mcp-protocol/json-rpc.ts'
 
 export function canonical(value: unknown): string {

@@ -1,6 +1,6 @@
 /**
- * Tests real clients: two major versions of the TypeScript SDK, over HTTP and over stdio, in every revision that they
- * support.
+ * Tests real clients: two major versions of the TypeScript SDK, over HTTP and over stdio, in the revisions 2025-11-25
+ * and 2026-07-28.
  */
 import { Client, type ClientOptions, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
@@ -104,7 +104,7 @@ test.each([
     const client = await newClient(transport, mode)
     expect(client.getNegotiatedProtocolVersion()).toBe(version)
     await goThrough(speakerOf(client))
-    // A client of an older revision cancels by a message. Over HTTP, the server ignores this message.
+    // In the older revision, a client cancels by a message. Over HTTP, the server ignores this message.
     if (transport === 'http' && mode !== 'legacy') await until(() => stopped.includes('test_wait'))
     stopped.length = 0
   },

@@ -1,7 +1,7 @@
 /**
  * One client over stdio. The client's first request or notification, except a modern `server/discover`, decides the
- * group of revisions (`Era`). Cancelled requests receive no response. A bridge has many clients on one pair of pipes.
- * Each of these clients has its own connection.
+ * group of revisions (`Era`). A cancelled request receives no response. A bridge connects many clients through one pair
+ * of pipes, and each of these clients has its own `Connection`.
  */
 
 import { declaresVersion } from '../../mcp-protocol/envelope.ts'
@@ -20,7 +20,7 @@ import { modernError } from './errors.ts'
 import type { Transports } from './index.ts'
 import { LegacySession } from './legacy/session.ts'
 
-/** The caller of a message, with the caller's address if a bridge reports it. */
+/** The caller of a message. The address is the client's address, if a bridge reports it. */
 export type Sender = Pick<Requester, 'caller' | 'address'>
 
 type Era = 'open' | 'legacy' | 'modern'
@@ -35,7 +35,7 @@ export class Connection {
   readonly #running = new Map<RequestId, AbortController>()
   readonly #over = new AbortController()
   #era: Era = 'open'
-  /** Created with the first message of an older client. Modern clients receive changes through subscriptions. */
+  /** Handles the messages of an older client. Before the era is known, also handles responses and invalid messages. */
   #legacy: LegacySession | undefined
 
   constructor(transports: Transports, send: (message: ServerMessage) => void, experimental: JsonObject) {
@@ -63,7 +63,7 @@ export class Connection {
     for (const controller of this.#running.values()) controller.abort(reason)
   }
 
-  /** Clients send `server/discover` before they choose a revision, so this request does not decide the era. */
+  /** A client may send `server/discover` before it chooses a revision, so this request does not decide the era. */
   #eraOf(message: Received): Era {
     if (this.#era !== 'open') return this.#era
     if (message.kind === 'response' || message.kind === 'invalid') return 'legacy'
@@ -71,7 +71,11 @@ export class Connection {
       this.#era = 'legacy'
       return 'legacy'
     }
-    if (message.method !== 'server/discover') this.#era = 'modern'
+    if (message.method !== 'server/discover') {
+      this.#era = 'modern'
+      // Modern clients receive changes only through subscriptions.
+      this.#legacy?.close()
+    }
     return 'modern'
   }
 
@@ -98,7 +102,8 @@ export class Connection {
         requested: typeof protocolVersion === 'string' ? protocolVersion : undefined,
       })
     }
-    if (this.#running.has(id)) return refusal(id, { kind: 'invalid request', problem: 'the id is in use' })
+    if (this.#running.has(id))
+      return refusal(id, { kind: 'invalid request', problem: 'a request with this id is running' })
     if (this.#running.size >= maximumRunning)
       return refusal(id, { kind: 'exhausted', problem: `at most ${maximumRunning} requests may run at the same time` })
     const controller = new AbortController()

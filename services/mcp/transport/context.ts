@@ -1,4 +1,4 @@
-/** Creates the context of a call from a request, in all revisions. */
+/** Creates the context of a call from a request of any revision. */
 import { randomUUID } from 'node:crypto'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { metaOf, type RequestId, type ServerMessage } from '../../mcp-protocol/json-rpc.ts'
@@ -9,11 +9,14 @@ import type { Caller } from '../core/caller.ts'
 /** The caller of a request, and a function that sends messages to the caller's client. */
 export type Requester = {
   readonly caller: Caller
-  /** The client's address; undefined over stdio. */
+  /** The client's address; undefined over stdio without a bridge. */
   readonly address: string | undefined
   /** Aborted when the client disconnects or cancels. */
   readonly signal: AbortSignal
-  /** Sends a message that belongs to the request, before the response. Undefined if the transport cannot do this. */
+  /**
+   * Sends a message that belongs to the request, before the response. Undefined if the HTTP response cannot be a
+   * stream. Also undefined for a legacy session over stdio: the session itself sends such messages.
+   */
   readonly notify: ((message: ServerMessage) => void) | undefined
 }
 

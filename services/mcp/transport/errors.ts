@@ -1,6 +1,6 @@
 /**
- * Texts and codes of all errors of a transport, including errors of the core. An unexpected error becomes an internal
- * error that contains only the id of its log entry.
+ * The codes and texts of all errors that a transport returns, including the core's errors. For an unexpected error, the
+ * client receives an internal error with only the id of the log entry.
  */
 import {
   faultError,
@@ -22,7 +22,7 @@ function coreFaultError(fault: CoreFault): WireError {
     case 'unknown resource':
       return invalidParamsError(`unknown resource ${JSON.stringify(fault.uri)}`, { uri: fault.uri })
     case 'invalid cursor':
-      return invalidParamsError('the cursor does not belong to this list')
+      return invalidParamsError('cursor: belongs to another list, or the list has changed; list again without a cursor')
     case 'invalid params':
       return invalidParamsError(fault.problem)
     case 'missing capability':

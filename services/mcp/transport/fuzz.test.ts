@@ -1,6 +1,6 @@
 /**
- * Sends arbitrary input in all revisions. The server must answer every message, without an internal error and without
- * another request's id. No request may keep running or throw an unhandled error.
+ * Sends arbitrary input in all revisions. Every answer must have the id of its own request. No message may cause an
+ * internal error.
  */
 import { PassThrough } from 'node:stream'
 import fc from 'fast-check'
@@ -87,7 +87,7 @@ const headers = fc.record(
 const isId = (given: unknown): boolean =>
   typeof given === 'string' || (typeof given === 'number' && Number.isFinite(given))
 
-/** Checks that the answer is well-formed and has the id of its request, if the request has an id. */
+/** Checks that the answer is well-formed. Checks that it has the request's id, if the request has one. */
 function check(sent: unknown, answer: unknown): void {
   if (Object.keys(answer as object).length === 0 || at(answer, 'batch') !== undefined) return
   expect(at(answer, 'jsonrpc')).toBe('2.0')
@@ -98,10 +98,10 @@ function check(sent: unknown, answer: unknown): void {
   if (at(answer, 'result') !== undefined) expect(receivedId).toEqual(sentId)
 }
 
-/** The value as the server receives it. JSON changes some values: negative zero becomes zero. */
+/** Returns the value that the server receives. JSON changes some values: negative zero becomes zero. */
 const onTheWay = (sent: unknown): unknown => JSON.parse(JSON.stringify(sent) ?? 'null')
 
-test('answers any message over HTTP', { timeout: 60_000 }, async () => {
+test('the server answers any message over HTTP', { timeout: 60_000 }, async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.tuple(message, headers), { minLength: 1, maxLength: 10 }), async list => {
       await Promise.all(
@@ -117,7 +117,7 @@ test('answers any message over HTTP', { timeout: 60_000 }, async () => {
   expect(fixture.log.filter(line => !line.includes('is of no business'))).toEqual([])
 })
 
-test('answers any bytes over HTTP', { timeout: 60_000 }, async () => {
+test('the server answers any bytes over HTTP', { timeout: 60_000 }, async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.oneof(
@@ -134,7 +134,7 @@ test('answers any bytes over HTTP', { timeout: 60_000 }, async () => {
   )
 })
 
-test('answers any message over standard input and output', { timeout: 60_000 }, async () => {
+test('the server answers any message over standard input and output', { timeout: 60_000 }, async () => {
   const logger = { error: note, warn: note }
   await fc.assert(
     fc.asyncProperty(fc.array(message, { minLength: 1, maxLength: 10 }), async list => {

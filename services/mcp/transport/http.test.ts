@@ -22,9 +22,9 @@ const json = { 'Content-Type': 'application/json' }
 const initialize = (protocolVersion: string) =>
   call('initialize', { protocolVersion, capabilities: {}, clientInfo: { name: 'test', version: '1' } })
 
-describe('the documented methods', () => {
+describe('the endpoint', () => {
   test.each(['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'])(
-    'initialize agrees on the revision %s',
+    'answers initialize with the requested revision %s',
     async version => {
       const { status, body } = await post(fixture.port, initialize(version))
       expect([status, at(body, 'result', 'protocolVersion')]).toEqual([200, version])
@@ -34,7 +34,7 @@ describe('the documented methods', () => {
   )
 
   test.each(['2026-07-28', '1999-01-01', 'nonsense'])(
-    'initialize answers %s with the newest supported revision',
+    'answers initialize for %s with the newest revision that has initialize',
     async version => {
       expect(at((await post(fixture.port, initialize(version))).body, 'result', 'protocolVersion')).toBe('2025-11-25')
     },
@@ -73,7 +73,7 @@ describe('the documented methods', () => {
     expect(at(completed.body, 'result')).toEqual({ completion: { values: ['12', '123'], total: 2, hasMore: false } })
   })
 
-  test('answers ping and a log level, and accepts a notification and a response', async () => {
+  test('answers ping and logging/setLevel, and accepts a notification and a response', async () => {
     expect((await post(fixture.port, call('ping'))).body).toEqual({ jsonrpc: '2.0', id: 1, result: {} })
     expect(at((await post(fixture.port, call('logging/setLevel', { level: 'debug' }))).body, 'result')).toEqual({})
     for (const body of [
@@ -83,7 +83,7 @@ describe('the documented methods', () => {
       expect(await post(fixture.port, body)).toMatchObject({ status: 202, body: {} })
   })
 
-  test('answers a batch with one response, in any order of ids', async () => {
+  test('answers a batch with one response, in which each answer has the id of its request', async () => {
     const answer = await postForText(fixture.port, [
       call('ping', {}, 'a'),
       { jsonrpc: '2.0', method: 'notifications/initialized' },
@@ -104,7 +104,7 @@ describe('the documented methods', () => {
     ['too many messages', Array.from({ length: 101 }, () => call('ping'))],
     ['an initialize request', [initialize('2025-03-26')]],
     ['a request of the newest revision', [modernCall('tools/list').body]],
-  ])('refuses a batch of %s', async (_, batch) => {
+  ])('refuses a batch with %s', async (_, batch) => {
     const { status, body } = await post(fixture.port, batch)
     expect([status, at(body, 'error', 'code'), 'id' in body]).toEqual([400, -32600, false])
   })
@@ -128,7 +128,7 @@ describe('the documented methods', () => {
   })
 })
 
-describe('errors of JSON-RPC', () => {
+describe('at the JSON-RPC level,', () => {
   test.each<[string, string | object, number, string, unknown, unknown?]>([
     ['a body that is not JSON', '{', -32700, 'Parse error', null],
     ['an empty body', '', -32700, 'Parse error', null],
@@ -189,7 +189,7 @@ describe('errors of JSON-RPC', () => {
     expect(textOf(missing)).toBe('Invalid arguments for greet: name is required')
   })
 
-  test('refuses deep nesting, and names of prototype properties', async () => {
+  test('deep nesting and the field name __proto__ are refused', async () => {
     const deep = `{"jsonrpc":"2.0","id":1,"method":"ping","params":${'{"a":'.repeat(5_000)}1${'}'.repeat(5_000)}}`
     expect((await post(fixture.port, deep)).body).toMatchObject({ id: 1, error: { code: -32600 } })
     const polluted = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet","__proto__":{"x":1}}}'
@@ -198,7 +198,7 @@ describe('errors of JSON-RPC', () => {
   })
 })
 
-describe('errors of HTTP', () => {
+describe('at the HTTP level,', () => {
   const agent = new Agent()
   test.each<[string, string, Record<string, string>, string, number]>([
     ['GET', '/mcp/v1', { Accept: 'text/event-stream' }, '', 405],
@@ -214,7 +214,7 @@ describe('errors of HTTP', () => {
     ['POST', '/mcp/v1', { ...json, Host: 'anybody@localhost' }, '{}', 403],
     ['POST', '/mcp/v1', { ...json, Host: 'evil.example.com' }, '{}', 403],
     ['GET', '/api/databases', { Origin: 'https://evil.example.com' }, '', 403],
-  ])('refuses %s %s with the headers %j', async (method, path, headers, body, status) => {
+  ])('%s %s with the headers %j is refused', async (method, path, headers, body, status) => {
     const answer = await sendRequest(fixture.port, path, { method, headers, ...(body === '' ? {} : { body }) }, agent)
     expect(answer.status).toBe(status)
     expect(JSON.parse(answer.text)).toEqual({ error: expect.any(String) })
@@ -228,7 +228,7 @@ describe('errors of HTTP', () => {
     },
   )
 
-  test('refuses a body of more than 10 MB', async () => {
+  test('a body of more than 10 MB is refused', async () => {
     const body = JSON.stringify(call('ping', { filler: 'x'.repeat(10_485_760) }))
     const answer = await sendRequest(fixture.port, '/mcp/v1', { method: 'POST', headers: json, body })
     expect([answer.status, JSON.parse(answer.text)]).toEqual([413, { error: expect.stringContaining('10485760') }])
@@ -242,7 +242,7 @@ describe('errors of HTTP', () => {
     expect((await sendRequest(fixture.port, '/api/user/info')).text).toBe('api /api/user/info')
   })
 
-  test('refuses an unknown revision', async () => {
+  test('an unknown revision is refused', async () => {
     const { status, body } = await post(fixture.port, call('ping'), { 'MCP-Protocol-Version': '2020-01-01' })
     expect([status, at(body, 'error', 'code'), at(body, 'id')]).toEqual([400, -32600, 1])
   })
@@ -281,7 +281,7 @@ describe('with authentication', () => {
     }
   })
 
-  test('an open tool needs no token, and ignores invalid tokens', async () => {
+  test('an open tool needs no token, and accepts a call with an invalid token', async () => {
     const tokens: Record<string, string>[] = [{}, { Authorization: 'Bearer x' }, { Authorization: 'Bearer often' }]
     for (const headers of tokens)
       expect(textOf(await post(guarded.port, open, headers))).toBe('open to unauthenticated')
@@ -290,7 +290,7 @@ describe('with authentication', () => {
     expect((await post(guarded.port, large)).status).toBe(401)
   })
 
-  test('answers too many failures with Retry-After', async () => {
+  test('after too many failed attempts, a request is refused with 429 and Retry-After', async () => {
     const answer = await post(guarded.port, call('ping'), { Authorization: 'Bearer often' })
     expect([answer.status, answer.headers['retry-after'], typeof answer.body.error]).toEqual([429, '60', 'string'])
   })
@@ -321,7 +321,7 @@ describe('with authentication', () => {
   })
 })
 
-test('splits a long list into pages, and refuses a cursor of another list', async () => {
+test('the server splits a long list into pages, and refuses a cursor of another list', async () => {
   const { manyResources } = await import('../testing/fixture-core.ts')
   const large = await startFixture({ more: [manyResources(250)] })
   onTestFinished(large.stop)
@@ -335,7 +335,9 @@ test('splits a long list into pages, and refuses a cursor of another list', asyn
     cursor = at(body, 'result', 'nextCursor')
     if (page === 0) {
       const wrong = await post(large.port, call('tools/list', { cursor: String(cursor) }))
-      expect(at(wrong.body, 'error', 'data', 'problem')).toBe('the cursor does not belong to this list')
+      expect(at(wrong.body, 'error', 'data', 'problem')).toBe(
+        'cursor: belongs to another list, or the list has changed; list again without a cursor',
+      )
     }
   }
   expect(new Set(uris).size).toBe(253)

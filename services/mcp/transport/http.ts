@@ -45,18 +45,18 @@ type EndpointParts = {
   /** Undefined if there is only one process. */
   readonly peers: Peers | undefined
   readonly maximumBodyBytes: number
-  /** Undefined if authentication is off. Every caller then has all rights. */
+  /** Undefined if authentication is off. In that case, every caller has all rights. */
   readonly authentication: Authentication | undefined
   readonly sites: SiteRules
   /** The URL of the OAuth metadata (RFC 9728), if configured. */
   readonly resourceMetadata: string | undefined
 }
 
-/** The maximum body size that the server reads before authentication. It is enough for a login. */
+/** The maximum body size of a request without a valid token. This size is enough for a login. */
 const maximumUnknownBytes = 65_536
 const maximumBatch = 100
 
-/** The caller without a token, who can only call open tools. */
+/** The caller without a valid token. This caller can only call open tools. */
 const unauthenticated: Caller = {
   kind: 'anyone',
   principal: 'unauthenticated',
@@ -148,8 +148,8 @@ class Endpoint {
   }
 
   /**
-   * Forwards a request for a task or call of another replica to that replica. Returns undefined if the request is for
-   * this replica, or if the other replica has stopped.
+   * If another replica has the request's task or call state, forwards the request to that replica. Returns undefined if
+   * this replica must answer the request.
    */
   async #forward({ parsed, bytes }: Read, head: RequestHead, signal: AbortSignal): Promise<HttpResponse | undefined> {
     const { peers } = this.#parts
@@ -159,7 +159,7 @@ class Endpoint {
     return owner && peers.forward(owner, { head, body: bytes, signal })
   }
 
-  /** Whether the message calls an open tool, such as a login, which needs no token. */
+  /** Whether the message calls an open tool, which needs no token. */
   #openCall(parsed: Parsed): boolean {
     if (parsed.kind !== 'one' || parsed.message.kind !== 'request') return false
     const { method, params } = parsed.message
@@ -259,7 +259,7 @@ class Endpoint {
       case 'response': {
         const error = new ProtocolError({
           kind: 'invalid request',
-          problem: 'the server sends no requests to the client in this revision',
+          problem: 'a response is not accepted: in this revision, the server sends no requests',
         })
         return refusal(error, undefined, true)
       }

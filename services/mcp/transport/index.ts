@@ -1,6 +1,5 @@
 /**
- * The parts that all transports of a core share: HTTP and stdio, in all revisions. They are created once. `server.ts`
- * uses them for HTTP, and `stdio.ts` for standard input and output.
+ * The parts that both transports share, HTTP and stdio, in all revisions. These parts are created once for each core.
  */
 import type { Peers } from '../../http/peers/index.ts'
 import type { Core } from '../core/index.ts'

@@ -12,7 +12,7 @@ export const noInputKinds: ReadonlySet<InputKind> = new Set()
 export function inputKindsOf({ elicitation, sampling, roots }: JsonObject): ReadonlySet<InputKind> {
   const found = new Set<InputKind>()
   if (isObject(elicitation)) {
-    // Older revisions had only one kind of elicitation, and its capability was an empty object.
+    // Older revisions had only elicitation by a form, and the capability was an empty object.
     if (isObject(elicitation.form) || !isObject(elicitation.url)) found.add('elicitation-form')
     if (isObject(elicitation.url)) found.add('elicitation-url')
   }
@@ -36,7 +36,7 @@ const capabilityOf: Record<InputKind, JsonObject> = {
   roots: { roots: {} },
 }
 
-/** The capability that this request requires, if the client has not declared it. */
+/** Returns the capability that the request requires. Returns undefined if the client has declared the capability. */
 export function missingCapability(request: InputRequest, inputKinds: ReadonlySet<InputKind>): JsonObject | undefined {
   const ability = abilityFor(request)
   return inputKinds.has(ability) ? undefined : capabilityOf[ability]

@@ -1,7 +1,7 @@
 /**
- * The lists for clients, as JSON. A list depends only on its definitions. So the server writes it once for all callers
- * with the same definitions, and splits it into pages. A cursor names its list and its page. If the list has changed,
- * the server refuses the cursor.
+ * The lists for clients, as JSON. A list depends only on its definitions. So the server writes the list once for all
+ * callers with the same definitions, and splits it into pages. A cursor names its list and its page. If the list has
+ * changed, the server refuses the cursor.
  */
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
@@ -16,7 +16,7 @@ type ListMethod = (typeof listMethods)[number]
 export const isListMethod = (method: string): method is ListMethod =>
   (listMethods as readonly string[]).includes(method)
 
-/** Returns the members of the result without braces, because each revision adds its own members. */
+/** Returns the result as JSON without the outer braces, so that each revision can add its own members. */
 export type Lists = (method: ListMethod, caller: Caller, cursor: Json | undefined) => string
 
 const pageSize = 100

@@ -104,7 +104,7 @@ describe('the sealed state of a call', () => {
     expect(() => createSealer(Buffer.alloc(31), () => now)).toThrow('at least 32 bytes')
   })
 
-  test('is required with answers: without it, the server requests the answers again', async () => {
+  test('is required with answers: without the state, the server requests the answers again', async () => {
     const { body } = await modern(fixture.port, 'tools/call', { ...callParams, inputResponses: responses })
     expect(at(body, 'result', 'resultType')).toBe('input_required')
   })
@@ -175,7 +175,7 @@ describe('requests', () => {
   })
 })
 
-test('sends log messages to clients that requested them, from the requested level on', async () => {
+test('the server sends log messages of the requested level and above, if the client requests a level', async () => {
   const textAt = async (level: string) => {
     const { body, headers } = modernCall('tools/call', tool('test_logging_tool'), {
       meta: { 'io.modelcontextprotocol/logLevel': level },
@@ -220,7 +220,7 @@ async function listen(notifications: JsonObject, options: ModernOptions = {}, on
 }
 
 describe('a listener', () => {
-  test('receives the list of its subscriptions, then only their changes, each with the id of the request', async () => {
+  test("receives the list of its subscriptions and then only their changes, each with its request's id", async () => {
     const { messages } = await listen({
       toolsListChanged: true,
       resourceSubscriptions: ['test://a'],
@@ -272,7 +272,7 @@ describe('a listener', () => {
 describe('a task', () => {
   const slow = tool('slow_compute', { seconds: 60, label: 'x' })
   const begin = async (params: JsonObject, options?: ModernOptions): Promise<JsonObject> =>
-    // the response has a result, which is an object
+    // The result in the response is an object.
     ((await modern(fixture.port, 'tools/call', params, options)).body.result ?? {}) as JsonObject
   const get = async (taskId: unknown, options?: ModernOptions) =>
     (await modern(fixture.port, 'tasks/get', { taskId: String(taskId) }, options)).body
@@ -300,7 +300,7 @@ describe('a task', () => {
     expect(textOf(plain)).toBe('computed x')
   })
 
-  test('reports its progress to listeners, and requests input under keys that are used once', async () => {
+  test('reports its status to listeners, and accepts answers for the keys of its input requests', async () => {
     const { taskId } = await begin(tool('confirm_delete', { filename: 'a.txt' }))
     const { messages } = await listen({ taskIds: [String(taskId)] })
     await until(() => messages().some(({ params }) => at(params, 'status') === 'input_required'))
@@ -316,7 +316,7 @@ describe('a task', () => {
     expect(at(last, 'params', '_meta', 'io.modelcontextprotocol/subscriptionId')).toBe('L')
   })
 
-  test('is evicted for a new task after it has ended; running tasks count for the limit', async () => {
+  test('that has ended is evicted for a new task at the limit; a running task is not evicted', async () => {
     const carol = as('carol')
     const ids: unknown[] = []
     for (let count = 0; count < 50; count++) ids.push((await begin(slow, carol)).taskId)
@@ -331,7 +331,7 @@ describe('a task', () => {
   })
 })
 
-test('stops a call whose client disconnects, and discards its messages', async () => {
+test('the server stops a call whose client disconnects', async () => {
   const leaving = new AbortController()
   const { body, headers } = modernCall('tools/call', tool('test_wait'))
   const waiting = postForText(fixture.port, body, headers, leaving.signal)
@@ -340,7 +340,7 @@ test('stops a call whose client disconnects, and discards its messages', async (
   await until(() => stopped.includes('test_wait'))
 })
 
-test('accepts notifications, and refuses responses of a client', async () => {
+test('the server accepts notifications, and refuses responses', async () => {
   const headers = { 'MCP-Protocol-Version': '2026-07-28', 'Content-Type': 'application/json' }
   const send = (body: object) =>
     sendRequest(fixture.port, '/mcp/v1', { method: 'POST', headers, body: JSON.stringify(body) }, new Agent())

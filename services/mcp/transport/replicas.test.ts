@@ -1,6 +1,6 @@
 /**
- * Two replicas behind a proxy that alternates between them. Each replica must reach the state in the other replica's
- * memory.
+ * Two replicas behind a proxy that alternates between them. Each replica must find the state that is in the other
+ * replica's memory.
  */
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,7 +1,7 @@
 /**
  * The state of a call that requests input. The client receives the sealed state, and returns it with the answers. No
- * client can read or change it. The server accepts it only from the same caller, for the same method and parameters,
- * within ten minutes, and once in this process. Any process with the same key can open it.
+ * client can read or change the state. Any process with the same key can open it. A process accepts a state once,
+ * within ten minutes, and only from the same caller for the same method and parameters.
  */
 import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
@@ -9,7 +9,7 @@ import { CoreError } from '../core/errors.ts'
 import { createUsed } from '../core/used.ts'
 import { canonical } from './canonical.ts'
 
-/** The call that a sealed state belongs to. */
+/** The call to which a sealed state belongs. */
 type Binding = { readonly principal: string; readonly method: string; readonly params: JsonObject }
 
 export type Sealer = {
@@ -48,7 +48,7 @@ export function createSealer(key: Uint8Array, now: () => number): Sealer {
     if (!sealed.startsWith(version) || sealed.length > maximumLength) return undefined
     const text = sealed.slice(version.length)
     const bytes = Buffer.from(text, 'base64url')
-    // Base64 decoding is lenient, so the server also refuses other spellings of the same bytes.
+    // Node accepts several Base64 texts for the same bytes. The server accepts only the text that it writes itself.
     if (bytes.length < nonceBytes + tagBytes || bytes.toString('base64url') !== text) return undefined
     const nonce = bytes.subarray(0, nonceBytes)
     const decipher = createDecipheriv('aes-256-gcm', derived, nonce, { authTagLength: tagBytes })
@@ -70,7 +70,8 @@ export function createSealer(key: Uint8Array, now: () => number): Sealer {
       const payload = JSON.stringify({ expires: now() + lifetimeMs, state })
       const bytes = Buffer.concat([nonce, cipher.update(payload, 'utf8'), cipher.final(), cipher.getAuthTag()])
       const sealed = version + bytes.toString('base64url')
-      if (sealed.length > maximumLength) throw new RangeError('the state of the call is too large for its client')
+      if (sealed.length > maximumLength)
+        throw new RangeError(`the sealed state must have at most ${maximumLength} characters`)
       return sealed
     },
     open(sealed, binding) {

@@ -1,6 +1,6 @@
 /**
- * The fixture over standard input and output: as a program, and in this process with many connections on the same
- * pipes.
+ * The fixture over standard input and output: as a program with one client, and in this process with one client or with
+ * a bridge's clients.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -81,7 +81,9 @@ describe('the program', () => {
     )
     expect(parsed(text)).toHaveLength(3)
   })
+})
 
+describe('the transport', () => {
   test('stops running requests when its input ends', async () => {
     const { send, stopped, input, ended } = connect()
     send(initialize(), call('tools/call', { name: 'test_wait' }, 1))
@@ -136,7 +138,7 @@ describe('an older client', () => {
     expect(messages().filter(({ id, method }) => method === undefined && (id === 1 || id === 2))).toEqual([])
   })
 
-  test('receives log messages from its level on, and changes of resources that it subscribes to', async () => {
+  test('receives log messages of its level and above, and changes of resources that it subscribes to', async () => {
     const { send, messages, answerTo, core } = connect()
     send(
       initialize(),
@@ -168,7 +170,7 @@ describe('a client of the newest revision', () => {
   const request = (method: string, params: JsonObject = {}, id: string | number = 1) =>
     modernCall(method, params, { id }).body
 
-  test('receives responses in its format, and cannot send initialize any more', async () => {
+  test('receives responses in its format, and cannot send initialize later', async () => {
     const { send, answerTo } = connect()
     send(request('server/discover', {}, 0), request('tools/list', {}, 1), initialize())
     expect(at(await answerTo(0), 'result', 'supportedVersions')).toEqual(['2026-07-28'])
@@ -176,6 +178,16 @@ describe('a client of the newest revision', () => {
     expect(at(await answerTo('init'), 'error')).toMatchObject({ code: -32022, data: { requested: '2025-11-25' } })
     send(call('tools/list', {}, 2))
     expect(at(await answerTo(2), 'error', 'code')).toBe(-32602)
+  })
+
+  test('receives no unrequested notifications, even if its first message is invalid', async () => {
+    const { send, messages, core, answerTo } = connect()
+    send({ jsonrpc: '2.0', id: 0, method: 1 }, request('tools/list', {}, 1))
+    await answerTo(1)
+    core.announce({ kind: 'tools' })
+    send(request('tools/list', {}, 2))
+    await answerTo(2)
+    expect(messages().map(({ id }) => id)).toEqual([0, 1, 2])
   })
 
   test('may continue with initialize after server/discover', async () => {
@@ -205,8 +217,8 @@ describe('a client of the newest revision', () => {
 
 describe('clients of a bridge', () => {
   const of = (connection: string, message: JsonObject, caller?: JsonObject): JsonObject => {
-    const params = (message.params ?? {}) as JsonObject // as the tests write it
-    // the field is an object if it exists
+    const params = (message.params ?? {}) as JsonObject // The tests write `params` as an object.
+    // The tests write `_meta` as an object, or omit it.
     const meta = { ...(params._meta as JsonObject), 'espalier.dev/connection': connection }
     return {
       ...message,
@@ -243,7 +255,7 @@ describe('clients of a bridge', () => {
     ).toEqual(['two'])
   })
 
-  test('end when the bridge closes them', async () => {
+  test('lose their connections when the bridge closes them', async () => {
     const { send, messages, stopped, core, answerTo } = connect()
     send(of('one', initialize({}, 1)), of('one', call('tools/call', { name: 'test_wait' }, 2)))
     await answerTo(1)

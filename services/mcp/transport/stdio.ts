@@ -1,8 +1,8 @@
 /**
  * MCP over standard input and output, with one message per line and nothing else on the output. The server trusts its
- * client, the process that started the server. If the client is the bridge, each message names one of the bridge's
- * clients in `_meta`: `espalier.dev/connection` is the connection, `espalier.dev/caller` the caller
- * (docs/decisions/0047-bridge.md).
+ * client, which is the process that started the server. If the client is the bridge, each request and notification
+ * names one of the bridge's clients in `_meta`: the connection in `espalier.dev/connection`, and the caller in
+ * `espalier.dev/caller` (docs/decisions/0047-bridge.md).
  */
 import { once } from 'node:events'
 import type { Readable, Writable } from 'node:stream'
@@ -32,7 +32,7 @@ type StdioOptions = {
   readonly input: Readable
   readonly output: Writable
   readonly maximumLineBytes: number
-  /** How long running requests may take after the end of the input. */
+  /** The time that running requests may take after the end of the input. */
   readonly graceMs?: number
 }
 
@@ -52,7 +52,7 @@ const callerShape = z.object({
 const starter: Sender = { caller: anyone, address: undefined }
 const unidentified: Caller = { ...anyone, principal: 'nobody', databases: [], scopes: new Set(), session: 'nobody' }
 
-/** The caller that the bridge names. An invalid caller has no rights. */
+/** Returns the caller that the bridge names. An invalid caller has no rights. */
 function senderOf(field: unknown): Sender {
   if (field === undefined) return starter
   const { data } = callerShape.safeParse(field)
@@ -62,7 +62,7 @@ function senderOf(field: unknown): Sender {
   return { caller: { kind, principal, username, databases, scopes: known, session }, address }
 }
 
-/** A message without the fields that the bridge adds, with its connection and its sender. */
+/** A message, the name of its connection, and its sender. The message no longer contains the bridge's fields. */
 type Addressed = { readonly name: string | undefined; readonly sender: Sender; readonly message: Received }
 
 function addressed(message: Received): Addressed {
@@ -80,7 +80,7 @@ function addressed(message: Received): Addressed {
   }
 }
 
-/** The clients on the pipes: one client, or a bridge's clients by connection name. */
+/** The connections on the pipes: of one client, or of a bridge's clients by connection name. */
 class Connections {
   readonly #transports: Transports
   readonly #write: (text: string) => void
@@ -105,7 +105,7 @@ class Connections {
       this.#close(name)
       return undefined
     }
-    // A connection begins with a request, so the client of this notification has already disconnected.
+    // A connection begins with a request, so the connection of this notification is already closed.
     if (name !== undefined && own.kind === 'notification' && !this.#named.has(name)) return undefined
     const connection = this.#of(name)
     const answer = await connection.receive(own, sender)
@@ -179,14 +179,14 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
       return
     }
     const begun = answer(messages, isBatch).catch((error: unknown) => {
-      transports.logger.error({ err: error }, 'a message could not be answered')
+      transports.logger.error({ err: error }, 'the server could not answer a message')
     })
     running.add(begun)
     void begun.finally(() => running.delete(begun))
   }
 
   const read = lineReader(maximumLineBytes)
-  // If writing fails, the client has closed the pipe, so the server stops reading the client's messages.
+  // If a write fails, the client has closed the pipe, so the server stops reading.
   output.on('error', () => input.destroy())
   try {
     for await (const chunk of input) {

@@ -1,6 +1,6 @@
 /**
- * Sends the server's requests to the client of a session, and matches the responses with the requests. Only the first
- * response to a request is used. Every request has a timeout. If the server abandons a request, it notifies the client.
+ * Sends the server's requests to the client of a session, and matches the responses with the requests. Uses only the
+ * first response to a request. Every request has a timeout. If the server abandons a request, it notifies the client.
  */
 
 import { ProtocolError } from '../../../mcp-protocol/errors.ts'
@@ -17,14 +17,14 @@ type Waiting = { resolve(result: JsonObject): void; reject(error: unknown): void
 export class ClientRequests {
   readonly #waiting = new Map<RequestId, Waiting>()
 
-  /** @throws ProtocolError if the client fails or does not answer; the signal's abort reason */
+  /** @throws ProtocolError if the client fails or does not answer. @throws the abort reason of `signal` */
   send(
     { method, params }: InputRequest,
     version: LegacyVersion,
     send: (message: ServerMessage) => void,
     signal: AbortSignal,
   ): Promise<JsonObject> {
-    // The prefix and the UUID distinguish this id from ids of the client's requests. The id need not be secret.
+    // The prefix and the UUID distinguish this id from ids of the client's requests. The id is no secret.
     const id = `server-${crypto.randomUUID()}`
     const isUrl = method === 'elicitation/create' && params.mode === 'url' && version === '2025-11-25'
     const all = isUrl && params.elicitationId === undefined ? { ...params, elicitationId: id } : params

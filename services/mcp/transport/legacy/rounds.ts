@@ -1,6 +1,5 @@
 /**
- * Runs a call that needs input from the user, for a client that accepts requests. Makes the call, sends the call's
- * requests to the client, and makes the call again with the answers.
+ * Runs a call. If the call needs input, sends its input requests to the client, and repeats the call with the answers.
  */
 
 import { ProtocolError } from '../../../mcp-protocol/errors.ts'
@@ -10,6 +9,7 @@ import { CoreError } from '../../core/errors.ts'
 import { missingCapability } from '../input-kinds.ts'
 
 const maximumRounds = 8
+const tooManyRounds = `the call requested input more than ${maximumRounds} times`
 
 type Rounds = {
   call(answers: Answers | undefined): Promise<Outcome<object>>
@@ -18,12 +18,13 @@ type Rounds = {
   readonly sendToClient: ((request: InputRequest) => Promise<JsonObject>) | undefined
 }
 
-/** @throws CoreError if the client has not declared the required capability; ProtocolError */
+/** @throws CoreError if the client has not declared a required capability. @throws ProtocolError */
 export async function answered({ call, inputKinds, sendToClient }: Rounds): Promise<object> {
   let answers: Answers | undefined
-  for (let round = 0; round <= maximumRounds; round++) {
+  for (let round = 0; ; round++) {
     const outcome = await call(answers)
     if (outcome.kind === 'result') return outcome.result
+    if (round === maximumRounds) throw new ProtocolError({ kind: 'no answer', problem: tooManyRounds })
     const entries = Object.entries(outcome.requests)
     for (const [, request] of entries) {
       const required = missingCapability(request, inputKinds)
@@ -36,5 +37,4 @@ export async function answered({ call, inputKinds, sendToClient }: Rounds): Prom
     )
     answers = { responses: Object.fromEntries(responses), state: outcome.state }
   }
-  throw new ProtocolError({ kind: 'no answer', problem: `the call requested input more than ${maximumRounds} times` })
 }

@@ -1,7 +1,7 @@
 /**
- * The revisions up to 2025-11-25. A client's session begins with `initialize`. A session has a log level,
- * subscriptions, and requests of the server to the client. Over HTTP, each request has its own temporary session, and
- * the client accepts no requests.
+ * The revisions up to 2025-11-25. A client's session begins with `initialize`. A session has a log level and
+ * subscriptions, and the server can send requests to the client. Over HTTP, each HTTP request has its own temporary
+ * session, and the server sends no requests to the client.
  */
 
 import { invalidFault, ProtocolError } from '../../../mcp-protocol/errors.ts'
@@ -16,7 +16,7 @@ import {
   resultText,
   type ServerMessage,
 } from '../../../mcp-protocol/json-rpc.ts'
-import { isLogLevel, type LogLevel } from '../../../mcp-protocol/log-level.ts'
+import { isLogLevel, type LogLevel, logLevels } from '../../../mcp-protocol/log-level.ts'
 import { isLegacyVersion, type LegacyVersion, legacyVersions } from '../../../mcp-protocol/versions.ts'
 import type { Caller } from '../../core/caller.ts'
 import { CoreError } from '../../core/errors.ts'
@@ -39,17 +39,17 @@ type LegacyParts = {
 
 type LegacyOptions = LegacyParts & {
   /**
-   * Sends a message that belongs to no request. Undefined over HTTP: the session exists for one HTTP request only, and
-   * cannot send such messages.
+   * Sends a message that belongs to no request. Undefined over HTTP: the session exists only for one HTTP request, so
+   * it cannot send such messages.
    */
   readonly send: ((message: ServerMessage) => void) | undefined
-  /** The revision that a single request declares. */
+  /** Over HTTP, the revision that the request declares. */
   readonly version?: LegacyVersion | undefined
   /** The experimental capabilities in the `initialize` response. */
   readonly experimental?: JsonObject
 }
 
-/** Limits of one session: concurrent requests and subscriptions. */
+/** Limits of one session. */
 const maximumRunning = 256
 const maximumSubscriptions = 1_000
 const maximumUriLength = 8_192
@@ -60,7 +60,7 @@ const withoutIcons = ({ name, title, version }: Core['server']) => ({ name, titl
 export class LegacySession {
   readonly #options: LegacyOptions
   readonly #running = new Map<RequestId, AbortController>()
-  /** The function that ends the subscription, by resource. */
+  /** By resource URI, the function that ends the subscription. */
   readonly #subscriptions = new Map<string, () => void>()
   readonly #clientRequests = new ClientRequests()
   readonly #stopListening: () => void
@@ -77,8 +77,8 @@ export class LegacySession {
   }
 
   /**
-   * Handles a message of the client. The server's own requests to the client use `requester.notify`, or else `send`.
-   * Returns the response; undefined if the message has none.
+   * Handles a message of the client. Sends progress, log messages and requests by `requester.notify`, or else by
+   * `send`. Returns the response; undefined if the message has none.
    */
   async receive(message: Received, requester: Requester): Promise<string | undefined> {
     switch (message.kind) {
@@ -140,7 +140,7 @@ export class LegacySession {
     }
   }
 
-  /** Answers methods that need only this session and the definitions. Returns JSON. */
+  /** Answers methods that need only this session and the lists. Returns JSON. */
   #direct({ method, params }: RequestMessage, { caller }: Requester): string {
     if (!caller.scopes.has('mcp:read')) throw new CoreError({ kind: 'insufficient scope', scopes: ['mcp:read'] })
     if (isListMethod(method)) return `{${this.#options.lists(method, caller, params.cursor)}}`
@@ -151,7 +151,7 @@ export class LegacySession {
         return '{}'
       case 'logging/setLevel': {
         if (!isLogLevel(params.level))
-          throw new CoreError({ kind: 'invalid params', problem: 'level must be a level of RFC 5424 in lower case' })
+          throw new CoreError({ kind: 'invalid params', problem: `level: must be one of ${logLevels.join(', ')}` })
         if (this.#options.send !== undefined) this.#logLevel = params.level
         return '{}'
       }
@@ -212,7 +212,7 @@ export class LegacySession {
 
   #subscribe(uri: unknown, isWanted: boolean, caller: Caller): void {
     if (typeof uri !== 'string' || uri.length > maximumUriLength) {
-      const problem = `uri must be a string of at most ${maximumUriLength} characters`
+      const problem = `uri: must be a string of at most ${maximumUriLength} characters`
       throw new CoreError({ kind: 'invalid params', problem })
     }
     const end = this.#subscriptions.get(uri)
@@ -242,6 +242,6 @@ export class LegacySession {
   }
 }
 
-/** The error response to an invalid message. */
+/** Returns the error response to an invalid message. */
 const refusal = (message: InvalidMessage): string =>
   errorText(message.id ?? null, legacyError(new ProtocolError(invalidFault(message)), ''))

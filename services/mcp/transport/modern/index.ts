@@ -1,7 +1,7 @@
 /**
  * Revision 2026-07-28: each request is independent and declares its client's capabilities. If a call needs input, the
- * client receives the input requests with a sealed state. The client then calls again with the answers. Any process
- * with the same key can handle that call.
+ * client receives the input requests with a sealed state. The client then repeats the call with the answers. Any
+ * process with the same key can handle the repeated call.
  */
 import type { Headers } from '../../../http/message.ts'
 import type { Peers } from '../../../http/peers/index.ts'
@@ -49,13 +49,13 @@ type ModernRequester = Requester & {
 /** `status`: the HTTP status. */
 type ModernAnswer = { readonly status: number; readonly text: string }
 
-/** How long a client may cache a list. Listeners receive changes earlier. */
+/** How long a client may cache a list or the result of `server/discover`. Listeners receive changes earlier. */
 const listTtlMs = 60_000
 const cacheHint = (ttlMs: number) => `"ttlMs":${ttlMs},"cacheScope":"private"`
 const taskMethods = new Set(['tasks/get', 'tasks/update', 'tasks/cancel'])
 
 const responsesOf = (responses: unknown): { readonly [key: string]: JsonObject } => {
-  const problem = 'inputResponses must be an object of at most 100 objects'
+  const problem = 'inputResponses: must be an object of at most 100 objects'
   const entries = isObject(responses) ? Object.entries(responses) : undefined
   if (entries === undefined || entries.length > 100) throw new CoreError({ kind: 'invalid params', problem })
   return Object.fromEntries(
@@ -66,7 +66,7 @@ const responsesOf = (responses: unknown): { readonly [key: string]: JsonObject }
   )
 }
 
-/** The members of a result, as JSON without braces. */
+/** Returns a result as JSON without the outer braces. */
 const membersOf = (result: object): string => JSON.stringify(result).slice(1, -1)
 const metaOf = (server: object) => `"_meta":${JSON.stringify({ [serverInfoKey]: server })}`
 const missingTasks = () =>
@@ -86,7 +86,7 @@ export class Modern {
     this.#serverMeta = metaOf({ name, title, version })
   }
 
-  /** @throws CoreError over HTTP if a scope is missing, because HTTP reports a missing scope by a status */
+  /** @throws CoreError over HTTP if the token lacks a scope: the endpoint then responds with the status 403 */
   async answer(request: RequestMessage, requester: ModernRequester): Promise<ModernAnswer> {
     try {
       const envelope = checkModernRequest(request, requester.headers)
@@ -138,7 +138,7 @@ export class Modern {
       extensions: { [tasksExtension]: {} },
     }
     const result = { supportedVersions: [modernVersion], capabilities, instructions: core.instructions(caller) }
-    // Only this response contains the icons, because they are long.
+    // The server's icons are long, so only this response contains them.
     return this.#complete(`${membersOf(result)},${cacheHint(listTtlMs)}`, metaOf(core.server))
   }
 
@@ -170,7 +170,8 @@ export class Modern {
   /**
    * Runs a call that may become a task. If the call needs input within `taskDelayMs`, the response requests the input.
    * If the call ends within that time and the tool does not require a task, the response has the result. Otherwise, the
-   * call continues as a task.
+   * call continues as a task. If the task limit is reached, the server refuses the call of a tool that requires a task.
+   * The result of every other tool is sent when the call ends.
    */
   async #callAsTask(tool: Tool, request: RequestMessage, requester: Requester, envelope: Envelope): Promise<string> {
     const { params } = request
@@ -225,22 +226,22 @@ export class Modern {
   }
 
   /**
-   * The client's answers to the requests of an earlier call; undefined in the first call. Answers without the state are
-   * ignored, so the server requests them again.
+   * Returns the client's answers to the requests of an earlier call; undefined in the first call. If the client sends
+   * answers without the state, the server ignores the answers and requests them again.
    */
   #answersOf({ method, params }: RequestMessage, { caller }: Requester): Answers | undefined {
     const { requestState, inputResponses } = params
     const responses = inputResponses === undefined ? {} : responsesOf(inputResponses)
     if (requestState === undefined) return undefined
     if (typeof requestState !== 'string')
-      throw new CoreError({ kind: 'invalid params', problem: 'requestState must be a string' })
+      throw new CoreError({ kind: 'invalid params', problem: 'requestState: must be a string' })
     const { sealer, peers } = this.#parts
     const sealed = peers?.read('state', requestState).inner ?? requestState
     const state = sealer.open(sealed, { principal: caller.principal, method, params })
     return { responses, state }
   }
 
-  /** The response: the result, or the requests for input. */
+  /** Returns the response: the result, or the requests for input. */
   #written(outcome: Outcome<object>, request: RequestMessage, { caller }: Requester, { inputKinds }: Envelope): string {
     const { method, params } = request
     if (outcome.kind === 'result') {

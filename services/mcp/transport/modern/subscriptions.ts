@@ -1,6 +1,6 @@
 /**
  * `subscriptions/listen`: a request whose response is a stream of changes. The client first receives the list of its
- * subscriptions, and then only changes of these subscriptions. Each message has the id of the request. The number of
+ * subscriptions, and then only changes that it subscribes to. Each message has the id of the request. The number of
  * listeners is limited.
  */
 import { z } from 'zod'
@@ -15,7 +15,7 @@ import type { Tasks } from './tasks.ts'
 
 const maximumListeners = 5_000
 const maximumPerPrincipal = 2_000
-const tooManyListeners = `at most ${maximumPerPrincipal} listeners of one caller, and ${maximumListeners} in total`
+const tooManyListeners = `at most ${maximumPerPrincipal} listeners of a caller and ${maximumListeners} in total may run`
 const maximumNamed = 100
 
 const shape = z.object({
@@ -56,8 +56,8 @@ export class Subscriptions {
   }
 
   /**
-   * Resolves with the result when the server ends the subscription. @throws CoreError, ProtocolError; the signal's
-   * abort reason
+   * Resolves with the result when the server ends the subscription, or immediately if there is nothing to subscribe to.
+   * @throws CoreError, ProtocolError, or the abort reason of the requester's signal
    */
   async listen({ id, params }: RequestMessage, requester: Requester, takesTasks: boolean): Promise<JsonObject> {
     const { caller, notify } = requester

@@ -1,7 +1,7 @@
 /**
- * The tasks extension: tool calls that continue after their response. A task belongs to its caller, and its id cannot
- * be guessed. The number of tasks and their time are limited. The keys of a task's input requests are never reused. The
- * server stops a task that is cancelled or has expired.
+ * The tasks extension: tool calls that continue after their response. A task belongs to its caller, and no client can
+ * guess a task's id. The number of tasks and their duration are limited. The keys of a task's input requests are never
+ * reused. The server stops a task that is cancelled or has expired.
  */
 import { randomBytes } from 'node:crypto'
 import type { JsonObject } from '../../../mcp-protocol/json.ts'
@@ -35,7 +35,7 @@ type Task = {
   lastUpdatedAt: string
   message: string | undefined
   state: State
-  /** Accepts answers. Undefined if the task waits for none. */
+  /** Accepts answers. Undefined if the task does not wait for answers. */
   take: ((responses: JsonObject) => void) | undefined
 }
 
@@ -67,7 +67,7 @@ export class Tasks {
     this.#nameOf = nameOf
   }
 
-  /** Returns the new task, and a function that sets its status message. Returns undefined if the limit is reached. */
+  /** Returns the new task, and a function that sets its status message. Returns undefined if a limit is reached. */
   begin(call: TaskCall): { readonly view: JsonObject; setStatusMessage(message: string): void } | undefined {
     if (!this.#evictEnded(call.principal)) return undefined
     const id = this.#nameOf(newId())
@@ -78,7 +78,7 @@ export class Tasks {
       createdAt,
       lastUpdatedAt: createdAt,
       stop: reason => call.stop(reason),
-      expiry: setTimeout(() => this.#forget(task, 'the time limit of the task was reached'), lifetimeMs).unref(),
+      expiry: setTimeout(() => this.#forget(task, 'the task exceeded its time limit'), lifetimeMs).unref(),
       message: undefined,
       state: { status: 'working' },
       take: undefined,
@@ -202,17 +202,20 @@ export class Tasks {
       ...{ taskId: id, status, ...(message === undefined ? {} : { statusMessage: message }) },
       ...{ createdAt, lastUpdatedAt, ttlMs: lifetimeMs, pollIntervalMs },
     }
-    // Results of tools, requests and errors are JSON, but their types do not express that.
+    // Tool results, requests and errors are JSON, but their types do not say so.
     return { view, detail: detail as unknown as JsonObject }
   }
 
   #find(id: unknown, principal: string): Task {
     const task = typeof id === 'string' ? this.#tasks.get(id) : undefined
-    if (task?.principal !== principal) throw new CoreError({ kind: 'invalid params', problem: 'unknown task' })
+    if (task?.principal !== principal) throw new CoreError({ kind: 'invalid params', problem: 'taskId: unknown task' })
     return task
   }
 
-  /** Evicts the oldest task that has ended, if the limit is reached. Returns whether a new task may begin. */
+  /**
+   * Returns whether a new task may begin. If the caller's limit or the total limit is reached, first evicts the oldest
+   * ended task.
+   */
   #evictEnded(principal: string): boolean {
     const all = [...this.#tasks.values()]
     const own = all.filter(task => task.principal === principal)
