@@ -1,6 +1,6 @@
 /**
- * Opens a connection to a database as one of its roles. `pg` does the login, and then the caller takes over the socket.
- * The server must present a certificate of the installation's authority for the name of its Service.
+ * Opens a connection to a database as one of its roles. `pg` does the login. Then the caller uses the socket directly.
+ * The server's certificate must be from the installation's authority, and contain the name of the Service.
  */
 import { Socket } from 'node:net'
 import pg from 'pg'
@@ -43,10 +43,10 @@ export class ConnectError extends Error {
 
 export type Opened = { readonly socket: Socket; readonly backend: Backend }
 
-/** The timeout of the TCP connection. It is short, because the kernel accepts a connection even if Postgres is busy. */
+/** The timeout of the TCP connection. It is short, because the kernel accepts connections even if Postgres is busy. */
 const acceptMs = 4_000
 const loginMs = 10_000
-/** Limited, because a statement that waits for a lock blocks later statements. */
+/** The lock timeout is limited, because a statement that waits for a lock blocks later statements. */
 const lockTimeoutMs = 10_000
 /** How long an open transaction may be idle. */
 const idleInTransactionMs = 60_000
@@ -61,7 +61,7 @@ const optionsOf = ({ isReadOnly, statementTimeoutMs, isOwn = false }: SessionSet
     client_connection_check_interval: clientCheckMs,
     // This setting changes how Postgres parses string literals, and so where a statement ends.
     standard_conforming_strings: 'on',
-    // A database's owner can set search_path for all roles, so that their operators replace those of pg_catalog.
+    // A database's owner can set search_path for all roles. Then the owner's SQL operators could replace pg_catalog's.
     ...(isOwn ? { search_path: 'pg_catalog,pg_temp' } : {}),
     ...(isReadOnly ? { default_transaction_read_only: 'on' } : {}),
   })
@@ -106,7 +106,7 @@ export async function openConnection(target: Target, settings: SessionSettings, 
     clearTimeout(acceptance)
     signal.removeEventListener('abort', leave)
   }
-  // This is the only dependency on pg's internals. The version is pinned, and tests check it.
+  // `stream` is internal to pg. The version of pg is pinned, and tests of this folder use this code.
   const insides = client as unknown as Insides
   const stream = insides.connection.stream
   for (const event of ['data', 'end', 'error', 'close']) stream.removeAllListeners(event)

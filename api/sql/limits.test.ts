@@ -1,8 +1,8 @@
-/** How many connections an account may take, so that other accounts still get connections. */
+/** Limits how many connections an account takes, so that other accounts still get connections. */
 import { expect, test } from 'vitest'
 import { createSlots } from './limits.ts'
 
-/** Takes connections until they are refused, and returns the functions that release them. */
+/** Takes connections until a connection is refused. Returns the functions that release the connections. */
 function takeAll({ take }: ReturnType<typeof createSlots>, account: string): (() => void)[] {
   const released: (() => void)[] = []
   for (;;)
@@ -14,7 +14,7 @@ function takeAll({ take }: ReturnType<typeof createSlots>, account: string): (()
     }
 }
 
-test('an account gets at most half of the connections that other accounts do not use', () => {
+test('an account gets at most half, rounded up, of the connections that other accounts do not use', () => {
   const slots = createSlots('SQL requests')
   expect(['a', 'b', 'c', 'd', 'e'].map(account => takeAll(slots, account).length)).toEqual([4, 2, 1, 1, 0])
   expect(slots.taken).toBe(8)

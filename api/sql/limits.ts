@@ -3,9 +3,9 @@ import { ApiError } from '../errors.ts'
 
 const mostOfProcess = 8
 export const mostOfDatabase = 4
-/** An account gets at most 1/2 of the connections that other accounts do not use. */
+/** An account gets at most half, rounded up, of the connections that other accounts do not use. */
 const shareOfAccount = 2
-/** The endpoint uses at most 1/10 of a database's connections. */
+/** The endpoint uses at most 1/10 of a database's connections, but at least one. */
 const shareOfDatabase = 10
 
 const retrySeconds = 1
@@ -13,7 +13,7 @@ const retrySeconds = 1
 const refusal = (message: string): ApiError =>
   new ApiError(429, message, { headers: { 'Retry-After': String(retrySeconds) } })
 
-/** `connections`: the maximum number of connections of the database's size. */
+/** `connections`: how many connections the database's size allows. */
 export const limitOfDatabase = (connections: number | undefined): number =>
   Math.max(1, Math.min(mostOfDatabase, Math.floor((connections ?? 0) / shareOfDatabase)))
 
@@ -38,11 +38,13 @@ export function createSlots(what: string): Slots {
     take(account, database, limit) {
       const keys = [`account ${account}`, `database ${database}`]
       if (countOf(`database ${database}`) >= limit)
-        throw refusal(`the database already runs ${limit} ${what}, its limit: wait until one ends, or cancel it`)
+        throw refusal(
+          `the database already runs ${limit} ${what}, which is its limit: wait until one ends, or cancel one`,
+        )
       const own = countOf(`account ${account}`)
       const share = Math.ceil((mostOfProcess - (taken - own)) / shareOfAccount)
       if (own > 0 && own >= share)
-        throw refusal(`the account already runs ${own} ${what}, its current limit: wait until one ends`)
+        throw refusal(`the account already runs ${own} ${what}, which is its current limit: wait until one ends`)
       if (taken >= mostOfProcess) throw refusal(`too many ${what} run now: retry`)
       taken++
       for (const key of keys) add(key, 1)

@@ -1,4 +1,4 @@
-/** The lines of a response, and the conversion of Postgres's messages to them. */
+/** The lines of a response, and how Postgres messages become lines. */
 import { DatabaseError } from '../../wire/errors.ts'
 import { describedColumns } from '../../wire/messages.ts'
 
@@ -35,7 +35,7 @@ export const columnsOf = (buffer: Buffer, start: number, end: number): Column[] 
     ...(table === 0 ? {} : { table, column }),
   }))
 
-/** Error fields contain values, which may be large, so each field is truncated. */
+/** The maximum length of an error field in bytes. Fields contain values, which may be large. */
 const longestField = 16_384
 
 /** Returns the fields of an ErrorResponse or a NoticeResponse (Postgres manual section 55.8). */
@@ -72,8 +72,8 @@ export const noticeLine = (fields: ReadonlyMap<string, string>): Line => ({
 export type ErrorLine = Line & { readonly type: 'error' }
 
 /**
- * `shift` is added to error positions: the number of characters before the statement in the text, minus the length of
- * the API's prefix.
+ * `shift` is added to error positions. It is the number of characters before the statement in the text, minus the
+ * length of the `EXPLAIN` prefix that the API adds.
  */
 export function errorLine(fields: ReadonlyMap<string, string>, shift: number): ErrorLine {
   const { sqlState: sqlstate, position } = new DatabaseError(fields)

@@ -1,4 +1,4 @@
-/** Opens sessions with databases as one of their roles, within limits. */
+/** Opens sessions to databases. A session uses one of the database's roles. The number of sessions is limited. */
 import { idOf } from '../caches.ts'
 import type { ApiContext } from '../context.ts'
 import type { CredentialsOwner } from '../databases/credentials.ts'
@@ -10,7 +10,7 @@ import { Session } from './session.ts'
 import { connectionsOf, targetOf } from './target.ts'
 
 type Opening = Pick<Plan, 'mode' | 'role' | 'timeoutMs'> & {
-  /** Whether the statements are the API's own, not its caller's. */
+  /** Whether the API itself wrote the statements. If not, they are from the request. */
   readonly isOwn?: boolean
 }
 
@@ -37,7 +37,7 @@ export function createSqlSessions(context: ApiContext, isEnabled: boolean): SqlS
       try {
         const opened = await openConnection(target, { isReadOnly, statementTimeoutMs: timeoutMs, isOwn }, signal)
         const session = new Session(opened, isReadOnly)
-        // Does not release at the end of the response, because Postgres may still be ending the statement.
+        // Keeps the reservation after the response, because Postgres may still be ending the statement.
         session.closed.then(release, release)
         return session
       } catch (error) {
@@ -51,7 +51,7 @@ export function createSqlSessions(context: ApiContext, isEnabled: boolean): SqlS
   }
 }
 
-/** SQLSTATEs of a login that will succeed later. */
+/** Messages by SQLSTATE for failed logins after which a retry can succeed. */
 const later: Readonly<Record<string, string>> = {
   '28P01': 'the password is being replaced: retry',
   '53300': 'all connections of the database are used: close some, then retry',
@@ -59,11 +59,11 @@ const later: Readonly<Record<string, string>> = {
 }
 
 function refusalOf(error: ConnectError) {
-  // No client reads this error. Its status is for the access log.
+  // The client has disconnected, so only the access log has this status.
   if (error.kind === 'canceled') return new ApiError(499, 'the client disconnected')
   if (error.kind === 'silent')
     return unavailable(
-      'Postgres cannot be reached from the API: retry. If the database is available, its NetworkPolicy does not admit the API yet: upgrade the operator, and set api.sql.enabled of the chart',
+      "Postgres cannot be reached from the API: retry. If this continues, check that the database's NetworkPolicy admits the API: upgrade the operator, and set api.sql.enabled of the chart",
       error,
     )
   return unavailable(later[error.sqlState ?? ''] ?? 'Postgres does not accept connections now: retry', error)

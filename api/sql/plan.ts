@@ -5,7 +5,7 @@ import { mostSeconds, type SqlInput } from './schema.ts'
 import { isRead, type Statement, splitStatements } from './split.ts'
 
 const mostStatements = 1_000
-/** The deadline for all statements of a request. It is after the longest time limit of a single statement. */
+/** The deadline for all statements of a request. It is later than the longest time limit of a single statement. */
 const deadlineMs = mostSeconds * 1_000 + 5_000
 
 type Step = {

@@ -1,5 +1,5 @@
 /**
- * `/databases/{id}/sql`, and the same for a branch: runs SQL statements, and streams their results as Postgres returns
+ * `/databases/{id}/sql`, and the same for a branch: runs SQL statements, and streams the results as Postgres returns
  * them (docs/decisions/0093-sql-endpoint.md).
  */
 
@@ -26,11 +26,11 @@ import { type Outcome, runPlan } from './run.ts'
 import { type SqlInput, sqlInput, sqlLine } from './schema.ts'
 import { whileRead } from './while-read.ts'
 
-/** The API disconnects a client that does not read waiting rows for this time. */
+/** If a client leaves a line unread for this time, the API disconnects the client. */
 const unreadMs = 60_000
 
 const about =
-  'Runs statements one after another, and streams the result of each as lines of JSON. A read is the default: its statements run in one READ ONLY transaction with one snapshot. A line `columns` precedes the rows of a statement that returns rows; a line `complete` ends each statement. A statement that fails is the last one: its line is `error`, and the status is still 200. Rows are fetched as the client reads them. Closing the connection cancels the running statement. Each replica of the API runs at most 4 requests at once for a database and for an account, fewer for small sizes or under load. Above that, returns 429. All statements of a request together may take about 600 seconds. Returns 409 if the database is suspended, and 503 if Postgres cannot be reached.'
+  'Runs statements one after another, and streams the result of each as lines of JSON. A read is the default: its statements run in one READ ONLY transaction with one snapshot. A line `columns` precedes the rows of a statement that returns rows; a line `complete` ends each statement. A statement that fails is the last one: its line is `error`, and the status is still 200. Rows are fetched as the client reads them. Closing the connection cancels the running statement. Each replica of the API runs at most 4 requests at once for a database and for an account, and fewer for small sizes or under load. Above the limit, returns 429. All statements of a request together may take about 600 seconds. Returns 409 if the database is suspended, and 503 if Postgres cannot be reached.'
 
 const documentation = (what: Pick<Documentation, 'operationId' | 'tag' | 'summary'>): Documentation => ({
   ...what,
@@ -78,7 +78,7 @@ function createRunner(context: ApiContext, options: SqlOptions): (sqlRequest: Sq
     const signal = disconnected(reply)
     const session = await sessions.open(owner, plan, signal)
     const record = recordOf(owner, plan, input)
-    // Logged before anything runs, so that the record exists even if the API crashes.
+    // Writes the record before anything runs, so that the record exists even if the API crashes.
     audit.done(request, { status: 200, sql: record })
     let hasEnded = false
     const onEnd = (outcome: Outcome) => {
@@ -87,8 +87,7 @@ function createRunner(context: ApiContext, options: SqlOptions): (sqlRequest: Sq
       figures.ended(plan.mode, outcome.result)
       audit.also(request, { status: 200, sql: { ...record, ...outcome } })
     }
-    // Sends the headers immediately, so that the client learns that its statements run, even if the first row takes
-    // long.
+    // Sends the headers immediately. So the client knows that its statements run, even if the first row takes long.
     reply.raw.once('pipe', () => reply.raw.flushHeaders())
     const unread = () => {
       reply.raw.destroy()

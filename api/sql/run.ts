@@ -15,7 +15,10 @@ export type Outcome = {
   sqlstate?: string
 }
 
-/** Closes the session and calls `onEnd` with the outcome at the end, also if the client disconnects. */
+/**
+ * At the end, closes the session and calls `onEnd` with the outcome. If the client disconnects before the generator
+ * starts, the caller must do both.
+ */
 export async function* runPlan(
   session: Session,
   plan: Plan,
@@ -26,8 +29,8 @@ export async function* runPlan(
     ...line,
     statement: Math.min(outcome.completed, plan.steps.length - 1),
   })
-  // Without a deadline, a thousand statements, each within its own limit, would occupy the connection and a snapshot
-  // for days.
+  // Without a deadline, 1,000 statements within their own time limits could occupy the connection and its snapshot for
+  // days.
   const deadline = setTimeout(() => session.abort(late), plan.deadlineMs)
   try {
     if (plan.mode === 'read') await session.begin()
@@ -57,11 +60,11 @@ const openTransaction: Line = {
   type: 'notice',
   severity: 'WARNING',
   sqlstate: '25P01',
-  message: 'the text left a transaction open: it is rolled back',
+  message: 'the text left a transaction open: Postgres rolls it back',
 }
 
 const late = ownError(
   '57014',
-  `canceled: the statements of the request, including reading their rows, exceeded ${mostSeconds} s together`,
+  `canceled: the statements of the request exceeded ${mostSeconds} s together, which includes reading their rows`,
 )
 const internal = ownError('XX000', 'internal error: search the log for the X-Request-Id of this response')

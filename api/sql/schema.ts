@@ -33,7 +33,7 @@ export const sqlInput = input(
         .enum(['plan', 'analyze'])
         .optional()
         .describe(
-          'Returns the plan as JSON, for a text of one statement. `analyze` also runs it; its changes are rolled back.',
+          'Returns the plan as JSON, for a text of one statement. `analyze` also runs the statement, and rolls back its changes.',
         ),
       max_rows: z
         .int()
@@ -59,8 +59,8 @@ const column = output(
   z
     .strictObject({
       name: z.string().describe('The name.'),
-      type: z.int().describe('The oid of its type, in pg_type.'),
-      table: z.int().optional().describe('The oid of its table, in pg_class. Absent for an expression.'),
+      type: z.int().describe("The oid of the column's type in pg_type."),
+      table: z.int().optional().describe("The oid of the column's table in pg_class. Absent for an expression."),
       column: z.int().optional().describe('The number of the column in that table.'),
     })
     .meta({ description: 'A column of a result.', example: { name: 'id', type: 23, table: 16400, column: 1 } }),
@@ -73,26 +73,40 @@ export const sqlLine = output(
       type: z
         .enum(['columns', 'rows', 'notice', 'complete', 'error'])
         .describe('`columns` and `rows` are a result, `complete` ends a statement, `error` ends the response.'),
-      statement: z.int().describe('Which statement of the text, from 0.'),
-      columns: z.array(column).optional().describe('Of `columns`: the columns of the rows that follow.'),
+      statement: z.int().describe('The number of the statement in the text, counted from 0.'),
+      columns: z.array(column).optional().describe('In a line `columns`: the columns of the rows that follow.'),
       rows: z
         .array(z.array(z.union([z.string(), z.null()])))
         .optional()
-        .describe('Of `rows`: a part of the rows, each value as the text that Postgres sends, or null.'),
-      command: z.string().optional().describe('Of `complete`: the command, for example `SELECT`.'),
+        .describe('In a line `rows`: a part of the rows. Each value is the text that Postgres sends, or null.'),
+      command: z.string().optional().describe('In a line `complete`: the command, for example `SELECT`.'),
       row_count: z
         .int()
         .optional()
-        .describe('Of `complete`: the number of returned rows, or of changed rows if the statement returns none.'),
-      ms: z.int().optional().describe('Of `complete`: milliseconds from its start until its last row was read.'),
-      more: z.boolean().optional().describe('Of `complete`: whether it has more rows than `max_rows`.'),
-      severity: z.string().optional().describe('Of `notice`: `NOTICE`, `WARNING` and so on.'),
-      sqlstate: z.string().optional().describe('Of `notice` and `error`: the SQLSTATE.'),
-      message: z.string().optional().describe('Of `notice` and `error`: what happened.'),
-      position: z.int().optional().describe('Of `error`: the position in the text, in characters from 1.'),
-      detail: z.string().optional().describe('Of `notice` and `error`: more details.'),
-      hint: z.string().optional().describe('Of `notice` and `error`: a hint.'),
-      where: z.string().optional().describe('Of `notice` and `error`: the call stack of functions.'),
+        .describe(
+          'In a line `complete`: the number of returned rows, or of changed rows if the statement returns none.',
+        ),
+      ms: z
+        .int()
+        .optional()
+        .describe("In a line `complete`: the milliseconds from the statement's start until the last row was read."),
+      more: z
+        .boolean()
+        .optional()
+        .describe('In a line `complete`: whether the statement has more rows than `max_rows`.'),
+      severity: z.string().optional().describe('In a line `notice`: `NOTICE`, `WARNING` and so on.'),
+      sqlstate: z.string().optional().describe('In a line `notice` or `error`: the SQLSTATE.'),
+      message: z.string().optional().describe('In a line `notice` or `error`: what happened.'),
+      position: z
+        .int()
+        .optional()
+        .describe('In a line `error`: the position in the text, in characters, counted from 1.'),
+      detail: z.string().optional().describe('In a line `notice` or `error`: more details.'),
+      hint: z.string().optional().describe('In a line `notice` or `error`: a hint.'),
+      where: z
+        .string()
+        .optional()
+        .describe('In a line `notice` or `error`: the call stack of functions in which the line arose.'),
     })
     .meta({ description: 'One line of the response.', example: { type: 'rows', statement: 0, rows: [['1', null]] } }),
 )

@@ -17,7 +17,7 @@ test.each([
 ])('%s ends the session with an error', async (_, bytes) => {
   const server = new Server()
   const backend = { processID: 1, secretKey: 1, host: '127.0.0.1', port: 1, ssl: false } as const
-  // the session uses only this part of a socket
+  // The session uses only this part of a socket.
   const socket = server as unknown as ConstructorParameters<typeof Session>[0]['socket']
   const session = new Session({ socket, backend }, true)
   setImmediate(() => server.push(Buffer.from(bytes, 'hex')))

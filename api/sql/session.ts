@@ -1,7 +1,7 @@
 /**
  * One connection to Postgres that runs the statements of one request. Rows are fetched from a portal, a limited number
- * at a time. While the client does not read, the session fetches nothing and does not read the socket. So memory is
- * limited, whatever the size of a result.
+ * at a time. While the client does not read, the session fetches nothing and does not read the socket. So a large
+ * result does not need much memory.
  */
 import type { Socket } from 'node:net'
 import { type Backend, cancel } from '../../wire/cancel.ts'
@@ -13,14 +13,14 @@ import { columnsOf, commandOf, type ErrorLine, errorLine, fieldsOf, type Line, n
 const fetchRows = 1_000
 /** The number of bytes that the session buffers for the client before it pauses the socket. */
 const bufferedBytes = 131_072
-/** The maximum length of a row, because several copies of a row are in memory. */
-const longestRow = 1024 * 1024
+/** The maximum length of a Postgres message in bytes. It is limited, because memory holds several copies of a row. */
+const longestMessage = 1024 * 1024
 const mostNotices = 1_000
-/** The time between a cancel request and the end of the connection. */
-const cancelMs = 1_000
+/** How long the session waits for Postgres to close the connection, before it destroys the socket. */
+const closeMs = 1_000
 /**
- * Postgres ends a statement at its time limit, unless the statement has changed the setting. Then the session ends it
- * after this time.
+ * The time between the time limit of a statement and the abort by the session. Postgres itself ends a statement at the
+ * limit, unless the statement has changed the setting.
  */
 const graceMs = 2_000
 
@@ -54,13 +54,16 @@ export class StatementFailure extends Error {
 /** The client has disconnected. */
 export const canceled = ownError('57014', 'canceled')
 const copies = ownError('0A000', 'COPY with STDIN or STDOUT does not run here: use psql')
-const tooLong = ownError('54000', `a row is longer than ${longestRow} bytes: select less of it, for example left(...)`)
+const tooLong = ownError(
+  '54000',
+  `a row or another message is longer than ${longestMessage} bytes: select less of a row, for example left(...)`,
+)
 const closed = ownError('08006', 'the connection to Postgres was closed')
 const malformed = ownError('08P01', 'Postgres sent a malformed message: the connection was closed')
 const leaves = ownError('25006', 'a read cannot end its transaction')
 
 /**
- * A column alias in the statement of `begin()`. With it, api/queries excludes that statement from pg_stat_statements.
+ * A column alias in the statement of `begin()`. By this alias, api/queries excludes the statement from its response.
  */
 export const snapshotName = 'espalier_snapshot'
 
@@ -70,7 +73,7 @@ const endsTransaction = /^(BEGIN|START|COMMIT|ROLLBACK|PREPARE TRANSACTION)/
 type Progress = {
   readonly execution: Execution
   readonly startedAt: number
-  /** Rows still to fetch. Starts at one more than the requested rows, to detect further rows. */
+  /** The number of rows still to fetch. It starts at `maximumRows + 1`, to detect further rows. */
   remaining: number
   taken: number
   tag: string | undefined
@@ -125,14 +128,14 @@ export class Session {
     )
   }
 
-  /** Whether a transaction is open. The end of the connection rolls it back. */
+  /** Whether a transaction is open. When the connection ends, Postgres rolls it back. */
   get isInTransaction(): boolean {
     return this.#transaction !== 'I'
   }
 
   /**
-   * Begins the transaction of a read. Its first query takes the snapshot. After that, Postgres refuses to make the
-   * transaction READ WRITE. @throws StatementFailure
+   * Begins the transaction of a read, and runs a query, which takes the snapshot. After that, Postgres refuses to make
+   * the transaction READ WRITE. @throws StatementFailure
    */
   async begin(): Promise<void> {
     await this.command('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY')
@@ -146,12 +149,12 @@ export class Session {
   }
 
   /**
-   * Runs one statement, and commits it unless it is in a transaction. The last line is `complete`.
+   * Runs one statement. Postgres commits the statement unless a transaction is open. The last line is `complete`.
    * @throws StatementFailure
    */
   async *run(execution: Execution): AsyncGenerator<Line, void, void> {
     for await (const line of this.#lines(execution)) {
-      // A second check, independent of `isRead`: after each statement, the read transaction must still be open.
+      // A second check, independent of `isRead` in split.ts: the read transaction must be open after each statement.
       if (line.type === 'complete' && this.#isReadOnly) this.#requireTransaction(line.command)
       yield line
     }
@@ -176,7 +179,7 @@ export class Session {
       // A cancel request that arrives before its statement has no effect.
       cancel(this.#backend)
       this.#socket.destroy()
-    }, cancelMs)
+    }, closeMs)
     this.#socket.once('close', () => clearTimeout(late))
   }
 
@@ -188,7 +191,7 @@ export class Session {
     this.#send()
     this.#socket.end()
     this.#socket.resume()
-    const late = setTimeout(() => this.#socket.destroy(), cancelMs)
+    const late = setTimeout(() => this.#socket.destroy(), closeMs)
     this.#socket.once('close', () => clearTimeout(late))
   }
 
@@ -282,8 +285,8 @@ export class Session {
   }
 
   #admits(bytes: number): boolean {
-    if (bytes > longestRow) this.#push({ type: 'broken', line: tooLong })
-    return bytes <= longestRow
+    if (bytes > longestMessage) this.#push({ type: 'broken', line: tooLong })
+    return bytes <= longestMessage
   }
 
   #closeRows(): void {

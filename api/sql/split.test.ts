@@ -5,15 +5,15 @@ import { isRead, splitStatements } from './split.ts'
 
 const texts = (text: string) => splitStatements(text).map(statement => statement.text)
 
-describe('the statements of a text', () => {
+describe('a text', () => {
   test.each([
-    ['one', 'SELECT 1', ['SELECT 1']],
-    ['two', ' SELECT 1 ; SELECT 2;', ['SELECT 1 ', 'SELECT 2']],
-    ['empty ones', ';; -- nothing\n ; /* ; */', []],
-    ['a semicolon in a text', "SELECT ';', 'it''s;' ; SELECT 2", ["SELECT ';', 'it''s;' ", 'SELECT 2']],
-    ['a backslash in a plain text', "SELECT '\\'; SELECT 2", ["SELECT '\\'", 'SELECT 2']],
-    ['a backslash in E', "SELECT E'\\';', e'a'';' ; SELECT 2", ["SELECT E'\\';', e'a'';' ", 'SELECT 2']],
-    ['a name', 'SELECT ";""" ; SELECT 2', ['SELECT ";""" ', 'SELECT 2']],
+    ['one statement', 'SELECT 1', ['SELECT 1']],
+    ['two statements', ' SELECT 1 ; SELECT 2;', ['SELECT 1 ', 'SELECT 2']],
+    ['only empty statements', ';; -- nothing\n ; /* ; */', []],
+    ['a semicolon in a string', "SELECT ';', 'it''s;' ; SELECT 2", ["SELECT ';', 'it''s;' ", 'SELECT 2']],
+    ['a backslash in a plain string', "SELECT '\\'; SELECT 2", ["SELECT '\\'", 'SELECT 2']],
+    ['a backslash in an E string', "SELECT E'\\';', e'a'';' ; SELECT 2", ["SELECT E'\\';', e'a'';' ", 'SELECT 2']],
+    ['a quoted name', 'SELECT ";""" ; SELECT 2', ['SELECT ";""" ', 'SELECT 2']],
     ['dollar quotes', 'DO $$ BEGIN; END $$; DO $a$ $$; $b$; $a$', ['DO $$ BEGIN; END $$', 'DO $a$ $$; $b$; $a$']],
     ['a dollar in a name', 'SELECT a$b$;SELECT c$b$', ['SELECT a$b$', 'SELECT c$b$']],
     ['parameters', 'SELECT $1;SELECT $2', ['SELECT $1', 'SELECT $2']],
@@ -22,7 +22,7 @@ describe('the statements of a text', () => {
       'SELECT 1 -- ;\n + 2 /* ; /* ; */ ; */; SELECT 2',
       ['SELECT 1 -- ;\n + 2 /* ; /* ; */ ; */', 'SELECT 2'],
     ],
-    ['a comment that a return ends', '-- a\rSELECT 1', ['SELECT 1']],
+    ['a comment that a carriage return ends', '-- a\rSELECT 1', ['SELECT 1']],
     [
       'parentheses',
       'CREATE RULE r AS ON INSERT TO t DO ALSO (DELETE FROM u; SELECT 1); SELECT 2',
@@ -34,17 +34,17 @@ describe('the statements of a text', () => {
       ['CREATE OR REPLACE PROCEDURE p() BEGIN ATOMIC SELECT CASE WHEN true THEN 1 END; SELECT 2; END', 'SELECT 3'],
     ],
     ['a transaction', 'BEGIN; SELECT 1; END; SELECT 2', ['BEGIN', 'SELECT 1', 'END', 'SELECT 2']],
-    ['an open text', "SELECT 'a; SELECT 2", ["SELECT 'a; SELECT 2"]],
+    ['an open string', "SELECT 'a; SELECT 2", ["SELECT 'a; SELECT 2"]],
     ['an open comment', 'SELECT 1; /* SELECT 2; ', ['SELECT 1']],
-  ])('%s', (_, text, expected) => {
+  ])('with %s is split into its statements', (_, text, expected) => {
     expect(texts(text)).toEqual(expected)
   })
 
-  test('have their position in characters, also after characters of two UTF-16 units', () => {
+  test('is split into statements whose positions count characters, not UTF-16 units', () => {
     expect(splitStatements("SELECT '\u{1f418}'; SELECT 2").map(({ start }) => start)).toEqual([0, 12])
   })
 
-  test('contain every character of the text except semicolons, comments and spaces between statements', () => {
+  test('is split without loss, except for semicolons, comments and spaces between statements', () => {
     const pieces = fc.constantFrom(
       "'",
       '"',
@@ -81,7 +81,7 @@ describe('the statements of a text', () => {
     )
   })
 
-  test('splitting a hostile text takes linear time', () => {
+  test('is split in linear time, even if it is hostile', () => {
     const before = process.cpuUsage()
     for (const part of ["'", "E'\\", '/*', '$a', '((', "''", '--\n', 'a$'])
       splitStatements(part.repeat(262_144 / part.length))
@@ -89,7 +89,7 @@ describe('the statements of a text', () => {
     expect((user + system) / 1_000).toBeLessThan(5_000)
   })
 
-  test('splitting stops at the maximum number of statements', () => {
+  test('is refused as soon as it exceeds the maximum number of statements', () => {
     expect(splitStatements('x;;'.repeat(1_000), 1_000)).toHaveLength(1_000)
     expect(() => splitStatements('x;'.repeat(1_001), 1_000)).toThrow('at most 1000 statements')
     const before = process.cpuUsage()
@@ -107,8 +107,12 @@ describe('the statements of a text', () => {
       'CREATE FUNCTION a b c d BEGIN x; END; y',
       ['CREATE FUNCTION a b c d BEGIN x; END', 'y'],
     ],
-    ['the same words elsewhere', 'CREATE TABLE a BEGIN; END', ['CREATE TABLE a BEGIN', 'END']],
-  ])('%s', (_, text, expected) => expect(texts(text)).toEqual(expected))
+    [
+      'BEGIN and END in a statement that creates no routine',
+      'CREATE TABLE a BEGIN; END',
+      ['CREATE TABLE a BEGIN', 'END'],
+    ],
+  ])('with %s is split into its statements', (_, text, expected) => expect(texts(text)).toEqual(expected))
 })
 
 describe('a read', () => {

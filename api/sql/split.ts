@@ -1,6 +1,6 @@
 /**
- * Splits a text into its statements, as psql does. Postgres accepts only one statement per message. So a wrong split
- * causes an error of Postgres, and never runs two statements as one.
+ * Splits a text into its statements, as psql does. Postgres accepts only one statement per message. So after a wrong
+ * split, Postgres reports an error, and never runs two statements as one.
  */
 import { badRequest } from '../errors.ts'
 
@@ -8,11 +8,11 @@ export type Statement = {
   readonly text: string
   /** The statement's position in the whole text, in characters from 0. */
   readonly start: number
-  /** The first word in upper case, or the first other character. */
+  /** The first word in upper case. If the statement does not begin with a word, its first character. */
   readonly first: string
 }
 
-/** The kinds of characters. A `sign` is a token of its own. */
+/** The kinds of characters. A `sign` is a token of its own, except a quote or a dollar that begins a longer token. */
 const kinds = { sign: 0, space: 1, digit: 2, letter: 3 } as const
 const kindOfAscii = Uint8Array.from({ length: 0x80 }, (_, code) => {
   const character = String.fromCharCode(code)
@@ -34,7 +34,7 @@ function endOfWord(text: string, at: number): number {
   return end
 }
 
-/** Returns the end of a number. Only ASCII letters continue a number. */
+/** Returns the end of a number. Of all letters, only ASCII letters continue a number. */
 function endOfNumber(text: string, at: number): number {
   let end = at + 1
   while ((kindAt(text, end) >= kinds.digit && text.charCodeAt(end) < 0x80) || text[end] === '.') end++
@@ -48,7 +48,7 @@ function dollarQuoteAt(text: string, at: number): string | undefined {
   return dollarQuote.exec(text)?.[0]
 }
 
-/** Returns the end of a quoted text that begins at `at`. Two quotes in the text mean one quote. */
+/** Returns the end of the quoted string or name that begins at `at`. Two quotes in it mean one quote. */
 function endOfQuoted(text: string, at: number, quote: string): number {
   for (let from = at + 1; ; from += 2) {
     from = text.indexOf(quote, from)
@@ -96,7 +96,7 @@ function endOfSpace(text: string, at: number): number {
   }
 }
 
-/** Returns the end of the token that begins at `at`, which is neither a space nor a comment. */
+/** Returns the end of the token that begins at `at`. The token is neither a space nor a comment. */
 function endOfToken(text: string, at: number): number {
   const sign = text[at] ?? ''
   if (sign === "'" || sign === '"') return endOfQuoted(text, at, sign)
@@ -130,7 +130,7 @@ class Current {
   #parentheses = 0
   #blocks = 0
 
-  /** Adds a token of the text that is neither a space nor a comment. */
+  /** Adds a token of the text. The token is neither a space nor a comment. */
   add(text: string, at: number, end: number): void {
     const sign = text[at] ?? ''
     const isWord = kindAt(text, at) === kinds.letter && (end - at === 1 || text[at + 1] !== "'")
@@ -143,7 +143,7 @@ class Current {
     if (isWord) this.#addWord(text, at, end)
   }
 
-  /** Does not copy most words, because a text can have half as many words as characters. */
+  /** Copies only a few words, because a text can have half as many words as characters. */
   #addWord(text: string, at: number, end: number): void {
     if (this.#words.length < decidingWords) {
       this.#words.push(text.slice(at, end).toUpperCase())
@@ -160,7 +160,7 @@ class Current {
   }
 }
 
-/** Counts the characters of a part of the text. Two UTF-16 units can be one character. */
+/** Counts the characters of a part of the text. A character can have two UTF-16 units. */
 function characters(text: string, from: number, to: number): number {
   let count = to - from
   for (let at = from; at < to - 1; at++)
@@ -195,7 +195,7 @@ export function splitStatements(text: string, most = Number.POSITIVE_INFINITY): 
   return statements
 }
 
-/** Statements that a read accepts. None of them can end the transaction or be COPY. */
+/** The first words of the statements that a read accepts. No such statement is COPY or ends the transaction. */
 const reads = new Set(['SELECT', 'VALUES', 'TABLE', 'WITH', 'SHOW', 'EXPLAIN', '('])
 
 export const isRead = ({ first }: Pick<Statement, 'first'>): boolean => reads.has(first)

@@ -75,7 +75,7 @@ describe('a read', () => {
     expect(lines.at(-1)).toMatchObject({ type: 'error', sqlstate: '22P02' })
   })
 
-  test('ends at max_rows, and reports that there are more', async () => {
+  test('ends at max_rows, and reports whether there are more rows', async () => {
     const text = 'SELECT generate_series(1, 2500)'
     for (const [max_rows, rows, more] of [
       [1, 1, true],
@@ -180,7 +180,7 @@ describe('a write', () => {
   })
 })
 
-describe('limits', () => {
+describe('the API', () => {
   test('refuses a row of 2 MB, and returns a row of 1 MB', async () => {
     const { lines } = await database.sql({ text: "SELECT repeat('x', 2000000)" })
     expect(lines.at(-1)).toMatchObject({ type: 'error', sqlstate: '54000' })
@@ -199,7 +199,7 @@ describe('limits', () => {
     await until(async () => (await database.sessions()).length === 0)
   })
 
-  test('all statements together end at a deadline, and release their snapshot', async () => {
+  test('ends all statements together at a deadline, and releases their snapshot', async () => {
     const real = setTimeout
     const spied = vi
       .spyOn(globalThis, 'setTimeout')
@@ -236,7 +236,7 @@ describe('limits', () => {
     expectError(await client.call('POST', `/databases/${id}/sql`, { body }), 400, message)
   })
 
-  test('refuses an Idempotency-Key, which the endpoint does not support', async () => {
+  test('refuses an Idempotency-Key, which this endpoint does not support', async () => {
     const { client, id } = database
     const headers = { 'idempotency-key': 'a' }
     expectError(
@@ -247,7 +247,7 @@ describe('limits', () => {
   })
 })
 
-test('the audit log has caller and mode, before and after the run, but no text and no parameters', async () => {
+test('the audit log has the caller and the mode, before and after the run, but no text and no parameters', async () => {
   const { client, id } = database
   client.audit.length = 0
   await database.sql({ text: "SELECT 'secret-text', $1; ", parameters: ['secret-parameter'] })

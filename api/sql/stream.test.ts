@@ -1,4 +1,4 @@
-/** Cancellation, backpressure, connection limits, tenants, and connection faults. */
+/** Cancellation, backpressure, connection limits, accounts, and connection faults. */
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
@@ -46,7 +46,7 @@ describe('a client that disconnects', () => {
     await until(() => database.client.audit.at(-1)?.sql?.result === 'canceled')
   })
 
-  test('ends a result that the client has not read', async () => {
+  test('ends a result that it has not read', async () => {
     const controller = new AbortController()
     await database.send(
       {
@@ -109,7 +109,7 @@ describe('a client that disconnects before the response', () => {
   })
 })
 
-test('fetches nothing while the client does not read, and sends everything when it reads', async () => {
+test('the API fetches nothing while the client does not read, and sends everything when the client reads', async () => {
   const text = "SELECT nextval('counted'), repeat('x', 1000) FROM generate_series(1, 30000)"
   await database.as('app', 'CREATE SEQUENCE counted CACHE 1')
   const response = await database.send({ text, mode: 'write', max_rows: 1_000_000 })
@@ -129,7 +129,7 @@ test('fetches nothing while the client does not read, and sends everything when 
 })
 
 describe('connections', () => {
-  test('of one database are limited; above the limit, requests cause a 429', async () => {
+  test('of one database are limited; above the limit, the API returns 429', async () => {
     const controller = new AbortController()
     const limit = limitOfDatabase(40)
     expect(limit).toBe(4)
@@ -146,7 +146,7 @@ describe('connections', () => {
     expectError(
       { ...refused, headers: { 'x-request-id': 'x' } },
       429,
-      /^the database already runs \d SQL requests, its limit/,
+      /^the database already runs \d SQL requests, which is its limit/,
     )
     controller.abort()
     await until(async () => (await database.sessions()).length === 0)
@@ -192,7 +192,7 @@ test('a branch has its own endpoint, and must be available', async () => {
     status: { phase: 'available', endpoint: { host: '127.0.0.1', port: postgres.port } },
   })
   await until(async () => (await call()).status !== 409)
-  // The certificate is the database's. The API does not accept the certificate of another instance.
+  // This Postgres has the database's certificate, so the API refuses it as the branch's Postgres.
   expectError(await call(), 503, /does not accept connections/)
   expect(childNames.service(branchId)).not.toBe(childNames.service(id))
 })
@@ -212,7 +212,7 @@ test('a suspended database causes a 409', async () => {
   await until(async () => (await call()).status === 200)
 })
 
-describe('a database that cannot be reached', () => {
+describe('a database', () => {
   const send = async (address: { host: string; port: number } | undefined) => {
     const harness = await startHarness({ beside: database.client, resolve: () => address })
     try {
@@ -233,27 +233,27 @@ describe('a database that cannot be reached', () => {
     [
       'that does not answer',
       { host: '192.0.2.1', port: 5432 },
-      /NetworkPolicy does not admit the API yet: upgrade the operator|does not accept connections/,
+      /NetworkPolicy admits the API: upgrade the operator|does not accept connections/,
     ],
-  ])('%s answers 503', async (_, address, message) => {
+  ])('%s causes a 503', async (_, address, message) => {
     const answer = await send(address)
     expect(answer.statusCode).toBe(503)
     expect(answer.json().message).toMatch(message)
     expect(answer.headers['retry-after']).toBeDefined()
   })
+})
 
-  test('receives no connection if the endpoint is disabled', async () => {
-    const harness = await startHarness({
-      beside: database.client,
-      configuration: configurationOf({ sql: { enabled: false } }),
-    })
-    const answer = await harness.app.inject({
-      method: 'POST',
-      url: `/managed/v1/databases/${database.id}/sql`,
-      headers: { authorization: `Bearer ${await token()}`, 'content-type': 'application/json' },
-      payload: JSON.stringify({ text: 'SELECT 1' }),
-    })
-    await harness.close()
-    expect([answer.statusCode, answer.json().message]).toEqual([403, expect.stringMatching('api.sql.enabled')])
+test('a request to a disabled endpoint returns 403', async () => {
+  const harness = await startHarness({
+    beside: database.client,
+    configuration: configurationOf({ sql: { enabled: false } }),
   })
+  const answer = await harness.app.inject({
+    method: 'POST',
+    url: `/managed/v1/databases/${database.id}/sql`,
+    headers: { authorization: `Bearer ${await token()}`, 'content-type': 'application/json' },
+    payload: JSON.stringify({ text: 'SELECT 1' }),
+  })
+  await harness.close()
+  expect([answer.statusCode, answer.json().message]).toEqual([403, expect.stringMatching('api.sql.enabled')])
 })

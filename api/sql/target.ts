@@ -1,4 +1,4 @@
-/** Finds the Postgres of a database or branch, and the login of one of its roles. */
+/** Finds the Postgres address of a database or branch, and the login of one of its roles. */
 import type { Kinds } from '../../cluster/index.ts'
 import { branchPhase, childNames, visiblePhase } from '../../crds/index.ts'
 import { applicationDatabase } from '../../sealing/credentials.ts'
@@ -17,8 +17,8 @@ const postgresPort = 5432
 type TargetContext = Pick<ApiContext, 'caches' | 'readCredentials' | 'openPassword' | 'readAuthority' | 'resolve'>
 
 /**
- * Phases in which no Postgres serves, or another Postgres is about to serve. A failed or degraded database may still
- * answer.
+ * Phases in which Postgres does not run, is stopping, or has not started yet. In other phases, such as failed or
+ * degraded, Postgres may still respond.
  */
 const withoutPostgres = ['suspended', 'suspending', 'deleting', 'creating', 'resuming']
 
@@ -56,7 +56,7 @@ export async function targetOf(context: TargetContext, owner: CredentialsOwner, 
   }
 }
 
-/** Returns the maximum number of connections of the size; undefined if the size is not in the cache. */
+/** Returns how many connections the size allows; undefined if the size is not in the cache. */
 export function connectionsOf({ caches }: Pick<TargetContext, 'caches'>, owner: CredentialsOwner): number | undefined {
   const pinned = owner.kind === 'ManagedDatabase' ? sizeInForce(owner) : owner.spec.size
   const size: Kinds['Size'] | undefined = caches.Size.list().find(

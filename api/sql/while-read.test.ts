@@ -1,4 +1,3 @@
-/** The API disconnects a client that reads nothing. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { whileRead } from './while-read.ts'
 
@@ -9,7 +8,7 @@ async function* lines() {
   for (const statement of [0, 1, 2]) yield { type: 'rows' as const, rows: [], statement }
 }
 
-test('disconnects a client that does not read a line in time; a slow statement does not cause this', async () => {
+test('a client that does not read a line in time is disconnected; a slow statement does not cause this', async () => {
   const unread = vi.fn()
   const texts = whileRead(lines(), 1_000, unread)
   await vi.advanceTimersByTimeAsync(5_000)

@@ -1,4 +1,3 @@
-/** Yields lines as text while the client reads them. */
 import type { NumberedLine } from './run.ts'
 
 /** Yields each line as text. Calls `unread` if the client does not read a line in time. */

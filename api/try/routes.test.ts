@@ -206,7 +206,7 @@ describe('a request is refused', () => {
     expectError(
       await attempt('rest', body),
       503,
-      /NetworkPolicy does not admit the API yet|does not accept connections/,
+      /NetworkPolicy admits the API: upgrade the operator|does not accept connections/,
     )
     address = before
     answer = response => void response.socket?.destroy()

@@ -179,7 +179,7 @@ function refusalOf(type: ServiceType, error: SendError): ApiError {
       return new ApiError(499, 'the client disconnected')
     case 'silent':
       return unavailable(
-        `${type} cannot be reached from the API: retry. If the service is running, its NetworkPolicy does not admit the API yet: upgrade the operator, and set api.sql.enabled of the chart`,
+        `${type} cannot be reached from the API: retry. If this continues, check that the service's NetworkPolicy admits the API: upgrade the operator, and set api.sql.enabled of the chart`,
         error,
       )
     case 'refused':

@@ -1,4 +1,4 @@
-/** Starts an API with a database that a real Postgres serves, configured like the operator configures it. */
+/** Starts an API with a database, which a real Postgres serves. The operator's code creates the roles. */
 import { pino } from 'pino'
 import { childNames, systemNamespace, tenantNamespace } from '../../../crds/index.ts'
 import { createAuthority } from '../../../operator/pki/index.ts'
@@ -18,15 +18,15 @@ export type SqlDatabase = {
   id: string
   /** The address of the endpoint. */
   url: string
-  /** Sends a request, reads its response to the end, and checks it against the description. */
+  /** Sends a request, reads its response to the end, and checks it against the OpenAPI description. */
   sql: (body: object) => Promise<{ status: number; lines: Anything[]; body: Anything }>
-  /** Returns the rows of the only statement. @throws if the statement fails */
+  /** Runs one statement, and returns its rows. @throws if the statement fails */
   rows: (text: string, body?: object) => Promise<(string | null)[][]>
-  /** Sends a request over a real connection, and returns when the head of its response arrives. */
+  /** Sends a request over a real connection. Resolves when the head of the response arrives. */
   send: (body: object, options?: { signal?: AbortSignal; claims?: Claims }) => Promise<Response>
   /** Runs SQL as a role, without the API. */
   as: (role: 'app' | 'admin' | 'app_read_only', text: string) => Promise<Anything[]>
-  /** Returns the endpoint's sessions that Postgres has now. */
+  /** Returns the endpoint's sessions that are open in Postgres. */
   sessions: () => Promise<{ pid: number; state: string; query: string; wait: string | null }[]>
   stop: () => Promise<void>
 }
