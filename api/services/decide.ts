@@ -114,7 +114,9 @@ function requireOffer(
   { isOffered, pgVersion, pgvectorVersions, path }: Placed,
 ): void {
   if (!isOffered)
-    throw badRequest(`${path}: this installation does not run services; an administrator must set images.services`)
+    throw badRequest(
+      `${path}: this installation does not run services: an administrator must configure their image (chart value services.image)`,
+    )
   if (type === 'rag' && !pgvectorVersions.includes(pgVersion))
     throw badRequest(`${path}.service_type: ${missingPgvector(pgVersion, pgvectorVersions)}`)
 }

@@ -1,10 +1,11 @@
 /**
- * The outer protection of a database's Postgres. The gateway's allowlists and pg_hba are the inner protection. It works
- * only if the cluster's network enforces policies.
+ * The outer protection of a database's Postgres; the gateway's allowlists and pg_hba are the inner protection. The policy
+ * works only if the cluster's network enforces it.
  *
  * - Only the gateway, the operator and pods of the same database can connect to Postgres. The API can connect, too, if
  *   it runs SQL for users.
- * - Only the metrics collector can connect to the agent. The operator can, too, if the database archives.
+ * - Only the API and the collector of `metricsFrom` can connect to the agent. The operator can, too, if the database
+ *   archives.
  * - Postgres's pod can connect to nothing. If it archives, or is being recovered from the archive, it can connect to
  *   the archive and to name servers.
  */

@@ -45,9 +45,10 @@ export function serviceDraft(address: Address, digest: string, switchedAt: strin
 const metricsPorts = ['admin', 'metrics']
 
 /**
- * Only the gateway reaches a service, since only the gateway enforces allowlists and tokens; the API reaches its
- * samples, and with `apiConnects` the port for clients, to send the requests of its own callers. A service reaches its Postgres, DNS and, if it uses one, its model provider. A pod of `mcp` reaches the
- * other one, which may have the session of a request.
+ * Only the gateway reaches a service's port for clients, because only the gateway enforces allowlists and tokens. With
+ * `apiConnects`, the API reaches this port, too, to forward requests of its own callers. The API always reaches the
+ * samples, and the collector of `metricsFrom` the metrics. A pod of `mcp` reaches the other pod, which may have the
+ * session of a request. A service reaches its Postgres, DNS and, if it uses one, its model provider.
  */
 export function servicePolicyDraft(
   address: Address & { config: ServiceConfig },
