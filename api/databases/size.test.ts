@@ -42,7 +42,7 @@ const SizeApplied = (reason: string, message: string) => ({
 
 /** Sets the operator's condition for a resize that is not applied yet. */
 async function hindered(name: string, status: Partial<ManagedDatabaseStatus> = {}): Promise<void> {
-  const conditions = [SizeApplied('GrowthRefused', 'the volume cannot grow: the cluster refused: exceeded quota')]
+  const conditions = [SizeApplied('GrowthRefused', 'the cluster refused to grow the volume: exceeded quota')]
   await reconcile(client.cluster, 'acme', name, { size: small, conditions, ...status })
   const id = (await stored(name)).metadata.labels?.['espalier.dev/id'] ?? ''
   await until(async () => (await shown(id)).status === (status.phase ?? 'available'))
@@ -127,7 +127,7 @@ describe('a size that cannot be applied', () => {
     expectError(
       await resize(id, 'large'),
       409,
-      /size was already requested: the volume cannot grow: the cluster refused: exceeded quota/,
+      /size was already requested: the cluster refused to grow the volume: exceeded quota/,
     )
     expect((await resize(id, 'small')).status).toBe(204)
     expect((await stored(`given${name}`)).spec.size).toEqual(small)

@@ -126,22 +126,27 @@ describe('a database on a silent node', () => {
 const taint = { key: outOfServiceTaint, value: 'nodeshutdown', effect: 'NoExecute' }
 
 describe('the state of a node', () => {
-  const reported = (status: string | undefined, taints: object[] = []) =>
+  const reported = (status: Node['status'], taints: object[] = []) =>
     lostNode(
       nodeFacts({
         apiVersion: 'v1',
         kind: 'Node',
         metadata: { name: 'n' },
         spec: { taints } as Node['spec'] & object, // as much of a taint as is read
-        ...(status === undefined ? {} : { status: heartbeat(status) }),
+        ...(status && { status }),
       }),
     )?.message
   test.each([
-    ['is ready', reported('True'), undefined],
-    ['is not ready, as its kubelet reports', reported('False'), undefined],
+    ['is ready', reported(heartbeat('True')), undefined],
+    ['is not ready, as its kubelet reports', reported(heartbeat('False')), undefined],
     ['has reported nothing yet', reported(undefined), undefined],
-    ['is silent', reported('Unknown'), /may still run there.*certain that its machine is off/],
-    ['is silent and tainted as out of service', reported('Unknown', [taint]), /deletes its pod/],
+    ['is silent', reported(heartbeat('Unknown')), /may still run there.*certain that its machine is off/],
+    [
+      'is silent since an unknown time',
+      reported({ conditions: [{ type: 'Ready', status: 'Unknown' }] }),
+      /^node n has not responded, and Postgres may still run there/,
+    ],
+    ['is silent and tainted as out of service', reported(heartbeat('Unknown'), [taint]), /deletes its pod/],
   ])('that %s', (_, message, expected) => {
     if (expected === undefined) expect(message).toBeUndefined()
     else expect(message).toMatch(expected)

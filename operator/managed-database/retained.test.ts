@@ -78,6 +78,7 @@ describe('the retained volume of a database of which only the object was recreat
     await it.cluster().create('ManagedDatabase', databaseDraft('doubtful', open, id))
     await it.startOperator()
     const reported = await it.when('doubtful', hasCondition('VolumeReady', 'VolumeRetained'))
+    expect(condition(reported, 'VolumeReady')?.message).toMatch(/^PersistentVolumes [^ ]+, [^ ]+ were retained/)
     expect(condition(reported, 'VolumeReady')?.message).toContain(name)
     expect(condition(reported, 'VolumeReady')?.message).toContain(`kubectl label pv NAME ${labels.database}-`)
     expect(condition(reported, 'Ready')?.status).toBe('False')

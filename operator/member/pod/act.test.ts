@@ -21,6 +21,11 @@ const podDraft = (of: Owner): Draft<'Pod'> => ({
 /** Blocks a deletion until the finalizer is removed. */
 const finalizer = 'test.example/held'
 
+const ways = [
+  ['a deletion', 'delete'],
+  ['scaling its StatefulSet to zero', 'scale'],
+] as const
+
 describe('a pod', () => {
   /** A database that runs on a recorded volume, with the caches that observed it. */
   async function running() {
@@ -36,10 +41,10 @@ describe('a pod', () => {
     const { name, uid = '' } = pod.metadata
     const facts = { name, uid, terminating: false } as NonNullable<Observed['pod']>
     const options = { observed: { instance, database: instance, pod: facts }, children: { claim, pod } }
-    const stops: [string, Action][] = [
-      ['deleted', { do: 'delete', kind: 'Pod', name, namespace: testNamespace, uid }],
-      ['scaled to zero', { do: 'apply', kind: 'StatefulSet', draft: statefulSet(0) }],
-    ]
+    const stops: Record<(typeof ways)[number][1], Action> = {
+      delete: { do: 'delete', kind: 'Pod', name, namespace: testNamespace, uid },
+      scale: { do: 'apply', kind: 'StatefulSet', draft: statefulSet(0) },
+    }
     const isStopped = async () => {
       const set = await it.cluster.get('StatefulSet', key(childNames.statefulSet(it.owner.id, 1)))
       return (await it.cluster.get('Pod', key(name))) === undefined || set !== undefined
@@ -61,9 +66,9 @@ describe('a pod', () => {
     },
   })
 
-  test.each([0, 1])('is stopped if claim and volume are unchanged (way %i)', async which => {
+  test.each(ways)('is stopped by %s if claim and volume are unchanged', async (_, which) => {
     const { options, stops, isStopped } = await running()
-    expect(await passOf(options).do(stops[which]?.[1] as Action)).toBe('done')
+    expect(await passOf(options).do(stops[which])).toBe('done')
     expect(await isStopped()).toBe(true)
   })
 
@@ -102,11 +107,14 @@ describe('a pod', () => {
     ['the volume is deleted', ({ volume }) => it.cluster.delete('PersistentVolume', { name: volume.metadata.name })],
   ]
   for (const [what, change] of changes)
-    test.each([0, 1])(`is not stopped (way %i) if ${what} and the caches still have the old state`, async which => {
+    test.each(ways)(`is not stopped by %s if ${what} and the caches still have the old state`, async (_, which) => {
       const found = await running()
       await change(found)
-      await expect(passOf(found.options).do(found.stops[which]?.[1] as Action)).rejects.toThrow(
-        expect.objectContaining({ reason: 'Conflict' }),
+      await expect(passOf(found.options).do(found.stops[which])).rejects.toThrow(
+        expect.objectContaining({
+          reason: 'Conflict',
+          message: expect.stringContaining(`the volume claim ${found.claim.metadata.name} or its volume`),
+        }),
       )
       expect(await found.isStopped()).toBe(false)
       const deleted = {
@@ -115,9 +123,7 @@ describe('a pod', () => {
       }
       const instance = { ...found.options.observed.instance, metadata: deleted.metadata }
       const leaving = passOf({ ...found.options, observed: { ...found.options.observed, instance } })
-      expect(await leaving.do(found.stops[0]?.[1] as Action), 'a database that is being deleted is stopped').toBe(
-        'done',
-      )
+      expect(await leaving.do(found.stops.delete), 'a database that is being deleted is stopped').toBe('done')
     })
 
   test('is started even if its claim is being deleted', async () => {
@@ -126,12 +132,12 @@ describe('a pod', () => {
     expect(await passOf(found.options).do({ do: 'apply', kind: 'StatefulSet', draft: statefulSet(1) })).toBe('done')
   })
 
-  test('that does not exist is scaled to zero even if its claim is being deleted', async () => {
+  test('that does not exist does not block scaling to zero, even if the claim is being deleted', async () => {
     const found = await running()
     await it.cluster.delete('PersistentVolumeClaim', found.claim.metadata)
     const { observed } = found.options
     const without = passOf({ ...found.options, observed: { ...observed, pod: undefined } })
-    expect(await without.do(found.stops[1]?.[1] as Action)).toBe('done')
+    expect(await without.do(found.stops.scale)).toBe('done')
   })
 
   test('whose claim is being deleted does not prevent deletions of other objects', async () => {
@@ -148,7 +154,7 @@ describe('a pod', () => {
     await it.cluster.delete('PersistentVolumeClaim', found.claim.metadata)
     const { observed } = found.options
     const without = passOf({ ...found.options, observed: { ...observed, instance: it.database } })
-    expect(await without.do(found.stops[0]?.[1] as Action)).toBe('done')
+    expect(await without.do(found.stops.delete)).toBe('done')
   })
 
   test('whose claim was observed as terminating is stopped as planned', async () => {
@@ -156,14 +162,12 @@ describe('a pod', () => {
     await it.cluster.delete('PersistentVolumeClaim', found.claim.metadata)
     const claim = await it.cluster.get('PersistentVolumeClaim', found.claim.metadata)
     const known = passOf({ ...found.options, children: { claim } })
-    expect(await known.do(found.stops[0]?.[1] as Action)).toBe('done')
+    expect(await known.do(found.stops.delete)).toBe('done')
   })
 
   test('whose claim is not bound yet is stopped', async () => {
     const { options, stops, claim } = await running()
     const { volumeName: _, ...spec } = claim.spec ?? {}
-    expect(await passOf({ ...options, children: { claim: { ...claim, spec } } }).do(stops[0]?.[1] as Action)).toBe(
-      'done',
-    )
+    expect(await passOf({ ...options, children: { claim: { ...claim, spec } } }).do(stops.delete)).toBe('done')
   })
 })

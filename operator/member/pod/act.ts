@@ -51,7 +51,10 @@ export async function checkVolumeStays(cluster: Cluster, observed: ObservedMembe
   const isThere = found?.metadata.uid === claim.metadata.uid && found?.metadata.deletionTimestamp === undefined
   const name = claim.spec?.volumeName
   if (isThere && (name === undefined || (await volumeStays(cluster, name)))) return
-  throw new ClusterError('Conflict', 'the volume claim has changed: the operator does not stop the pod')
+  throw new ClusterError(
+    'Conflict',
+    `the volume claim ${claim.metadata.name} or its volume was deleted or replaced, or is being deleted: the operator does not stop the pod`,
+  )
 }
 
 /** Whether a volume exists and is not being deleted. */

@@ -1,13 +1,14 @@
 /**
- * The node of a pod, if its kubelet does not respond. Then only an administrator who turns the machine off knows that
- * Postgres no longer runs there. So the operator never treats such a pod as dead.
+ * The node of a pod, which the operator reads if the pod terminates or the node does not respond. Only an administrator
+ * who turns off an unresponsive node knows that Postgres no longer runs there. So the operator never treats such a pod
+ * as dead.
  */
 import { type Cluster, isClusterError, type Node } from '../../../cluster/index.ts'
 import type { PodFacts } from './pod.ts'
 
 export type NodeFacts = {
   name: string
-  /** Time since which the kubelet has not responded, RFC 3339; absent if it responds. */
+  /** Time since which the kubelet has not responded, RFC 3339; empty if unknown, absent if the kubelet responds. */
   silentSince: string | undefined
   /**
    * An administrator has tainted the node as out of service. Kubernetes then deletes its pods and detaches their
@@ -24,7 +25,7 @@ export function nodeFacts({ metadata, spec, status }: Node): NodeFacts {
   const isSilent = ready?.status === 'Unknown'
   return {
     name: metadata.name,
-    silentSince: isSilent ? (ready.lastTransitionTime ?? ready.lastHeartbeatTime ?? 'an unknown time') : undefined,
+    silentSince: isSilent ? (ready.lastTransitionTime ?? ready.lastHeartbeatTime ?? '') : undefined,
     isOutOfService: spec?.taints?.some(taint => taint.key === outOfServiceTaint) === true,
   }
 }
@@ -48,7 +49,7 @@ export function lostNode(node: NodeFacts | undefined): { reason: 'NodeLost'; mes
   const { name, silentSince } = node
   const message = node.isOutOfService
     ? `node ${name} is out of service: Kubernetes deletes its pod and detaches the volume, and Postgres starts on another node`
-    : `node ${name} has not responded since ${silentSince}, and Postgres may still run there: the operator does not start a second Postgres on its data. ` +
+    : `node ${name} has not responded${silentSince === '' ? '' : ` since ${silentSince}`}, and Postgres may still run there: the operator does not start a second Postgres on its data. ` +
       `Start the node again. If you are certain that its machine is off: kubectl taint nodes ${name} ${outOfServiceTaint}=nodeshutdown:NoExecute`
   return { reason: 'NodeLost', message }
 }

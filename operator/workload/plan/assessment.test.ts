@@ -146,7 +146,7 @@ describe('the wait', () => {
     expect(assessmentOf(given).pending).toEqual({
       step: 'Growing',
       reason: 'GrowthRefused',
-      message: 'the volume cannot grow: the cluster refused: quota',
+      message: 'the cluster refused to grow the volume: quota',
       isPermanent: true,
     })
   })

@@ -1,6 +1,6 @@
 /**
- * Changes that take effect at the next restart, and the time since which they are pending. None is urgent, and none
- * causes a restart.
+ * Changes that take effect at the next restart, and the time since which they are pending. None of them is urgent. Only
+ * a maintenance window restarts the pod because of them.
  */
 
 import { shortened } from '../../../../values/text.ts'
@@ -38,13 +38,13 @@ function ofSettings(observed: ObservedMember, { configurationDigest }: Newest): 
   return found
 }
 
-/** Changes that Postgres reported as pending, as last recorded. */
+/** The pending changes that the status records from an earlier answer of Postgres. */
 const reportedBefore = ({ status }: Instance): PendingRestart[] =>
   (status?.pendingRestart ?? []).filter(({ reason }) => reason === 'Settings' || reason === 'Configuration')
 
 /**
- * Whether a restart would apply a change. Undefined if only the record says so: the record may be from an old backup of
- * the cluster. The operator then queries Postgres first.
+ * Whether a restart would apply a change. Undefined if only the status reports pending changes, because the status may
+ * be from an old backup of the cluster. The operator then queries Postgres first.
  */
 export function isWorthRestart(observed: ObservedMember, newest: Newest): boolean | undefined {
   if (observed.pod === undefined || ofTemplate(observed, newest).length > 0) return true
@@ -68,5 +68,5 @@ export function pendingRestarts(observed: ObservedMember, desired: Newest, now: 
 export function restartFinding(pending: readonly PendingRestart[]): Finding | undefined {
   const [first] = pending
   if (first === undefined) return undefined
-  return yes(first.reason, `${pending.map(({ message }) => message).join('; ')}. It takes effect at the next restart`)
+  return yes(first.reason, `pending until the next restart: ${pending.map(({ message }) => message).join('; ')}`)
 }

@@ -30,7 +30,7 @@ const issued = (issuedAt: number | undefined, state: 'good' | 'due' = 'good') =>
   certificate: { state, fingerprint: 'f', issuedAt, isLoaded: false },
 })
 
-describe('the operator restarts the pod', () => {
+describe('the operator', () => {
   const deleted = [{ do: 'delete', kind: 'Pod', name: pod.name, namespace: 'databases', uid: pod.uid }]
   const restartsFor = (given: Given, restarts?: RestartsOf) => {
     const seen = observedOf(given)
@@ -52,7 +52,7 @@ describe('the operator restarts the pod', () => {
     ['if it has another volume', { pod: { volume: 'another' } }],
     ['if a restart is requested', { children: { statefulSet: annotated } }, requestedRestart],
     ['if it does not run and was created from an older template', stuck],
-    ['if its certificate expired and it started before the present one was issued', ended],
+    ["if its certificate expired, and the valid certificate was issued after the pod's start", ended],
     [
       'if the cluster has observed the StatefulSet',
       {
@@ -66,7 +66,7 @@ describe('the operator restarts the pod', () => {
       'if the cluster reports no observed generation',
       { ...bySize, children: { statefulSet: changed(statefulSet, { generation: 2 }) } },
     ],
-  ])('%s', (_, given, restarts) => {
+  ])('restarts the pod %s', (_, given, restarts) => {
     expect(restartsFor(given, restarts)).toEqual(deleted)
   })
 
@@ -114,11 +114,11 @@ describe('the operator restarts the pod', () => {
     ["if the pod's start time is unknown", { ...ended, pod: {} }],
     ['for a certificate that is merely not trusted', { ...ended, answer: expired('self-signed certificate') }],
     ['for another refusal', { ...ended, answer: expired('certificate has expired', 'auth') }],
-  ])('not %s', (_, given, restarts) => {
+  ])('does not restart the pod %s', (_, given, restarts) => {
     expect(restartsFor(given, restarts)).toEqual([])
   })
 
-  test('by scaling its StatefulSet to zero, if the volume needs a new claim', () => {
+  test('restarts the pod by scaling its StatefulSet to zero, if the volume needs a new claim', () => {
     const volume: VolumeFacts = {
       ...{ name: 'pv', uid: 'pv-uid', isTerminating: false, isRetained: true, policyBefore: 'Delete', isBound: true },
       ...{ claim: `databases/${claim.metadata.name}`, claimUid: claim.metadata.uid, isLabelled: true },
@@ -191,55 +191,55 @@ const other: Newest = { ...newest, newestTemplate: 'newer' }
 const copied = { isMounted: false, inForce: 'older' }
 const pendingFor = (...reasons: string[]) => reasons.map(reason => ({ reason, message: 'as before', since }))
 
-describe('the pending restart', () => {
+describe('the list of pending changes', () => {
   test.each<[string, Given, Newest, object[]]>([
-    ['is nothing', {}, newest, []],
-    ['is another template', {}, other, [onTemplate]],
-    ['is another image', {}, { ...other, image: 'postgres:18.1' }, [onImage]],
+    ['is empty if nothing has changed', {}, newest, []],
+    ['has the template if the pod was created from an older one', {}, other, [onTemplate]],
+    ['has the image if the installation configures another one', {}, { ...other, image: 'postgres:18.1' }, [onImage]],
     [
-      "is another template, if the pod's image is unknown",
+      "has the template if the pod's image is unknown",
       { pod: { image: undefined } },
       { ...other, image: 'postgres:18.1' },
       [onTemplate],
     ],
     [
-      'is another template, if the installation has no image for that version',
+      'has the template if the installation has no image for that version',
       {},
       { ...other, image: undefined },
       [onTemplate],
     ],
-    ['is not the image if the template is the same', {}, { ...newest, image: 'postgres:18.1' }, []],
-    ['is not the template if the new template is unknown', {}, { ...newest, newestTemplate: undefined }, []],
-    ['is a setting', { configuration: { pendingRestart: ['a', 'b'] } }, newest, [onSettings]],
-    ['is the configuration if the pod has copies of the files', { configuration: copied }, newest, [onCopies]],
+    ['does not have the image if the template is the same', {}, { ...newest, image: 'postgres:18.1' }, []],
+    ['does not have the template if the new template is unknown', {}, { ...newest, newestTemplate: undefined }, []],
+    ['has changed settings', { configuration: { pendingRestart: ['a', 'b'] } }, newest, [onSettings]],
+    ['has the configuration if the pod has copies of the files', { configuration: copied }, newest, [onCopies]],
     [
-      "is nothing if the pod's copies are current",
+      "is empty if the pod's copies are current",
       { configuration: { ...copied, inForce: configurationDigest ?? null } },
       newest,
       [],
     ],
-    ['is nothing if Postgres refused the files', { configuration: { ...copied, refused: 'wrong' } }, newest, []],
-    ['is nothing if a reload applies the files', { configuration: { inForce: 'older' } }, newest, []],
+    ['is empty if Postgres refused the files', { configuration: { ...copied, refused: 'wrong' } }, newest, []],
+    ['is empty if a reload applies the files', { configuration: { inForce: 'older' } }, newest, []],
     [
-      'is nothing if the desired files are unknown',
+      'is empty if the desired files are unknown',
       { configuration: copied },
       { ...newest, configurationDigest: undefined },
       [],
     ],
     [
-      'is a template and settings',
+      'has the template, the settings and the configuration together',
       { configuration: { ...copied, pendingRestart: ['a', 'b'] } },
       other,
       [onTemplate, onSettings, onCopies],
     ],
-    ['is nothing without a pod', { pod: undefined }, other, []],
-    ['is nothing for a terminating pod', { pod: { terminating: true } }, other, []],
-    ['is nothing for a database that is to be suspended', { spec: { suspended: true } }, other, []],
+    ['is empty without a pod', { pod: undefined }, other, []],
+    ['is empty for a terminating pod', { pod: { terminating: true } }, other, []],
+    ['is empty for a database that is to be suspended', { spec: { suspended: true } }, other, []],
   ])('%s', (_, given, wanted, expected) => {
     const found = pendingRestarts(observedOf(given), wanted, now)
     expect(found).toEqual(expected.map(entry => ({ ...entry, since: timestamp(now) })))
   })
-  test('is pending since it was first found', () => {
+  test('keeps the time at which each change was first found', () => {
     const given = {
       status: { pendingRestart: pendingFor('Settings', 'Configuration') },
       configuration: { pendingRestart: ['a', 'b'] },
@@ -249,7 +249,7 @@ describe('the pending restart', () => {
       { ...onSettings, since },
     ])
   })
-  test('stays as recorded until Postgres answers', () => {
+  test('has the recorded changes until Postgres answers', () => {
     const status = { pendingRestart: pendingFor('PodTemplate', 'Settings', 'Configuration', 'Image') }
     for (const answer of [undefined, expired()])
       expect(pendingRestarts(observedOf({ status, answer }), newest, now)).toEqual(
@@ -257,16 +257,16 @@ describe('the pending restart', () => {
       )
     expect(pendingRestarts(observedOf({ status }), newest, now)).toEqual([])
   })
-  test('has a message within the length limit of a condition', () => {
+  test('has messages within the length limit of a condition', () => {
     const [entry] = pendingRestarts(observedOf({ configuration: { pendingRestart: ['x'.repeat(2000)] } }), newest, now)
     expect(entry?.message).toHaveLength(1000)
   })
-  test('is reported by its first reason, with all messages', () => {
+  test('is reported with the first reason and all messages', () => {
     expect(restartFinding([])).toBeUndefined()
     expect(restartFinding([onTemplate, onSettings].map(entry => ({ ...entry, since })))).toEqual({
       status: 'True',
       reason: 'PodTemplate',
-      message: `${onTemplate.message}; ${onSettings.message}. It takes effect at the next restart`,
+      message: `pending until the next restart: ${onTemplate.message}; ${onSettings.message}`,
     })
   })
 })
@@ -278,12 +278,17 @@ describe('a restart', () => {
     ['applies a setting', { configuration: { pendingRestart: ['a'] } }, newest, true],
     ['applies nothing', {}, newest, false],
     [
-      'applies nothing if Postgres reports nothing, although the record does',
+      'applies nothing if Postgres reports no pending change, even if the status records one',
       { status: { pendingRestart: pendingFor('Settings') } },
       newest,
       false,
     ],
-    ['applies nothing if the record has nothing and Postgres does not answer', { answer: undefined }, newest, false],
+    [
+      'applies nothing if the status records no change and Postgres does not answer',
+      { answer: undefined },
+      newest,
+      false,
+    ],
     [
       'may apply recorded settings, if Postgres does not answer',
       { answer: undefined, status: { pendingRestart: pendingFor('Settings') } },

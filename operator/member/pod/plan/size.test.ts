@@ -82,23 +82,23 @@ describe('the applied size', () => {
   const running = { address: '10.0.0.1', terminating: false }
 
   test.each<[string, string | undefined, unknown]>([
-    ['is that of the running pod', 'medium-v12', { name: 'medium', version: 12 }],
+    ["is the running pod's size", 'medium-v12', { name: 'medium', version: 12 }],
     ['is parsed with its version', 'a-v1-v2', { name: 'a-v1', version: 2 }],
-    ['is unknown if the annotation has no version', 'medium', small],
-    ['is unknown if the annotation has no name', '-v1', small],
-    ['is unknown if the version is invalid', 'medium-v0', small],
-    ['is unknown if text follows the version', 'medium-v1x', small],
-    ['is the recorded one if the pod has no annotation', undefined, small],
+    ['is the recorded size if the annotation has no version', 'medium', small],
+    ['is the recorded size if the annotation has no name', '-v1', small],
+    ['is the recorded size if the version is invalid', 'medium-v0', small],
+    ['is the recorded size if text follows the version', 'medium-v1x', small],
+    ['is the recorded size if the pod has no annotation', undefined, small],
   ])('%s', (_, size, expected) => {
     expect(appliedSizeOf(instance, templateOf('other-v1'), { ...running, size })).toEqual(expected)
   })
-  test('is the recorded one if no pod runs', () => {
+  test('is the recorded size if no pod runs', () => {
     const size = 'medium-v1'
     expect(appliedSizeOf(instance, templateOf('other-v1'), undefined)).toEqual(small)
     expect(appliedSizeOf(instance, templateOf('other-v1'), { ...running, size, address: undefined })).toEqual(small)
     expect(appliedSizeOf(instance, templateOf('other-v1'), { ...running, size, terminating: true })).toEqual(small)
   })
-  test('is that of the template without a record, and the requested one without a template', () => {
+  test("without a recorded size is the template's size, and without a template the requested size", () => {
     expect(appliedSizeOf(unrecorded, templateOf('other-v1'), undefined)).toEqual({ name: 'other', version: 1 })
     expect(appliedSizeOf(unrecorded, templateOf(undefined), undefined)).toEqual(large)
     expect(appliedSizeOf(unrecorded, undefined, undefined)).toEqual(large)
@@ -190,7 +190,7 @@ describe('a requested size', () => {
       { reason: 'Growing', message: 'the volume is growing from 1Gi to 2Gi', passes: true, isRequested: true },
     ],
     [
-      'the volume grows',
+      'the volume is still growing',
       withClaim(growing),
       { reason: 'Growing', message: 'the volume is growing from 1Gi to 2Gi', passes: true },
     ],
@@ -241,7 +241,7 @@ describe('a requested size', () => {
     [
       'the growth is refused',
       withClaim({ requests: '1Gi' }, { rest: { growthRefusal: refusal } }),
-      { reason: 'GrowthRefused', message: 'the volume cannot grow: the cluster refused: quota', passes: false },
+      { reason: 'GrowthRefused', message: 'the cluster refused to grow the volume: quota', passes: false },
     ],
     [
       'the growth is impossible',
@@ -257,7 +257,7 @@ describe('a requested size', () => {
     expect(stateOf(given)).toEqual({ effective: small, shape: smallSize.spec.shape, blocker })
   })
 
-  test('that does not exist keeps an applied size that does not exist', () => {
+  test('that is blocked keeps the applied size, even if the applied Size does not exist', () => {
     const appliedSize = { pinned: small, size: undefined }
     expect(stateOf(withClaim(growing, { rest: { appliedSize } }))).toMatchObject({ effective: small, shape: undefined })
   })
@@ -350,27 +350,27 @@ describe('the message about a size that is not applied', () => {
 })
 
 describe('a size that was blocked when it was requested', () => {
-  const comes = (given: Given, rest: Partial<Observed> = {}) => {
+  const isUnblocked = (given: Given, rest: Partial<Observed> = {}) => {
     const observed = { ...observedOf(withClaim(grown, given)), isAtRest: true, ...rest }
     return isSizeUnblocked(observed, sizeState(observed))
   }
   const going = claimOf({ has: '2Gi', metadata: { deletionTimestamp: at } })
 
   test('is applied when the volume has grown', () => {
-    expect(comes({})).toBe(true)
+    expect(isUnblocked({})).toBe(true)
   })
   test.each<[string, Given, Partial<Observed>?]>([
     ['while another change is in progress', {}, { isAtRest: false }],
     ['before the volume has grown', { children: { claim: claimOf({}) } }],
-    ['while Postgres must not stop', { children: { claim: going } }],
-    ['while it is suspended', { spec: { suspended: true } }],
+    ['while the operator must not stop Postgres', { children: { claim: going } }],
+    ['while the database is suspended', { spec: { suspended: true } }],
     [
       'if the Size does not exist',
       { spec: { size: small }, rest: { size: undefined, appliedSize: { pinned: large, size: undefined } } },
     ],
     ['if no size was ever applied', { status: { size: undefined } }],
-    ['if it is already applied', {}, { appliedSize: { pinned: large, size: largeSize } }],
-  ])('does not %s', (_, given, rest) => {
-    expect(comes(given, rest)).toBe(false)
+    ['if the size is already applied', {}, { appliedSize: { pinned: large, size: largeSize } }],
+  ])('is not applied %s', (_, given, rest) => {
+    expect(isUnblocked(given, rest)).toBe(false)
   })
 })

@@ -28,7 +28,7 @@ type SizeBlocker = {
    * Whether waiting can remove the blocker. If not, the operator reports the blocker at once, and the operation fails.
    */
   passes: boolean
-  /** This pass repeats the request, to check whether the blocker still exists. */
+  /** This pass sends the request, so the cluster's answer is not known yet. */
   isRequested?: true | undefined
 }
 
@@ -64,7 +64,7 @@ export function sizeState(observed: ObservedMember): SizeState {
     blocker,
   })
   if (size === undefined) return retained({ reason: 'SizeNotFound', message: sizeNotFound(requested), passes: false })
-  // A retired size stays applied. A database that does not have it cannot get it.
+  // A database that already has a retired size keeps it. Other databases cannot get it.
   if (size.spec.status === 'retired')
     return retained({
       reason: 'SizeRetired',
@@ -88,7 +88,7 @@ function blockerOf(growth: Growth, observed: ObservedMember): SizeBlocker | unde
     case 'done':
       return undefined
     case 'underway':
-      // The operator does not change a claim before it is known to belong to the database.
+      // The operator does not change a claim before the claim is known to belong to the database.
       return isOrphanClaim
         ? awaitsPod('the operator must first confirm that the volume belongs to this database')
         : { reason: 'Growing', message: growth.message, passes: true, isRequested: growth.isRequested }
@@ -99,7 +99,7 @@ function blockerOf(growth: Growth, observed: ObservedMember): SizeBlocker | unde
     case 'refused':
       return {
         reason: 'GrowthRefused',
-        message: `the volume cannot grow: the cluster refused: ${growth.message}`,
+        message: `the cluster refused to grow the volume: ${growth.message}`,
         passes: false,
       }
     case 'infeasible': {
@@ -128,7 +128,10 @@ export function recordedSize(
   return status?.size ?? (sameSize(effective, spec.size) ? undefined : effective)
 }
 
-/** The condition while the requested size is not applied. A database that never had a size has none. */
+/**
+ * The condition while the requested size is not applied, or the volume is smaller than the size. Undefined before the
+ * first size is applied.
+ */
 export function sizeFinding(
   { instance, isAtRest }: ObservedMember,
   state: SizeState,

@@ -38,14 +38,18 @@ describe('a reload', () => {
 describe('the errors that Postgres reports in its files', () => {
   const refused = { status: 'True', reason: 'StartedWithOlderFiles' }
   test.each<[string, Given, object | undefined]>([
-    ['is empty', {}, undefined],
+    ['do not exist if Postgres applied the files', {}, undefined],
     ['are unknown before Postgres answers', { answer: undefined, configuration: { errors: ['wrong'] } }, undefined],
     ['contain the reason why Postgres started with older files', { configuration: { refused: 'line 3' } }, refused],
-    ['contain that reason before other errors', { configuration: { refused: 'line 3', errors: ['line 4'] } }, refused],
+    [
+      'contain the reason for the older files even if there are other errors',
+      { configuration: { refused: 'line 3', errors: ['line 4'] } },
+      refused,
+    ],
     [
       'contain each line',
       { configuration: { errors: ['line 3', 'line 4'] } },
-      { status: 'True', reason: 'NotTaken', message: expect.stringContaining('line 3; line 4') },
+      { status: 'True', reason: 'NotApplied', message: expect.stringContaining('line 3; line 4') },
     ],
   ])('%s', (_, given, expected) => {
     const finding = configurationFinding(observedOf(given))

@@ -1,6 +1,6 @@
 /**
  * Whether Postgres runs with the files that the operator wrote. The kubelet updates the mount within a minute. Postgres
- * then reads the files at a reload. If Postgres cannot apply a value, the operator reports it.
+ * then reads the files at a reload. If Postgres cannot apply a value, the operator reports the error.
  */
 
 import { type Finding, yes } from '../../../objects/conditions.ts'
@@ -32,5 +32,5 @@ export function configurationFinding(observed: ObservedMember): Finding | undefi
   if (refused !== null)
     return yes('StartedWithOlderFiles', `Postgres refused its configuration and runs with the previous one: ${refused}`)
   if (errors.length === 0) return undefined
-  return yes('NotTaken', `Postgres did not apply all of its configuration: ${errors.join('; ')}`)
+  return yes('NotApplied', `Postgres did not apply all of its configuration: ${errors.join('; ')}`)
 }

@@ -1,7 +1,7 @@
 /**
- * Handles volumes that were retained with the database's id, while the database has neither a claim nor a recorded
- * volume. If there is exactly one, the operator creates a claim for it, and Postgres starts on its data. If a user must
- * decide between several, the operator creates no claim. It never creates an empty volume beside them.
+ * Handles volumes retained with the id of a database that has neither a claim nor a recorded volume. If there is
+ * exactly one such volume, the operator creates a claim for it, and Postgres starts on its data. If a user must decide
+ * between several, the operator creates no claim. The operator never creates an empty volume beside them.
  */
 
 import { childNames, labels } from '../../../../crds/index.ts'
@@ -37,6 +37,8 @@ export function retainedMessage({
   if (owner === undefined || first === undefined || children.claim !== undefined) return undefined
   if (instance.adoptsVolumes && volumeToAdopt(retained, { owner, number }) !== undefined) return undefined
   const names = retained.map(({ name }) => name).join(', ')
+  const volumes =
+    retained.length === 1 ? `PersistentVolume ${names} was retained` : `PersistentVolumes ${names} were retained`
   const claim = childNames.claim(owner.id, incarnation, number)
   const unlabel = `kubectl label pv NAME ${labels.database}-`
   const reserve = `reserved for the claim ${owner.namespace}/${claim} (spec.claimRef)`
@@ -44,7 +46,7 @@ export function retainedMessage({
     ? `the operator uses the volume if it is the only one and is ${reserve}`
     : `to use one, create the claim ${claim} with spec.volumeName and the label ${labels.database}: ${owner.id}`
   return (
-    `PersistentVolume ${names} was retained with the id of this database and may contain its data: the operator creates no empty volume ` +
-    `beside it. ${takeOver}; remove the label from volumes that are not needed: ${unlabel}`
+    `${volumes} with the id of this database and may contain its data: the operator creates no empty volume. ` +
+    `${takeOver}; remove the label from volumes that are not needed: ${unlabel}`
   )
 }

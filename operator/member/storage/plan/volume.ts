@@ -1,7 +1,7 @@
 /**
- * The condition of the data's volume. A database can have no other volume after one is recorded. If the volume is lost,
- * or contains another database's data, the database is `failed`. The operator never initialises another volume in its
- * place.
+ * The condition of the data's volume. After a volume is recorded, the database can have no other volume. If the volume
+ * is lost, or contains another database's data, the database is `failed`. The operator never initialises another volume
+ * in its place.
  */
 
 import type { RefusalReason } from '../../../../instance/refusal.ts'
@@ -71,7 +71,7 @@ export function volumeFinding(observed: ObservedMember, answered: Answered): { f
 function lostMessage(observed: ObservedMember, { claim: name, uid }: VolumeRecord): string {
   const { instance, children, volumes } = observed
   const isReplaced = children.claim !== undefined && children.claim.metadata.uid !== uid
-  const deletedText = `the volume claim ${name} of the data was deleted${isReplaced ? '; another claim has its name' : ''}`
+  const deletedText = `the database's volume claim ${name} was deleted${isReplaced ? '; another claim has its name' : ''}`
   const runs = mayRunOnRecordedVolume(observed) ? '; Postgres still runs, and the operator does not stop it' : ''
   const isWaiting = isReplaced && volumes.recorded !== undefined && outlivesClaim(observed)
   const remedy = isWaiting
