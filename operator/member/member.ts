@@ -1,4 +1,4 @@
-/** One member of an owner: its labels and key. `childNames` has its names. */
+/** A member of an owner: its labels and its key. `childNames` has the names of its objects. */
 import { firstMember, labels } from '../../crds/index.ts'
 import type { Owner } from '../objects/ownership.ts'
 
@@ -9,8 +9,8 @@ export type Member = { owner: Owner; incarnation: number; number: number }
 export type MemberKey = { namespace: string | undefined; id: string; incarnation: number; number: number }
 
 /**
- * The labels that assign an object to a member. The first member's objects have no number label, like the objects of
- * earlier versions, which had one member.
+ * The labels that assign an object to a member. The first member's objects have no number label, so they match objects
+ * of earlier versions.
  */
 export const memberLabels = ({
   incarnation,

@@ -34,7 +34,7 @@ export type MemoryOptions = {
   now: () => number
 }
 
-/** The part of an endpoint's observation that a probe needs: the certificate, and the passwords to log in with. */
+/** The part of an endpoint's observation that a probe needs: the certificate, and the version of the passwords. */
 type Served = {
   certificate?:
     | { state: 'absent' }
@@ -54,7 +54,7 @@ export type ProbedPass = Omit<MemberPass, 'observed'> & {
   mcpState?: DesiredMcpState | undefined
 }
 
-/** What the plan of this pass still needs from Postgres. */
+/** Whether the pass's plan waits for Postgres, and the digest of the desired files. */
 export type MemberWaits = { awaitsPostgres: boolean; configurationDigest: string | undefined }
 
 export class MemberMemory {
@@ -99,7 +99,7 @@ export class MemberMemory {
     }
   }
 
-  /** Returns the tools with which a pass performs the member's actions. */
+  /** Returns the inputs with which a pass performs the member's actions. */
   pass<O extends ObservedMember>(
     key: string,
     observed: O,
@@ -114,7 +114,7 @@ export class MemberMemory {
   }
 
   /**
-   * Probes and measures Postgres if that is due.
+   * Probes and measures Postgres if a probe or a measurement is due.
    * @returns the time of the next pass, in ms since the epoch; undefined if only an event causes the next pass
    */
   probe(pass: ProbedPass, waits: MemberWaits): number | undefined {
@@ -122,14 +122,17 @@ export class MemberMemory {
   }
 
   /**
-   * Reports that a client could not connect to the owner's Postgres. Suspects every member, since the failed one is
-   * unknown.
+   * Reports that a client could not connect to the owner's Postgres. The prober then suspects every member, because the
+   * report names no member.
    */
   reportUnreachable(owner: string): void {
     for (const member of this.#membersOf(owner)) this.#prober.reportUnreachable(member)
   }
 
-  /** Whether the last probe of a member logged in through the Service. */
+  /**
+   * Whether the last answer of any member reports a successful client login. An earlier probe of the same run may have
+   * made that login.
+   */
   isLoginProved(owner: string): boolean {
     return this.#membersOf(owner).some(member => {
       const answer = this.#prober.get(member)?.answer
@@ -188,8 +191,8 @@ export class MemberMemory {
   }
 
   /**
-   * Measures a volume that grows automatically. Does not wait for a probe, so that the use is known soon after a
-   * failover.
+   * Measures a volume that grows automatically. Does not wait for a probe, so that the volume's use is known soon after
+   * the operator's failover.
    */
   #measureVolume({ memberKey: key, observed, access, target }: ProbedPass): number | undefined {
     const { instance, pod } = observed
@@ -218,7 +221,10 @@ const probeOf = (
 const issuedAt = (certificate: Served['certificate']): number | undefined =>
   certificate === undefined || certificate.state === 'absent' ? undefined : certificate.issuedAt
 
-/** The time at which the certificate was issued that Postgres should present but does not present. */
+/**
+ * If Postgres presents another certificate than the current one: the issue time of the current certificate, or 0 if
+ * that time is unknown.
+ */
 function staleCertificate({ certificate, postgres }: ProbedPass['observed']): number | undefined {
   if (certificate === undefined || certificate.state === 'absent' || postgres?.answer?.state !== 'answered')
     return undefined

@@ -69,7 +69,7 @@ export type MemberRequest = {
   owner: Owner | undefined
   isAtRest: boolean
   suspensionBlock?: SuspensionBlock | undefined
-  /** Set if another incarnation serves. Retained volumes with this id then belong to that incarnation. */
+  /** Set if another incarnation serves. Volumes retained with the owner's id then belong to that incarnation. */
   anotherServes?: true
   keys: InstallationKeys
 }
@@ -94,7 +94,8 @@ export async function observeMember(
   const known = incarnationOf(instance, objects.claims)
   const isNew = isUnclaimed(instance, owner && { owner, incarnation: known, number }, objects) && !anotherServes
   const unclaimed = owner && isNew ? await retainedVolumes(cluster, owner) : []
-  // A claim with a lower incarnation number is from before a deletion. The restore source in the archive is newer.
+  // A volume of an incarnation before `firstIncarnation` has older data than the restore source, so the operator
+  // ignores the volume.
   const retained = unclaimed.filter(
     volume => ((owner && incarnationOn(volume, { owner, number })) ?? known) >= (instance.firstIncarnation ?? 1),
   )
@@ -187,8 +188,8 @@ function childrenOf(
 
 /**
  * The member's pod if it lacks the label by which the cache selects pods. Reads the cluster if a pod should exist and
- * the cache has none. The pod must be controlled by the member's StatefulSet. A pod without a controller must have been
- * created for the member's claim.
+ * the cache has none. The member's StatefulSet must control the pod. If the pod has no controller, its annotation must
+ * name the member's claim.
  */
 async function unlabelledPod(
   cluster: Cluster,

@@ -20,7 +20,7 @@ import type { PodFacts } from './pod/pod.ts'
 import { systemIdentifierOf } from './storage/claim.ts'
 import type { VolumeFacts } from './storage/persistent-volume.ts'
 
-/** The member's own objects. An object with one of their names but another owner is not included. */
+/** The member's own objects. An object of another owner is not included, even if it has one of these names. */
 export type MemberChildren = {
   claim: PersistentVolumeClaim | undefined
   configuration: ConfigMap | undefined
@@ -33,8 +33,8 @@ export type MemberChildren = {
 }
 
 /**
- * The member's PersistentVolumes. `bound`: the one that the claim names. `recorded`: the one in the status, usually the
- * same. `copy`: a second object for the storage of a volume that is being deleted.
+ * The member's PersistentVolumes. `bound`: the volume that the claim names. `recorded`: the volume that the status
+ * names, usually the same volume. `copy`: a second object for the storage of a volume that is being deleted.
  */
 export type Volumes = {
   bound: VolumeFacts | undefined
@@ -57,13 +57,13 @@ export type PostgresFacts = {
    * probe.
    */
   slow: number
-  /** The last probe found no machine at the address. If the next probe finds none, this counts as a failure. */
+  /** The last probe found no machine at the address. If the next probe also finds none, Postgres counts as failed. */
   isUncertain: boolean
-  /** Postgres was changed after this answer: the answer is not used, and a new probe is due. */
+  /** Postgres was changed after this answer, so a new probe is due. */
   isOutdated: boolean
   /** How many consecutive changes of Postgres have failed; absent if the last one succeeded. */
   failures?: number | undefined
-  /** The time since which Postgres is known to run with other configuration files than the operator wrote. */
+  /** The time since which Postgres is known to run with configuration files that differ from the operator's. */
   otherFilesSince?: number | undefined
 }
 
@@ -77,20 +77,19 @@ export type PostgresAnswer =
       /** Roles whose password a user has changed since it was set from the Secret. */
       changedByUser: DatabaseRole[]
       /**
-       * The result of a real login as `app`, over TLS, through the Service. `unreachable`: the Service does not route
-       * to the pod yet. `untried`: the role's password is not the Secret's.
+       * The result of a real login as `app`, over TLS, by the path that clients use. `unreachable`: the Service does
+       * not route to the pod yet. `untried`: no result, for example because the role's password is not the Secret's.
        */
       login: 'succeeded' | 'refused' | 'unreachable' | 'untried'
       loginMessage?: string | undefined
       /** SHA-256 of the certificate that Postgres presents. */
       certificate: string | undefined
       /**
-       * A commit is not written to the WAL's disk. If the pod has its own WAL probe, its readiness reports this
-       * instead.
+       * A commit does not reach the WAL's disk. If the pod has a WAL probe, the pod's readiness reports this instead.
        */
       walHangs: boolean
       checksumFailures: ChecksumFailures | undefined
-      /** Does not change while nothing is written. */
+      /** The WAL position; unchanged while nothing is written. */
       walPosition: string | undefined
       /** Whether the volume has free space. */
       hasFreeSpace: boolean
@@ -98,7 +97,8 @@ export type PostgresAnswer =
       /** The platform's own role and statistics exist. No user's service waits for them. */
       platformInOrder: boolean
       /**
-       * The login of the service `rest`, if one is requested; `passwordVersion`: the version of the requested password.
+       * The login of the service `rest`, if the service is requested; `passwordVersion`: the version of the requested
+       * password.
        */
       authenticator?: (AuthenticatorObservation & { passwordVersion: string }) | undefined
       /** The objects that the services' configurations name, at the time of the query. */
@@ -130,14 +130,14 @@ export type ObservedMember = {
   instance: Instance
   /** The children's owner; undefined until the instance has its id. */
   owner: Owner | undefined
-  /** When the status was written, the complete request had been applied. The request has not changed since then. */
+  /** Whether the last status reports the complete request as applied, and the request has not changed since. */
   isAtRest: boolean
   /** Work that needs a running Postgres, as the owner reports it. */
   suspensionBlock: SuspensionBlock | undefined
   region: Region | undefined
   /** The requested size. */
   size: Size | undefined
-  /** The size that the member has. A member that has none yet has the requested size here. */
+  /** The applied size; the requested size if none is applied yet. */
   appliedSize: { pinned: PinnedSize; size: Size | undefined }
   growthRefusal: GrowthRefusal | undefined
   /** Fields of the children that other managers keep changing. */
@@ -152,12 +152,12 @@ export type ObservedMember = {
   number: number
   children: MemberChildren
   /**
-   * The claim's labels name neither this owner nor another existing owner. Its owner was deleted, or it lost its
-   * labels.
+   * Whether the claim's labels name neither this owner nor another existing owner. The claim's owner was deleted, or
+   * the claim lost its labels.
    */
   isOrphanClaim: boolean
   volumes: Volumes
-  /** Volumes retained under the owner's id, while there is neither a claim nor a recorded volume. */
+  /** Volumes retained under the id of an owner that has neither a claim nor a recorded volume. */
   retained: VolumeFacts[]
   /**
    * The node on which to create a copy's volume, if the claim does not exist yet. Undefined if the scheduler chooses.
@@ -183,8 +183,8 @@ export type ObservedMember = {
 }
 
 /**
- * The serving incarnation. If a database was recreated without its status, reads it from the claims, and prefers claims
- * that are known to contain data.
+ * Returns the number of the serving incarnation. If no status records it, returns the highest number among the claims.
+ * Claims that are known to contain data have priority.
  */
 export function incarnationOf(
   { status, firstIncarnation = 1 }: Instance,

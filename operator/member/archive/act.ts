@@ -1,4 +1,4 @@
-/** Writes the archive's Secret of a member. */
+/** Writes a member's archive Secrets. */
 import { applyChild, type ChildExecutor, type ChildPass, identifiedOwner } from '../../children/act.ts'
 import type { InstallationKeys } from '../../keys.ts'
 import type { ArchiveSource } from '../../objects/instance.ts'
@@ -8,7 +8,7 @@ import { archiveSourceDraft } from './source.ts'
 
 export type ArchiveExecutor = ChildExecutor & {
   now: () => number
-  /** The current keys: a certificate issued late in a pass is signed by the authority that is valid then. */
+  /** Returns the current keys, so that the current authority signs a certificate that is issued late in a pass. */
   keys: () => InstallationKeys
 }
 

@@ -58,7 +58,7 @@ describe('a database with the durable tier', () => {
     expect(JSON.stringify(policy?.ingress?.[1])).toContain('"app.kubernetes.io/component":"operator"')
   })
 
-  test('is enabled and disabled by a restart; the Secret stays until no pod mounts it', async () => {
+  test('starts or stops archiving at its next restart; the Secret stays until no pod mounts it', async () => {
     const before = await it.create('changing')
     const plain = await partsOf('changing')
     expect(JSON.stringify(plain)).not.toMatch(/archived|espalier-archiver|espalier_archiver/)

@@ -14,14 +14,14 @@ export const archiveOf = (
 ): Archive | undefined => (spec.backup?.durable === true ? archive : undefined)
 
 /**
- * The directory with the marker files of archived WAL. It is a volume of the pod, so no copy of the data contains
- * marker files.
+ * The directory with the marker files of archived WAL. The directory is a volume of the pod, so no copy of the data
+ * contains marker files.
  */
 export const markersDirectory = '/var/lib/espalier/archived'
 
 /**
  * The environment variable of Postgres that names this directory. A pod from before the durable tier was enabled does
- * not have it.
+ * not have the variable.
  */
 export const markersVariable = 'ESPALIER_ARCHIVED'
 
@@ -30,7 +30,7 @@ const waitTenths = 50
 
 /**
  * Succeeds when the agent has archived the file. Starts one process per 0.1 s of waiting, and none if the marker file
- * exists. A pod without marker files has no archiving agent: the command then succeeds at once.
+ * exists. Without the variable, the pod has no archiving agent, and the command succeeds at once.
  */
 export const archiveCommand =
   `d=$${markersVariable}; test -n "$d" || exit 0; n=0; ` +

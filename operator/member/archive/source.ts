@@ -1,6 +1,6 @@
 /**
  * The Secret with which a member reads its restore source. Its client certificate permits reading one incarnation's
- * objects, and no writing. The Secret exists until the volume is recorded. Pods mount it only if it exists.
+ * objects, and no writing. The Secret exists until the volume is recorded. Pods mount the Secret only if it exists.
  */
 import type { Draft, Secret } from '../../../cluster/index.ts'
 import { childNames } from '../../../crds/index.ts'
@@ -34,7 +34,7 @@ export const archiveSourceOf = ({
 }: Pick<Instance, 'status' | 'dataSource'>): ArchiveSource | undefined =>
   status?.volume === undefined && dataSource?.kind === 'archive' ? dataSource : undefined
 
-/** The data of a Secret, in base64. It permits reading one incarnation's objects, and no writing. */
+/** The data of a Secret, in base64. The certificate permits reading one incarnation's objects, and no writing. */
 export function readerSecretData(
   ownerId: string,
   { id, incarnation }: Pick<ArchiveSource['recover'], 'id' | 'incarnation'>,

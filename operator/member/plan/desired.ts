@@ -1,4 +1,7 @@
-/** The desired state of a member's objects, as far as its size and region are known. */
+/**
+ * The desired state of a member's objects. An object is undefined while the size, or another fact that it needs, is
+ * unknown.
+ */
 import type { Draft } from '../../../cluster/index.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { stamped } from '../../objects/up-to-date.ts'
@@ -36,7 +39,7 @@ function originOf({ instance, children: { claim }, isOrphanClaim }: ObservedMemb
   return isFirst ? (source ?? (awaitsSource ? undefined : 'initialise')) : undefined
 }
 
-/** `stopped`: no pod may run. `systemIdentifier`: of the data on the claim, if known. */
+/** `stopped`: no pod may run. `systemIdentifier`: the identifier of the data on the claim's volume, if known. */
 export function desiredMember(
   observed: ObservedMember,
   owner: Owner,

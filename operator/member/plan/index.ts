@@ -23,17 +23,19 @@ import { volumeFinding } from '../storage/plan/volume.ts'
 import { protectVolume } from '../storage/plan/volume-protection.ts'
 import { type DesiredMember, desiredMember } from './desired.ts'
 
-/** Inputs from its owner and the endpoint. */
+/** Inputs from the member's owner and from the endpoint. */
 type Prerequisites = {
   restartsOf: RestartsOf
   role: Role
-  /** Everything that the pod mounts exists, and so does the network policy; or the member does not wait for them. */
+  /**
+   * The network policy and all objects that the pod mounts exist. Also true for a member that does not wait for them.
+   */
   isComplete: boolean
   /** When the valid server certificate was issued, in ms since the epoch. */
   certificateIssuedAt: number | undefined
   /**
-   * The operator protects the volume from deletion by other managers. A candidate's volume is not protected: the
-   * restore can create another one.
+   * Whether the operator protects the volume from deletion by other managers. A candidate's volume needs no protection,
+   * because the restore can create another volume.
    */
   protectsVolume: boolean
 }
@@ -42,7 +44,10 @@ type MemberState = {
   desired: DesiredMember
   /** The condition VolumeReady. */
   volume: Finding
-  /** The data are lost, or belong to another database. No action of the operator can fix this. */
+  /**
+   * The volume cannot be used, for example because its data are lost or belong to another database. The operator cannot
+   * fix this.
+   */
   fatal: Finding | undefined
   /** Postgres's answer in its current run. */
   answered: Answered
@@ -82,8 +87,9 @@ function actionsOf(observed: ObservedMember, owner: Owner, state: MemberState, n
 }
 
 /**
- * The operator creates a claim, or replaces one that waits for its volume, only before a volume is recorded. It never
- * replaces a lost claim. It does not change a claim that does not belong to the database, or that is not confirmed yet.
+ * The operator creates a claim, or replaces one that waits for its volume, only before a volume is recorded. The
+ * operator never replaces a lost claim. It does not change a claim that does not belong to the database, or that is not
+ * confirmed yet.
  */
 function storage(observed: ObservedMember, owner: Owner, { desired, autogrown }: MemberState): MemberAction[] {
   const { instance, children, size, growthRefusal, isOrphanClaim } = observed
@@ -105,8 +111,8 @@ function storage(observed: ObservedMember, owner: Owner, { desired, autogrown }:
 }
 
 /**
- * Applies the configuration first. Applies the StatefulSet after everything that its pod mounts, and the network
- * policy, exist.
+ * Applies the configuration first. Applies the StatefulSet only when the network policy and all mounted objects exist,
+ * or to stop the pod.
  */
 function workload(observed: ObservedMember, { desired }: MemberState, { isComplete }: Prerequisites): MemberAction[] {
   const { configuration, claim, statefulSet } = observed.children
@@ -121,8 +127,8 @@ function workload(observed: ObservedMember, { desired }: MemberState, { isComple
 }
 
 /**
- * Removes the objects of its source from a closed copy. Not from a recorded copy, which can have its own slots and
- * subscriptions.
+ * Removes the source's slots and subscriptions from a closed copy. Skips a recorded copy, which can have its own slots
+ * and subscriptions.
  */
 function dropInherited({ instance, postgres }: ObservedMember, { answered, fatal }: MemberState): MemberAction[] {
   if (answered === undefined || fatal || postgres === undefined || postgres.isOutdated) return []

@@ -1,4 +1,4 @@
-/** The step that a member is at until its Postgres answers. */
+/** The current step of a member whose Postgres has not answered yet. */
 import type { ObservedMember } from '../observed.ts'
 import { isOutOfDate } from '../pod/plan/out-of-date.ts'
 import { presentAnswer } from '../postgres/answer.ts'

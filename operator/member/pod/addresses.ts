@@ -16,8 +16,8 @@ export function podSelector({ owner, incarnation, number }: Member): Record<stri
 export type Role = 'primary' | 'replica'
 
 /**
- * Selects the pods that serve. With `byRole`, by the primary's role label. Otherwise by the first member's labels,
- * since its pod may be from before role labels existed.
+ * Selects the pods that serve. `byRole`: selects by the primary's role label. Otherwise selects by the first member's
+ * labels, because older pods have no role label.
  */
 export type Serving = { incarnation: number; byRole: boolean }
 

@@ -1,7 +1,7 @@
 /**
  * The second container of a Postgres pod: `espalier instance agent`. It samples Postgres and its volume, and limits
- * Postgres's log. It cannot delay or harm Postgres: its resources are small, and it can write only to the volume's log
- * directory. A failed probe restarts only this container, and it has no readiness probe.
+ * Postgres's log. It cannot delay or harm Postgres: its resources are small, and on the data volume it can write only
+ * to the log directory. A failed liveness probe restarts only this container. The container has no readiness probe.
  */
 import type { StatefulSet } from '../../../cluster/index.ts'
 import { labels, type SizeShape } from '../../../crds/index.ts'
@@ -17,21 +17,18 @@ type Volume = NonNullable<PodSpec['volumes']>[number]
 const state = '/var/lib/espalier/agent'
 const log = '/var/lib/espalier/log'
 
-/** Its content survives a restart of the container: two hours of samples, and the agent's modules as JavaScript. */
+/** Keeps two hours of samples and Node's compile cache across restarts of the container. */
 export const agentVolume = { name: 'agent', emptyDir: { sizeLimit: '16Mi' } } satisfies Volume
 
 type Limits = { cpu: string; memory: string }
 const limits: Limits = { cpu: '100m', memory: '96Mi' }
 /**
- * The agent does not compress what it sends, but encrypts it. It buffers some pieces of WAL and a part of a base
- * backup.
+ * The agent encrypts the data that it sends, but does not compress them. It buffers some pieces of WAL and a part of a
+ * base backup.
  */
 const archivingLimits: Limits = { cpu: '1', memory: '192Mi' }
 
-/**
- * Kubernetes gives a pod the quality of service class only if every container has it. For the class Guaranteed,
- * requests must equal limits.
- */
+/** A pod has the quality of service class Guaranteed only if the requests of every container equal its limits. */
 const resources = ({ qosClass }: SizeShape, limits: Limits): Container['resources'] => ({
   requests: qosClass === 'guaranteed' ? limits : { cpu: '5m', memory: '48Mi' },
   limits,
@@ -49,8 +46,8 @@ type AgentRequest = {
 const archiveTls = '/etc/espalier/archive'
 
 /**
- * The pod contains the marker files, so a new pod has none. Postgres then calls the command again for files without a
- * marker.
+ * The marker files are in an emptyDir, so a new pod has none. Postgres repeats `archive_command` for a file until the
+ * file's marker exists.
  */
 export const archiveVolumes = (secretName: string): Volume[] => [
   { name: 'archive-tls', secret: { secretName, defaultMode: 0o400 } },
@@ -75,8 +72,8 @@ export const agentContainer = ({ image, shape, data, tls, archive }: AgentReques
     ...(archive === undefined ? [] : archiveArguments(archive)),
   ],
   env: [
-    // The variable reads the pod's label, so the containers of all instances of a size are equal. The operator then
-    // stores them once.
+    // The variable reads the pod's label, so the containers of all instances of a size are equal. The operator's cache
+    // then stores them once.
     {
       name: 'INSTANCE_ID',
       valueFrom: { fieldRef: { apiVersion: 'v1', fieldPath: `metadata.labels['${labels.database}']` } },

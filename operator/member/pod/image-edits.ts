@@ -1,6 +1,7 @@
 /**
- * Images of a running pod that another manager changed, as recorded by the API server (managedFields). The manager that
- * creates a container also owns its name. So a webhook that rewrites the images of new pods does not count.
+ * Images of a running pod that another manager changed, as recorded by the API server (managedFields). An entry that
+ * also owns the container's name is from the container's creation, so it is ignored. Images that a webhook rewrites in
+ * new pods are therefore not edits.
  */
 import type { Pod } from '../../../cluster/index.ts'
 import type { ManagedFieldsEntry } from '../../../crds/index.ts'

@@ -39,7 +39,7 @@ describe('an image by digest', () => {
     ["with Docker's id", 'pg:18', `docker://${digest}`, undefined],
     ['with an id without its algorithm', 'pg:18', digest.slice(7), undefined],
     [
-      'that kind loaded, with a generated name',
+      'that the tool kind loaded, with a generated name',
       'localhost/pg:18',
       `docker.io/library/import-2026-01-02@${digest}`,
       undefined,

@@ -1,7 +1,6 @@
 /**
- * Determines which image a database runs, by digest. A tag can be moved to another image; the digest that the pod's
- * node resolved cannot. After the node resolved it, the template names the digest. So every new pod runs the same
- * program. Pure.
+ * Determines which image a database runs, by digest. A tag can be moved to another image; a digest cannot. After a node
+ * has resolved the tag, the template names the digest, so every new pod runs the same image. Pure.
  */
 
 const digestForm = /^(.+)@(sha256:[0-9a-f]{64})$/
@@ -26,9 +25,9 @@ const withoutTag = (reference: string): string => {
 }
 
 /**
- * Returns a reference by digest to the image that a container runs. `imageId`: from the container's status, a
- * repository with a digest if the node pulled the image. Returns undefined if the image was loaded into the node by
- * hand, or if the pod runs without an image: a node cannot pull such an image by its id.
+ * Returns a reference by digest to the image that a container runs. `imageId`: the image id in the container's status.
+ * If the node pulled the image, the id is a repository with a digest. Returns undefined if the image was loaded into
+ * the node by hand, or if the pod runs without an image: a node cannot pull such an image by its id.
  */
 export function pinnedReference(reference: string, imageId: string): string | undefined {
   if (reference.includes('@')) return undefined

@@ -1,4 +1,4 @@
-/** Tests when a Postgres that a restore stops counts as stopped, and what prevents its start. */
+/** Tests when a restore treats a Postgres as stopped, and how the lock prevents its start. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Pod, StatefulSet } from '../../../cluster/index.ts'
 import { apiVersion, childNames, labels, type Restore } from '../../../crds/index.ts'

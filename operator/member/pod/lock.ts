@@ -14,11 +14,14 @@ import { podsOfMember } from './stopped.ts'
 type Holder = { kind: KindName; metadata: ObjectMeta }
 /** Label of a lock: the uid of its holder. */
 const lockLabel = 'espalier.dev/locked-by'
-/** The lock's node selector, which matches no node. It prevents scheduling in clusters without scheduling gates. */
+/**
+ * The lock's node selector, which matches no node. The selector prevents scheduling in clusters without scheduling
+ * gates.
+ */
 const nowhere = { 'espalier.dev/lock': 'never-scheduled' }
 
 /**
- * `running`: its pod exists, or its StatefulSet may still create one. `stopped`: no pod exists, and the StatefulSet
+ * `running`: the pod exists, or the StatefulSet may still create one. `stopped`: no pod exists, and the StatefulSet
  * controller has confirmed that it will create none. `locked`: stopped, and no pod can be created.
  */
 export type Stop = 'running' | 'stopped' | 'locked'
@@ -26,14 +29,14 @@ export type Stop = 'running' | 'stopped' | 'locked'
 const isLockOf = ({ metadata, spec }: Pod, { metadata: { uid = '' } }: Holder): boolean =>
   metadata.labels?.[lockLabel] === uid && spec?.nodeName === undefined
 
-/** The StatefulSet controller has observed the current StatefulSet, and no pod of it exists. */
+/** The StatefulSet controller has observed the current StatefulSet, and the StatefulSet has no pod. */
 const isScaledDown = ({ metadata, spec, status }: StatefulSet): boolean =>
   spec?.replicas === 0 &&
   status?.observedGeneration !== undefined &&
   status.observedGeneration >= (metadata.generation ?? 0) &&
   (status.replicas ?? 0) === 0
 
-/** Reads from the cluster whether a Postgres that a restore stops is stopped. */
+/** Reads from the cluster whether this member's Postgres has stopped, for a restore. */
 export async function stopOf(cluster: Cluster, of: MemberKey, holder: Holder): Promise<Stop> {
   const { namespace, id, incarnation, number } = of
   const set = await cluster.get('StatefulSet', { namespace, name: childNames.statefulSet(id, incarnation, number) })
@@ -51,7 +54,7 @@ export async function lockOf(cluster: Cluster, of: MemberKey, holder: Holder): P
   return pod !== undefined && isLockOf(pod, holder) ? pod : undefined
 }
 
-/** Creates the lock, unless a pod has its name. The next pass reads whether that pod is the lock. */
+/** Creates the lock, unless a pod with the lock's name exists. The next pass checks whether that pod is the lock. */
 export async function lock(cluster: Cluster, of: MemberKey, holder: Holder): Promise<void> {
   const { namespace, id, incarnation, number } = of
   const set = await cluster.get('StatefulSet', { namespace, name: childNames.statefulSet(id, incarnation, number) })
@@ -80,7 +83,8 @@ function lockDraft(
         [lockLabel]: uid,
         ...(tenant === undefined ? {} : { [labels.tenant]: tenant }),
       },
-      // The lock protects no data. So if a user removes the holder's finalizer, the lock is deleted with the holder.
+      // The lock protects no data, so the garbage collector may delete the lock after the deletion of the lock's
+      // holder.
       ownerReferences: [{ apiVersion, kind, name, uid }],
     },
     spec: {

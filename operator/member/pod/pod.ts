@@ -42,31 +42,29 @@ export type PodFacts = {
   /** The address of a running Postgres container; absent while there is none. */
   address: string | undefined
   ready: boolean
-  /**
-   * The container was ready at its node's last report, but the cluster has marked the pod not ready since: see node.ts.
-   */
+  /** The node last reported the container as ready. Later the cluster marked the pod as not ready (node.ts). */
   isNodeSilent: boolean
-  /** The pod has a probe that checks whether WAL can be written. A pod from before that probe existed has none. */
+  /** The pod has a probe that checks whether WAL can be written. A pod of an older operator has no such probe. */
   probesWal: boolean
   /** The WAL probe reports that a write has not ended, although Postgres was ready before. */
   writeHangs: boolean
   terminating: boolean
-  /** The size with which it was started. */
+  /** The size with which the pod was started. */
   size: string | undefined
-  /** The uid of the claim for which it was created. */
+  /** The uid of the claim for which the pod was created. */
   volume: string | undefined
-  /** The digest of the template from which it was created. */
+  /** The digest of the template from which the pod was created. */
   template: string | undefined
   /** The image as the installation named it when the pod was created; absent for an older operator's pod. */
   image: string | undefined
   /** Containers whose image another manager changed in the pod itself. */
   editedImages: string[]
   /**
-   * The revision of its StatefulSet from which it was created; absent in clusters without revisions, such as the
+   * The revision of the StatefulSet from which the pod was created; absent in clusters without revisions, such as the
    * embedded one.
    */
   revision: string | undefined
-  /** The image that its Postgres runs, as the node reports it. */
+  /** The image that Postgres runs, as the node reports it. */
   imageId: string | undefined
   /** The annotations of the pod's last requested restart, and of its last restart in a maintenance window. */
   restartAnnotations: RestartAnnotations
@@ -78,7 +76,7 @@ export type PodFacts = {
   startedAt: number | undefined
   problem: PodProblem | undefined
   /**
-   * The pod will not run until its StatefulSet, or another object that it was created from, is corrected. False after a
+   * The pod will not run before its StatefulSet, or another object that it depends on, is corrected. False after a
    * crash from which the pod can recover.
    */
   isStuck: boolean
@@ -90,7 +88,7 @@ type PodProblem = {
   message: string
   refusal: RefusalReason | undefined
   diskFull: boolean
-  /** When its container ended, in ms. */
+  /** When the failed container ended, in ms. */
   endedAt?: number | undefined
 }
 
@@ -106,12 +104,14 @@ const waitingIsProblem = new Set([
   'RunContainerError',
 ])
 
-/** In these lines Postgres reports that its log continues on the volume, and not in the container's log (start.ts). */
+/**
+ * In these lines Postgres reports that its log continues on the volume instead of in the container's log (start.ts).
+ */
 const aboutLog = /(?:LOG: {2}(?:redirecting|ending) log output|HINT: {2}Future log output) /
 
 /**
  * Finds the line with the reason why a process ended. Postgres's last line and messages about refused clients can
- * follow it. Removes the part before the level, which differs at each start.
+ * follow that line. Removes the prefix before PANIC or FATAL, which differs at each start.
  */
 function reasonLine(text: string): string {
   const lines = text
@@ -127,8 +127,8 @@ function reasonLine(text: string): string {
 }
 
 /**
- * The message of an ended container. `espalier instance` writes a JSON object with `message`; for other containers it
- * is the end of the log.
+ * The message of an ended container. `espalier instance` writes a JSON object with `message`. For other containers, the
+ * message is the end of the log.
  */
 export function readMessage(text: string): string {
   try {
@@ -152,8 +152,8 @@ function failureOf(
 
 const noSpace = /No space left on device|Disk quota exceeded/
 /**
- * This line in Postgres's log (port/pqcomm.c) shows that another process on the machine uses the address. Occurs on a
- * machine without network namespaces.
+ * This line in Postgres's log (libpq/pqcomm.c) shows that another process on the machine uses the address. This occurs
+ * on a machine without network namespaces.
  */
 const notBound = /could not bind \w+ address "([^"]*)": Address (?:already )?in use/
 
@@ -205,12 +205,13 @@ function isUnreadySince(pod: Pod, startedAt: number | undefined): boolean {
   return condition?.status === 'False' && Date.parse(condition.lastTransitionTime ?? '') > startedAt + stabilizingMs
 }
 
-/**
- * How many consecutive times Postgres may end and start again from the same template before the pod counts as stuck.
- */
+/** After this many restarts of its container, a pod whose Postgres has failed counts as stuck. */
 const passingCrashes = 3
 
-/** Postgres ran and has ended, for example because the kernel killed it for its memory. The kubelet starts it again. */
+/**
+ * Postgres ran and has ended, for example because the kernel killed it at the memory limit. The kubelet starts Postgres
+ * again.
+ */
 const isPassingCrash = (postgres: ContainerStatus | undefined): boolean =>
   postgres !== undefined && failureOf(postgres) !== undefined && postgres.restartCount < passingCrashes
 

@@ -1,6 +1,4 @@
-/**
- * Fields that the "restricted" Pod Security Standard requires of a pod and its containers. The pod mounts no API token.
- */
+/** Security contexts of the pod and its containers. They meet the "restricted" Pod Security Standard. */
 import type { Json, StatefulSet } from '../../../cluster/index.ts'
 
 type PodSpec = NonNullable<NonNullable<StatefulSet['spec']>['template']['spec']>

@@ -8,7 +8,7 @@ import { startCommand } from './start.ts'
 
 type Volume = { prepared?: boolean; lockFile?: boolean; log?: boolean; freeSpace?: string }
 
-/** The arguments that Postgres gets on such a volume, at its first and second start. */
+/** Returns the arguments of the first and second start of Postgres on the given volume. */
 function starts({ prepared = true, lockFile = false, log = true, freeSpace = 'echo 1000000 4096' }: Volume): string[] {
   const root = mkdtempSync(join(tmpdir(), 'espalier-start-'))
   onTestFinished(() => rmSync(root, { recursive: true }))

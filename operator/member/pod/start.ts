@@ -1,12 +1,12 @@
 /**
- * The command that starts Postgres. A shell decides whether Postgres logs to the volume, and Postgres then replaces the
- * shell (exec). The volume already has the settings for that (instance/log); the command line overrides them. Postgres
- * logs to stderr:
+ * The command that starts Postgres. A shell decides whether Postgres logs to the volume. Then Postgres replaces the
+ * shell (exec). The settings on the volume make Postgres log to the volume (instance/log). In these cases the command
+ * line overrides the settings, and Postgres logs to stderr:
  *
  * - if the volume is almost full: Postgres could not write its last messages there, and the operator must read them;
  * - after a start that failed without a crash and left no lock file, for example because Postgres could not listen or
- *   recover. Its last messages are only on the volume. The next start logs them to the container's log, where the
- *   kubelet and the operator find them. A killed Postgres leaves its lock file;
+ *   recover. Its last messages are only on the volume. The next start logs its own messages to stderr, where the
+ *   operator finds them. A killed Postgres leaves its lock file;
  * - if the log directory does not exist: Postgres does not start if it cannot open its log.
  *
  * The kernel drops signals to a container's first process unless that process handles them. So the shell sets its

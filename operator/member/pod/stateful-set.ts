@@ -1,8 +1,8 @@
 /**
  * The StatefulSet of one member: one Postgres pod, with its agent (agent.ts), on the volume that the operator created.
- * It has no claim template, so it can never create an empty volume. Its update strategy is `OnDelete`, so a new
- * template restarts nothing. When a restart is due, the operator deletes the pod. Only then does it apply a template
- * from a new release or with another image: see plan/template.ts.
+ * The StatefulSet has no claim template, so it can never create an empty volume. Its update strategy is `OnDelete`, so
+ * a new template restarts nothing. When a restart is due, the operator deletes the pod. The operator applies a template
+ * of a new release, or with another image, only at that time (plan/template.ts).
  *
  * The pod meets the "restricted" Pod Security Standard. The image defines the stop signal (STOPSIGNAL SIGINT, the fast
  * shutdown). The template does not set `lifecycle.stopSignal`: a cluster without the feature gate ContainerStopSignals
@@ -33,25 +33,25 @@ type PodSpec = NonNullable<NonNullable<StatefulSet['spec']>['template']['spec']>
 type Container = PodSpec['containers'][number]
 
 /**
- * Pod annotation: the size that the pod was started with. If it differs from the database's size, the operator restarts
- * the pod.
+ * Pod annotation: the size that the pod was started with. If this size differs from the database's size, the operator
+ * restarts the pod.
  */
 export const sizeAnnotation = 'espalier.dev/size'
 /**
- * Pod annotation: the uid of the volume claim that the pod was created for. If it differs, the operator restarts the
- * pod.
+ * Pod annotation: the uid of the volume claim that the pod was created for. If this uid differs from the claim's uid,
+ * the operator restarts the pod.
  */
 export const volumeAnnotation = 'espalier.dev/volume'
 /**
- * Pod annotation: a digest of the template that the pod was created from. The operator replaces a pod that does not run
- * if the template is newer.
+ * Pod annotation: a digest of the template that the pod was created from. If the template is newer, the operator
+ * replaces a pod that does not run.
  */
 export const templateAnnotation = 'espalier.dev/template'
 /** Pod annotation: the image as configured in the installation. The pod may run it by digest. */
 export const imageAnnotation = 'espalier.dev/image'
 /** Pod annotation: a digest of the last restart request. */
 export const restartAnnotation = 'espalier.dev/restart'
-/** Pod annotation: the maintenance window of its last restart. */
+/** Pod annotation: the maintenance window of the pod's last restart. */
 export const maintenanceAnnotation = 'espalier.dev/maintenance'
 /** Pod annotation, `true`: the pod's agent archives. */
 export const archivesAnnotation = 'espalier.dev/archives'
@@ -137,9 +137,9 @@ type StatefulSetRequest = Member & {
   volume: string
   suspended: boolean
   pods: PodSettings
-  /** The archive that the pod's agent writes to; absent if it does not archive. */
+  /** The archive that the pod's agent writes to; absent if the agent does not archive. */
   archive?: Archive | undefined
-  /** The volume was recovered from the archive. The pod mounts the certificate for that, if it exists. */
+  /** The volume was recovered from the archive. The pod mounts the recovery certificate if its Secret exists. */
   recovers?: boolean
   role: Role
 }

@@ -8,9 +8,9 @@
  * - It fails only if a write hangs or the disk is full. The operator's probe then distinguishes the two. The Service
  *   still routes clients to a pod that is not ready, since Postgres still answers reads. Postgres itself reports write
  *   errors.
- * - It never hangs itself. Not even the kubelet's timeout can end a process that waits for a hanging disk. So a second
- *   process writes, and holds a lock while it writes. The probe waits only for the lock, with a timeout. It starts no
- *   second write while the first has not ended.
+ * - The probe itself never hangs. Not even the kubelet's timeout can end a process that waits for a hanging disk. So a
+ *   second process writes, and holds a lock while it writes. The probe waits only for the lock, with a timeout. It
+ *   starts no second write while the first has not ended.
  * - It overwrites 512 bytes in place, and does not connect to Postgres: a connection would start a server process each
  *   time.
  *
@@ -18,7 +18,8 @@
  */
 
 /**
- * `$0` of the probe's shell. The embedded runtime recognises the probe by it (embedded/runtime/pods/shared-probe.ts).
+ * `$0` of the probe's shell. The embedded runtime recognises the probe by this name
+ * (embedded/runtime/pods/shared-probe.ts).
  */
 export const walProbeName = 'espalier-wal-probe'
 
@@ -29,7 +30,7 @@ export const walProbeAnnotation = 'espalier.dev/wal-probe'
 const timeoutSeconds = 10
 
 /**
- * With less free space than this, the disk counts as full. The operator's probe writes as much
+ * With less free space than this, the disk counts as full. The operator's probe writes the same amount
  * (operator/postgres/state.ts).
  */
 export const leastFreeBytes = 64 * 1024
@@ -48,7 +49,7 @@ set -- $(stat -f -c '%a %S' "$1" 2>/dev/null || echo 1 ${leastFreeBytes})
 export const walProbeCommand = (wal: string, lock: string): string[] => ['sh', '-c', script, walProbeName, wal, lock]
 
 /**
- * The pod reports a hang at most 20 + 10 + 20 s after it began: after two failed probes in a row. The second one does
- * not wait.
+ * The pod reports a hang after two consecutive failed probes, at most 20 + 10 + 20 s after the hang began. The second
+ * probe does not wait.
  */
 export const walProbeTiming = { periodSeconds: 20, failureThreshold: 2, timeoutSeconds: timeoutSeconds + 5 }

@@ -1,6 +1,6 @@
 /**
- * The operator's access to a Postgres: administration, and a login like a client's. It is one type, so that a test can
- * count, interrupt or replace all calls.
+ * The operator's access to a Postgres: administration, and a login like a client's. One type has all calls, so that a
+ * test can count, interrupt or replace them.
  */
 import { Socket } from 'node:net'
 import { Client } from 'pg'

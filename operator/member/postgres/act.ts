@@ -19,7 +19,7 @@ export type PostgresPass = {
   signal: AbortSignal
 }
 
-/** `readRoles`: undefined if the roles' credentials are not readable. In that case no role is changed. */
+/** `readRoles`: undefined if the credentials are not readable. Then only `reload` and `detach` have an effect. */
 export async function performPostgres(
   executor: PostgresExecutor,
   pass: PostgresPass,
@@ -46,7 +46,7 @@ export const withRolesLocked = (
   work: () => Promise<void>,
 ): Promise<void> => withPostgres(executor, pass, (access, target) => access.withRolesLocked(target, work, pass.signal))
 
-/** Runs `work` if Postgres can be reached. Then marks its last answer as outdated, even if `work` failed. */
+/** Runs `work` if Postgres can be reached. Then marks Postgres's last answer as outdated, even if `work` failed. */
 async function withPostgres(
   { outdateProbe }: PostgresExecutor,
   { memberKey, access, target }: PostgresPass,

@@ -1,6 +1,6 @@
 /**
- * The ConfigMap with an instance's configuration. Its init container reads `instance.json` before every start. The
- * running Postgres reads its own files from the mount at each reload.
+ * The ConfigMap of an instance. The pod's init container reads `instance.json` before every start. The running Postgres
+ * reads its own files from the mount at each reload.
  */
 import type { Draft } from '../../../cluster/index.ts'
 import { childNames, firstMember, type PgVersion, type SizeShape } from '../../../crds/index.ts'
@@ -18,9 +18,8 @@ export const configurationAnnotation = 'espalier.dev/configuration'
 type ConfigurationRequest = Member & {
   pgVersion: PgVersion
   shape: SizeShape
-  /** What `prepare` may do to a volume that is not recorded as this instance's yet. */
+  /** What `prepare` may do to a volume that the status does not record yet. */
   origin: 'initialise' | DataSource | undefined
-  /** Whether the agent archives. */
   archives: boolean
 }
 

@@ -1,6 +1,6 @@
 /**
- * Measures sizes in Postgres as background jobs: a measurement reads every file, and may take minutes. The pause
- * between two measurements of a database depends on the duration of the last one, and doubles after each failure.
+ * Measures sizes in Postgres as background jobs: a measurement reads the size of every file, and may take minutes. The
+ * pause between two measurements of a database depends on the duration of the last one, and doubles after each failure.
  */
 import type { Logger } from 'pino'
 import { systemClock } from '../../../cluster/informer/index.ts'
@@ -12,13 +12,13 @@ import type { PostgresAccess } from './access.ts'
 type Measure = (access: PostgresAccess, target: PostgresTarget, signal: AbortSignal) => Promise<number | undefined>
 
 type Measurement = {
-  /** The name of its background jobs. */
+  /** The kind of the background jobs. */
   kind: string
   measure: Measure
   /** The shortest pause. `changing`: after the size has changed; `still`: after the size was the same. */
   pauseMs: { changing: number; still: number }
   longestPauseMs: number
-  /** Cancels a measurement that takes longer: Postgres reports no progress. */
+  /** A measurement that takes longer is cancelled, because Postgres reports no progress. */
   stallMs: number
   /** If true, reports every measurement. If false, reports only a different size. */
   reportsEach: boolean
@@ -35,8 +35,8 @@ export const dataSize: Measurement = {
 }
 
 /**
- * Postgres's use of its volume, for a volume that grows automatically. It includes more files than the size of the
- * data, and is measured more often.
+ * Postgres's use of its volume, for a volume that grows automatically. The use includes more files than the size of the
+ * data, and the operator measures the use more often.
  */
 export const volumeUse: Measurement = {
   kind: 'measure-volume',
@@ -53,7 +53,7 @@ export type MeasureRequest = {
   target: PostgresTarget
   /** The run of Postgres. A measurement from a previous run is cancelled. */
   run: string
-  /** The WAL position. The next measurement waits until it has advanced. Undefined if unknown. */
+  /** The WAL position. The next measurement waits until this position has advanced. Undefined if unknown. */
   walPosition?: string | undefined
 }
 
@@ -70,7 +70,7 @@ export type Measured = {
   walPosition: string | undefined
 }
 
-/** Measurements of a database take at most this share of the time. */
+/** Measurements of one kind take at most this share of the time, unless `longestPauseMs` limits the pause. */
 const share = 0.01
 const noticeableBytes = 1024 * 1024
 /** Measurements load the disk. `atOnce`: how many run at the same time, over all databases. */
@@ -129,7 +129,8 @@ export class Measurements {
 
   /**
    * Measures if a measurement is due.
-   * @returns when the next one is due, in ms since the epoch; undefined while one runs, or if WAL must advance first
+   * @returns when the next measurement is due, in ms since the epoch; undefined while a measurement runs, or if WAL
+   * must advance first
    */
   request({ key, access, target, run, walPosition }: MeasureRequest): number | undefined {
     const state = this.#jobs.state(key)?.state

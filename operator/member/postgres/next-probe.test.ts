@@ -56,7 +56,7 @@ describe('the next probe', () => {
     expect(at({ ...unknown, latestCertificateAt: 1_900_000 })).toBeGreaterThan(1_902_000)
     expect(at({ ...unknown, latestCertificateAt: 1_800_000 })).toBeGreaterThan(1_902_000)
   })
-  test('is due soon while a role is missing that a user must create, then less often', () => {
+  test('while a role that a user must create is missing, is due soon at first, then less often', () => {
     const authenticator = { role: 'ours', inOrder: true, passwordVersion: 'm' } as const
     const lacking = (kind: 'missing' | 'granted') => ({
       facts: {
@@ -69,7 +69,7 @@ describe('the next probe', () => {
     expect(at({ ...lacking('missing'), now: 10_000_000 })).toBe(facts.at + 60_000)
     expect(at(lacking('granted'))).toBe(at())
   })
-  test('is due five minutes after the last one if nothing happens', () => {
+  test('is due five to six minutes after the previous one if nothing happens', () => {
     expect(at()).toBeGreaterThanOrEqual(facts.at + 300_000)
     expect(at()).toBeLessThanOrEqual(facts.at + 360_000)
   })

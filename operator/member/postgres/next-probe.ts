@@ -1,15 +1,18 @@
 /**
- * Decides when to probe a Postgres next. Without events, that is every five minutes. The pod reports failures (it ends,
- * or is not ready), and so does the gateway (it cannot connect). Each report causes a probe at once. Pure.
+ * Decides when to probe a Postgres next. Without events, that is every five to six minutes. The pod reports failures:
+ * it ends, or is not ready. The pod's report causes a probe at once. A gateway reports that it cannot connect. This
+ * report causes a probe at least 5 s after the previous probe. Pure.
  */
 
 import { createHash } from 'node:crypto'
 import type { FoundReferences } from '../../postgres/administrator.ts'
 import type { PostgresFacts } from '../observed.ts'
 
-/** The time between two probes of a database without events. */
+/** The shortest time between two probes of a database without events. */
 export const intervalMs = 300_000
-/** How soon to repeat a probe that found no machine at the address. The second such result counts as a failure. */
+/**
+ * How soon to repeat a probe that found no machine at the address. A second such result in a row counts as a failure.
+ */
 const uncertainMs = 1_000
 /**
  * The shortest time between a probe and a probe that a suspicion causes. A gateway may report many failed connections,
@@ -21,9 +24,12 @@ const suspicionMs = 5_000
  * Postgres busy.
  */
 const failureMs = { first: 250, most: 60_000 }
-/** A commit that hangs leaves a server process, so the operator does not repeat it often. */
+/** A hanging commit keeps a server process busy, so the operator repeats the probe rarely. */
 const hangingMs = 60_000
-/** The time between probes while a role, schema or table is missing. Users often create it soon after the service. */
+/**
+ * The time between probes while a role, schema or table is missing. Users often create the missing object soon after
+ * the service.
+ */
 const missingMs = { first: 3_000, most: 60_000 }
 /** The longest time between probes that time out. */
 const rarestMs = 4 * intervalMs
@@ -38,8 +44,8 @@ export function retryDelay(sinceStartMs: number): number {
 }
 
 /**
- * How long to wait before the next probe checks whether Postgres has loaded the new certificate or files. Their mount
- * takes up to a minute.
+ * How long to wait before the next probe checks whether Postgres has loaded the new certificate or files. The kubelet
+ * mounts them within a minute.
  */
 function reloadDelay(sinceIssuedMs: number): number {
   if (sinceIssuedMs < 5_000) return 100
@@ -78,22 +84,22 @@ export type ProbeTime = {
   pod: { run: string; ready: boolean; startedAt: number | undefined }
   /** A pass waits for a fact that only Postgres can report. */
   awaited: boolean
-  /** If Postgres presents an old certificate: when the new one was issued. */
+  /** If Postgres presents an old certificate: the issue time of the current certificate. */
   certificateIssuedAt: number | undefined
-  /** When the certificate was issued that Postgres should present. Set even if Postgres presents it. */
+  /** The issue time of the current certificate, even if Postgres already presents it. */
   latestCertificateAt: number | undefined
-  /** When a client failed to connect. Undefined if none failed since the last probe. */
+  /** When a client failed to connect. Undefined if no client failed since the last probe. */
   suspectedAt: number | undefined
   operatorStartedAt: number
   now: number
 }
 
-/** In ms since the epoch. */
+/** Returns the time of the next probe, in ms since the epoch. */
 export function nextProbe({ key, facts, pod, awaited, suspectedAt, ...more }: ProbeTime): number {
   const { certificateIssuedAt, latestCertificateAt, operatorStartedAt, now } = more
   if (facts?.run !== pod.run) {
-    // Postgres must be reloaded to present that certificate. If the authority was lost meanwhile, this probe detects
-    // it.
+    // Postgres presents a reissued certificate only after a reload. The probe also detects that the authority was lost
+    // and created again.
     const isReissued = latestCertificateAt !== undefined && latestCertificateAt >= operatorStartedAt
     const isUrgent = awaited || suspectedAt !== undefined || isReissued
     return isUrgent ? now : operatorStartedAt + spreadOf(key) * intervalMs

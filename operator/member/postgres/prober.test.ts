@@ -31,17 +31,17 @@ const observation = (more: Partial<Reachable> = {}): Reachable => ({
 
 describe('the result of a probe', () => {
   test.each<[string, Partial<Reachable>, object]>([
-    ['no problem', {}, { state: 'answered', rolesInOrder: true, changedByUser: [] }],
-    ['recovery', { inRecovery: true }, { state: 'refused', reason: 'starting' }],
-    ['no database', { applicationDatabase: false }, { rolesInOrder: false }],
-    ['no privileges', { privilegesInOrder: false }, { rolesInOrder: false }],
+    ['of a Postgres without a problem', {}, { state: 'answered', rolesInOrder: true, changedByUser: [] }],
+    ['of a Postgres in recovery', { inRecovery: true }, { state: 'refused', reason: 'starting' }],
+    ['of a Postgres without the database', { applicationDatabase: false }, { rolesInOrder: false }],
+    ['of a Postgres without the privileges', { privilegesInOrder: false }, { rolesInOrder: false }],
     [
-      "a user's password",
+      "of a role with a user's password",
       { roles: { admin: role(), app: role('changed'), app_read_only: role('absent') } },
       { rolesInOrder: true, changedByUser: ['app', 'app_read_only'] },
     ],
     [
-      "an older Secret's password",
+      "of a role with an older Secret's password",
       { roles: { admin: role(), app: role('changed', 'older'), app_read_only: role() } },
       { rolesInOrder: false, changedByUser: [] },
     ],
@@ -138,7 +138,7 @@ describe('probes', () => {
     await prober.stop()
   })
 
-  test('that cannot reach the machine count only the second time in a row', async () => {
+  test('that find no machine count as a failure only if two in a row do so', async () => {
     const { prober, take } = taker()
     await take(async () => observation())
     expect(await take(refused('silent'))).toMatchObject({ isUncertain: true, answer: { state: 'answered' } })
@@ -146,7 +146,7 @@ describe('probes', () => {
     await prober.stop()
   })
 
-  test('that cannot reach the machine count at once if a gateway reports the same before that probe', async () => {
+  test('that find no machine count as a failure at once if a gateway could not connect before', async () => {
     const { prober, take } = taker()
     await take(async () => observation())
     prober.reportUnreachable('a')

@@ -50,7 +50,7 @@ export type ProbeRequest = {
 
 type Prober = {
   get(key: string): PostgresFacts | undefined
-  /** Starts a probe as soon as a slot is free. Does nothing if a probe with this key already runs. */
+  /** Starts a probe as soon as a slot is free. Does nothing if a probe with this key waits or runs. */
   request(request: ProbeRequest): void
   /** Marks the last answer as outdated, after a change to Postgres. `failed`: the change failed. */
   outdate(key: string, failed: boolean): void
@@ -117,8 +117,8 @@ export function answerOf(
 }
 
 /**
- * The facts after a probe's answer. Pure. A probe that finds no machine must be confirmed: by a second such probe, or
- * by a gateway that could not connect before the first one.
+ * The facts after a probe's answer. Pure. One probe that finds no machine is not enough: a second probe, or an earlier
+ * gateway report, must confirm the failure.
  */
 function conclude(
   { run, ready, passwordVersion, configuration, isSuspected = false }: Concluded,
@@ -185,7 +185,7 @@ export function createProber(options: { now: () => number; onAnswer: (key: strin
       answer = { state: 'refused', reason: 'timeout', message }
       logger.debug({ key, err: error }, 'a probe of Postgres failed')
     }
-    // The answer was marked as outdated meanwhile: it may be from before the change.
+    // `outdate` or `forget` was called during the probe, so the answer may be outdated.
     if (underWay.get(key) !== ticket) return onAnswer(key)
     underWay.delete(key)
     answers.set(key, conclude({ ...request, isSuspected }, answer, answers.get(key), now()))
@@ -241,8 +241,8 @@ function hasOtherFiles(configuration: string | undefined, answer: PostgresAnswer
 type Answered = Extract<PostgresAnswer, { state: 'answered' }>
 
 /**
- * Adds a real login, which proves that Postgres serves clients. Skips it if the role's password is not the Secret's, or
- * if a login has already succeeded in this run with these passwords.
+ * Adds a real login, which proves that Postgres serves clients. Skips the login if the role's password is not the
+ * Secret's, or if a login has already succeeded in this run with these passwords.
  */
 async function withLogin(
   request: ProbeRequest,

@@ -10,7 +10,7 @@ import { serviceHost } from '../pod/addresses.ts'
 /**
  * How clients reach a Postgres.
  *
- * - `service`: through the Service's address. The nodes learn the address a little after the Service is created.
+ * - `service`: through the Service's address. Nodes route the address shortly after the Service is created.
  * - `direct`: Services have no address, as in the embedded cluster. There the gateway resolves the Service at each
  *   connection.
  * - `elsewhere`: the Service routes to another incarnation, or does not exist yet.

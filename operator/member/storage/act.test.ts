@@ -111,7 +111,7 @@ describe('a claim', () => {
     expect(await it.cluster.get('PersistentVolumeClaim', key(name))).toEqual(foreign)
   })
 
-  test('is not copied if the creation fails or the volume was deleted meanwhile: the error is reported', async () => {
+  test('is not created if the cluster refuses the creation, and the error is reported', async () => {
     const fails = (reason: 'AlreadyExists' | 'Forbidden') =>
       passOf({
         executor: {

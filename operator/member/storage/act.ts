@@ -36,7 +36,9 @@ export async function performStorage(
   }
 }
 
-/** Records a refusal by a quota or a storage class. A condition then reports it, and the next request waits. */
+/**
+ * Records a refusal by a quota or a storage class. A condition then reports the refusal, and the next request waits.
+ */
 async function growClaim(
   { cluster, growthRefusals }: StorageExecutor,
   { memberKey }: StoragePass,
@@ -61,14 +63,14 @@ async function changeVolume(
   if (volume === undefined || volume.metadata.uid !== uid) return
   const changed = changedVolume(volume, change)
   if (changed === volume) return
-  // A deletion of the owner has itself deleted the claim, and passes its uid.
+  // If the owner is being deleted, the operator itself has deleted the claim, and `change` has the claim's uid.
   if (change.to === 'give-back' && change.claimUid === undefined) await checkClaimStays(cluster, volume)
   await cluster.replace('PersistentVolume', changed)
 }
 
 /**
- * Another leader may have retained the volume because its claim was deleted, and this cache may lag. So the volume's
- * previous reclaim policy is restored only if the claim exists.
+ * Another leader may have retained the volume because its claim was deleted, and this cache may lag. So the operator
+ * restores the volume's previous reclaim policy only if the cluster has the claim.
  * @throws ClusterError `Conflict`
  */
 async function checkClaimStays(cluster: Cluster, { metadata, spec }: PersistentVolume): Promise<void> {

@@ -73,12 +73,12 @@ describe('a claim', () => {
   const webhook = { storageClassName: 'theirs', resources: { requests: { storage: '4Gi' } } }
 
   test.each([
-    ['the same', admitted('1Gi', undefined, {}), '1024Mi', undefined, true],
-    ['a larger one', admitted('1Gi', undefined, {}), '2Gi', undefined, false],
-    ['a smaller one', admitted('2Gi', undefined, {}), '1Gi', undefined, false],
+    ['the same request', admitted('1Gi', undefined, {}), '1024Mi', undefined, true],
+    ['a larger request', admitted('1Gi', undefined, {}), '2Gi', undefined, false],
+    ['a smaller request', admitted('2Gi', undefined, {}), '1Gi', undefined, false],
     ['the default class, which the cluster added', admitted('1Gi', undefined, webhook), '1Gi', undefined, true],
     ['another class than the requested one', admitted('1Gi', 'slow', {}), '1Gi', 'fast', false],
-    ['no class, instead of one', admitted('1Gi', 'slow', {}), '1Gi', undefined, false],
+    ['no class, although the claim has a class', admitted('1Gi', 'slow', {}), '1Gi', undefined, false],
     ['the original request, whatever a webhook changed', admitted('1Gi', 'fast', webhook), '1Gi', 'fast', true],
     ['the original request of an older operator', ofOlder('1Gi', 'fast'), '1Gi', 'fast', true],
     ['the default class, in a claim of an older operator', ofOlder('1Gi', 'fast'), '1Gi', undefined, true],

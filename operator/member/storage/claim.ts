@@ -13,8 +13,8 @@ import { selectedNodeAnnotation } from './copy-node.ts'
 import type { VolumeFacts } from './persistent-volume.ts'
 
 /**
- * Claim annotation: the system identifier of the data on its volume. A database that was recreated recognises its data
- * by it.
+ * Claim annotation: the system identifier of the data on its volume. With this annotation, the operator recognises the
+ * data of a recreated database.
  */
 export const systemIdentifierAnnotation = 'espalier.dev/system-identifier'
 
@@ -29,7 +29,7 @@ const adoptedAnnotation = 'espalier.dev/adopted-volume'
 
 /**
  * Claim annotation: the restore source in the archive from which the volume was recovered. The claim's pods mount the
- * certificate for that, if it exists.
+ * recovery certificate if its Secret exists.
  */
 const recoveredAnnotation = 'espalier.dev/recovered-from'
 
@@ -64,8 +64,7 @@ function claimMetadata(member: Member, systemIdentifier: string | undefined): Ob
 }
 
 /**
- * At least as large as the volume that had the data before. The size may be smaller since then, or that volume may have
- * grown automatically.
+ * Returns the storage of the size, but at least the bytes of the source's volume, which may be larger than the size.
  */
 function storageFor({ storageSize }: SizeShape, source: DataSource | undefined): string {
   const requested = canonicalQuantity(storageSize)
@@ -73,7 +72,8 @@ function storageFor({ storageSize }: SizeShape, source: DataSource | undefined):
 }
 
 /**
- * `systemIdentifier`: of the data on the volume, once known. `node`: the only node where a copy of the source can be.
+ * `systemIdentifier`: the data's system identifier, once known. `node`: the only node on which a copy of the source can
+ * be.
  */
 type ClaimContent = {
   systemIdentifier: string | undefined
@@ -117,18 +117,21 @@ const snapshotReference = ({ snapshot }: SnapshotSource) => ({
 })
 
 /**
- * Whether the claim was created with this request. A claim of an older operator has no annotation, so its spec is
- * compared.
+ * Whether the claim was created with this request. A claim of an older operator has no annotation, so the function
+ * compares the spec.
  */
 export function hasRequest({ metadata, spec }: PersistentVolumeClaim, shape: SizeShape, region: Region): boolean {
   const requested = metadata.annotations?.[requestAnnotation]
   if (requested !== undefined) return requested === requestText(shape, region)
   const { storageClass = spec?.storageClassName } = region.spec
-  const isLarge = sizeInBytes(spec?.resources?.requests?.storage) === sizeInBytes(shape.storageSize)
-  return isLarge && spec?.storageClassName === storageClass
+  const hasStorage = sizeInBytes(spec?.resources?.requests?.storage) === sizeInBytes(shape.storageSize)
+  return hasStorage && spec?.storageClassName === storageClass
 }
 
-/** The claim that replaces a volume's deleted claim. It has the volume's own size, so that the volume fits. */
+/**
+ * The claim that replaces a volume's deleted claim. It requests the volume's own capacity, so that Kubernetes can bind
+ * the volume.
+ */
 export function reboundClaimDraft(
   member: Member,
   systemIdentifier: string | undefined,
@@ -141,8 +144,9 @@ export function reboundClaimDraft(
     spec: {
       volumeName: name,
       accessModes,
-      // Set even if empty. If it were omitted, the cluster would set its default class, and the volume would not bind.
-      // Some drivers create volumes without a class. A claim that requests no class could then never grow.
+      // Set even if empty. If the field were omitted, the cluster would set its default class, and the volume would not
+      // bind. Exception: a volume that a driver created without a class. A claim with the empty class could never grow,
+      // so the field is omitted.
       ...(storageClass === '' && isProvisioned ? {} : { storageClassName: storageClass }),
       resources: { requests: { storage: capacity ?? '0' } },
     },
@@ -156,13 +160,13 @@ export function adoptedClaimDraft(member: Member, volume: VolumeFacts): Draft<'P
   return { ...draft, metadata: { ...draft.metadata, annotations } }
 }
 
-/** The claim with this owner's labels. Undefined if it already has them, or is being deleted. */
+/** Returns the claim with this owner's labels. Undefined if the claim already has them, or is being deleted. */
 export function repairedClaim(
   claim: PersistentVolumeClaim,
   { metadata: { labels: objectLabels, annotations: wanted = {} } }: Draft<'PersistentVolumeClaim'>,
 ): PersistentVolumeClaim | undefined {
   if (claim.metadata.deletionTimestamp !== undefined) return undefined
-  // Fields that are set only at creation.
+  // This annotation is set only at the claim's creation.
   const { [requestAnnotation]: _, ...annotations } = wanted
   if (isUpToDate(claim.metadata, { labels: objectLabels, annotations })) return undefined
   const metadata = {

@@ -14,26 +14,26 @@ const volumeWith = (...terms: ReturnType<typeof expression>[][]): PersistentVolu
 })
 const onOne = volumeWith([expression('In', ['one'])])
 
-describe('a volume is usable only on a node', () => {
+describe('whether a volume is usable only on a given node', () => {
   test.each<[string, PersistentVolume, boolean]>([
-    ['that is the only node in its affinity', onOne, true],
+    ['true if the affinity names only that node', onOne, true],
     [
-      'that its affinity names beside its zone',
+      'true if the affinity also names a zone',
       volumeWith([expression('In', ['zone-a']), expression('In', ['one'])]),
       true,
     ],
     [
-      'that each term of its affinity names',
+      'true if each term of the affinity names that node',
       volumeWith([expression('In', ['one'])], [expression('In', ['one'])]),
       true,
     ],
-    ['not if the affinity names another node', volumeWith([expression('In', ['two'])]), false],
-    ['not if the affinity names two nodes', volumeWith([expression('In', ['one', 'two'])]), false],
-    ['not if another term names no node', volumeWith([expression('In', ['one'])], [expression('In', ['z'])]), false],
-    ['not if the affinity excludes the node', volumeWith([expression('NotIn', ['one'])]), false],
-    ['not if the affinity names only a zone', volumeWith([expression('In', ['zone-a'])]), false],
-    ['not if the affinity has no terms', volumeWith(), false],
-    ['not without affinity', { ...onOne, spec: {} }, false],
+    ['false if the affinity names another node', volumeWith([expression('In', ['two'])]), false],
+    ['false if the affinity names two nodes', volumeWith([expression('In', ['one', 'two'])]), false],
+    ['false if another term names no node', volumeWith([expression('In', ['one'])], [expression('In', ['z'])]), false],
+    ['false if the affinity excludes the node', volumeWith([expression('NotIn', ['one'])]), false],
+    ['false if the affinity names only a zone', volumeWith([expression('In', ['zone-a'])]), false],
+    ['false if the affinity has no terms', volumeWith(), false],
+    ['false without affinity', { ...onOne, spec: {} }, false],
   ])('%s', (_, volume, is) => {
     expect(isOnlyOn(volume, 'one')).toBe(is)
   })
@@ -94,7 +94,7 @@ describe('the claim of a copy', () => {
   })
 })
 
-describe('a volume is provisioned without a pod', () => {
+describe('whether the driver provisions a volume without a pod', () => {
   const made = Date.parse('2026-01-01T00:00:00Z')
   const claimOf = (phase: string | undefined, annotations: Record<string, string>): PersistentVolumeClaim => ({
     apiVersion: 'v1',
@@ -104,14 +104,14 @@ describe('a volume is provisioned without a pod', () => {
   })
   const named = { [selectedNodeAnnotation]: 'one' }
   test.each<[string, PersistentVolumeClaim | undefined, number, boolean]>([
-    ['while its claim is new and names a node', claimOf('Pending', named), made, true],
-    ['even before the claim has a phase', claimOf(undefined, named), made + 4_999, true],
-    ['not after some seconds', claimOf('Pending', named), made + 5_000, false],
-    ['not if the clock is far behind', claimOf('Pending', named), made - 5_000, false],
-    ['not if the volume exists', claimOf('Bound', named), made, false],
-    ['not if the driver has removed the annotation', claimOf('Pending', {}), made, false],
-    ['not without a claim', undefined, made, false],
-  ])('%s', (_, claim, now, comes) => {
-    expect(provisionsWithoutPod(claim, now)).toBe(comes)
+    ['true while the claim is new and names a node', claimOf('Pending', named), made, true],
+    ['true even before the claim has a phase', claimOf(undefined, named), made + 4_999, true],
+    ['false after five seconds', claimOf('Pending', named), made + 5_000, false],
+    ['false if the clock is far behind', claimOf('Pending', named), made - 5_000, false],
+    ['false if the volume exists', claimOf('Bound', named), made, false],
+    ['false if the driver has removed the annotation', claimOf('Pending', {}), made, false],
+    ['false without a claim', undefined, made, false],
+  ])('%s', (_, claim, now, expected) => {
+    expect(provisionsWithoutPod(claim, now)).toBe(expected)
   })
 })

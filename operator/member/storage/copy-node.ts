@@ -1,11 +1,11 @@
 /**
- * Chooses the node for the volume of a copy. Much storage keeps a volume and its snapshots on one node, so a copy can
- * only be on that node. The scheduler does not know this. It chooses a node for the pod, and then checks only once a
- * second whether the volume is bound.
+ * Chooses the node for the volume of a copy. Many storage drivers keep a volume and its snapshots on one node, so a
+ * copy can only be on that node. The scheduler does not know this. It chooses a node for the pod, and then checks only
+ * once a second whether the volume is bound.
  *
  * So if the source's volume is on one node only, the copy's claim names that node, with the scheduler's own annotation.
- * The operator creates the pod after the volume exists. The annotation is a hint: a driver that cannot use it removes
- * it. After a few seconds the operator creates the pod in any case, as for any other claim.
+ * The operator creates the pod after the volume exists. The annotation is a hint: a driver that cannot use the
+ * annotation removes it. After a few seconds the operator creates the pod even if the volume does not exist yet.
  */
 import type { PersistentVolume, PersistentVolumeClaim } from '../../../cluster/index.ts'
 import type { Caches } from '../../caches.ts'
@@ -30,7 +30,7 @@ export function isOnlyOn(volume: Pick<PersistentVolume, 'spec'>, node: string): 
 }
 
 /**
- * The node for the claim that the operator is about to create. Undefined if any node is suitable, or if the node is
+ * The node for the claim that the operator is about to create. Undefined if every node is suitable, or if the node is
  * unknown.
  */
 export function copyNodeOf(

@@ -1,7 +1,7 @@
 /**
- * Stores which growth of a volume the cluster refused. A condition reports it, and the next request waits. No event
- * reports a change of a quota or storage class. So the operator repeats the request, with increasing pauses. After a
- * restart, it repeats the request at once.
+ * Stores which growth of a volume the cluster refused. A condition reports the refusal, and the next request waits. No
+ * event reports a change of a quota or storage class. So the operator repeats the request, with increasing pauses.
+ * After its own restart, the operator repeats the request at once.
  */
 
 import type { PersistentVolumeClaim } from '../../../cluster/index.ts'

@@ -11,9 +11,9 @@ import { systemIdentifierOf } from './claim.ts'
 import { copyName, type VolumeFacts, volumeFacts } from './persistent-volume.ts'
 
 /**
- * The claim of the data. After a volume is recorded: the claim with the recorded uid, whatever its labels and owner.
- * Before that: the claim with this owner's labels, or a claim whose owner no longer exists. A recorded claim counts as
- * deleted only if the cluster itself does not have it.
+ * The claim of the data. After a volume is recorded: the claim with the recorded name, unless it belongs to another
+ * owner's id. Before that: the claim with this owner's labels, or a claim whose owner no longer exists. A recorded
+ * claim counts as deleted only if the cluster itself does not have it.
  */
 export async function claimOf(
   cluster: Cluster,
@@ -27,13 +27,14 @@ export async function claimOf(
   const live = await cluster.get('PersistentVolumeClaim', { namespace, name: recorded.claim })
   if (live !== undefined && owner !== undefined && isUnderAnotherId(owner, live)) return undefined
   if (live !== undefined || cached === undefined || cached.metadata.name === recorded.claim) return live
-  // The recorded claim may belong to a deleted object with the same name, if its status was restored with this object.
+  // If this object was restored with an old status, that status may name the claim of a deleted object with the same
+  // name.
   return ownerUidOf(cached) === uid && systemIdentifierOf(cached) !== undefined ? cached : undefined
 }
 
 /**
- * The volumes that the claim and the record name. If one of these objects seems to be deleted or terminating, reads the
- * cluster: the result may decide whether the operator stops Postgres.
+ * The volumes named in the claim and in the status. If the claim or its volume seems to be deleted or terminating,
+ * reads the cluster: the result may decide whether the operator stops Postgres.
  */
 export async function volumesOf(
   caches: Caches,

@@ -7,9 +7,9 @@
  * - a second object for the same storage, if the first object is being deleted.
  *
  * The second object is necessary because a deletion cannot be undone: the object is deleted with its claim. `Retain`
- * keeps the storage, but only the object has its location (driver, handle, attributes, node). A claim can be bound only
- * to such an object. If the operator created the second object after the deletion of the first, a crash in between
- * would lose the location.
+ * keeps the storage, but only the PersistentVolume has the location of the storage (driver, handle, attributes, node).
+ * A claim can be bound only to a PersistentVolume. If the operator created the second object after the deletion of the
+ * first, a crash in between would lose the location.
  */
 import type { Draft, PersistentVolume } from '../../../cluster/index.ts'
 import { labels, managedByEspalier } from '../../../crds/index.ts'
@@ -26,13 +26,14 @@ const bindingAnnotations = ['pv.kubernetes.io/bound-by-controller', 'pv.kubernet
 export type VolumeFacts = {
   name: string
   uid: string
-  /** The volume is being deleted. The object is removed as soon as no claim is bound to it. */
+  /** The volume is being deleted. Kubernetes removes the object as soon as no claim is bound to the volume. */
   isTerminating: boolean
   isRetained: boolean
-  /** The reclaim policy before the operator set it to `Retain`. Absent if the operator did not. */
+  /** The reclaim policy before the operator set it to `Retain`. Absent if the operator did not set it. */
   policyBefore: string | undefined
-  /** The claim in its claimRef, `namespace/name`, and that claim's uid if it is bound. */
+  /** The claimRef, as `namespace/name`. */
   claim: string | undefined
+  /** The uid in the claimRef, if set. */
   claimUid: string | undefined
   isBound: boolean
   /** The volume has the label of its owner. */
@@ -40,7 +41,7 @@ export type VolumeFacts = {
   accessModes: string[]
   capacity: string | undefined
   storageClass: string
-  /** A driver created the volume for a claim. A user did not create it by hand. */
+  /** A driver created the volume for a claim; no user created it by hand. */
   isProvisioned: boolean
 }
 
@@ -90,8 +91,8 @@ type Reservation = { namespace: string; name: string; uid: string }
 
 /**
  * `reserve`: reserves the volume for its own claim again, and retains it until the claim is bound. `give-back`:
- * restores the previous reclaim policy. With `claimUid`, also sets this uid in the claimRef, so that the volume counts
- * as the former claim's.
+ * restores the previous reclaim policy. With `claimUid`, also sets this uid in the claimRef, so that Kubernetes treats
+ * the volume as bound to the former claim.
  */
 export type VolumeChange =
   | { to: 'mark' | 'retain'; owner: Owner }
@@ -151,7 +152,7 @@ export function changedVolume(volume: PersistentVolume, change: VolumeChange): P
   }
 }
 
-/** The name of the second object for the storage of the volume that this claim was bound to. */
+/** Returns the name of the second PersistentVolume for the same storage, from the uid of the volume's claim. */
 export const copyName = (claimUid: string): string => `espalier-${claimUid}`
 
 /** A second object for the same storage. It is retained, and reserved for a later claim with the same name. */

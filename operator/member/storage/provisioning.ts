@@ -1,6 +1,6 @@
 /**
- * Why a claim gets no volume, as the cluster reports it. Most storage reports this only in Events. Events have no
- * informer. So the operator lists them, and only if the claim has waited longer than a successful one usually does.
+ * Why a claim gets no volume, as the cluster reports it. Most storage drivers report this only in Events. The operator
+ * does not watch Events. It lists them only if the claim has waited longer than a claim usually waits.
  */
 import { type Cluster, type Event, isClusterError, type PersistentVolumeClaim } from '../../../cluster/index.ts'
 import { withoutSecrets } from '../../../controller/index.ts'

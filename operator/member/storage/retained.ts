@@ -1,7 +1,7 @@
 /**
  * Volumes that were retained when their claim and database were deleted. They have the label with the id of a database
- * that was recreated without its claim. Reads the cluster: if such a volume were missed, the database could start on an
- * empty volume.
+ * that was recreated without its claim. Reads the cluster instead of a cache: if the operator missed such a volume, the
+ * database could start on an empty volume.
  */
 import type { Cluster } from '../../../cluster/index.ts'
 import { isMemberOf, labels, parseMemberName } from '../../../crds/index.ts'

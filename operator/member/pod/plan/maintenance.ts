@@ -5,8 +5,8 @@ import { isWorthRestart } from './pending-restart.ts'
 import type { Newest } from './restart-annotations.ts'
 
 /**
- * Returns the annotation of the window's restart, if the restart would apply a change. `isUnsure`: only Postgres can
- * report whether it would.
+ * Returns the annotation of the window's restart if the pod has had this restart, or if the restart would apply a
+ * change. `isUnsure`: Postgres must first report whether a change is pending.
  */
 export function maintenanceAnnotationFor(
   observed: ObservedMember,

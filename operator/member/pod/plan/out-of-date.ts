@@ -7,7 +7,9 @@ import type { SizeState } from './size.ts'
 
 type Wanted = { size: SizeState; restarts: Restarts }
 
-/** Whether the pod has not had a restart that a user requested or that the region's maintenance window requires. */
+/**
+ * Whether a restart is due: a user or the maintenance window requires one, and the pod's annotations do not record it.
+ */
 function lacksRestart(
   { restarts: { restartAnnotations: desired } }: Wanted,
   { restartAnnotations }: PodFacts,

@@ -1,7 +1,7 @@
 /**
- * Reverts other managers' changes to a pod in place: the labels by which Service and StatefulSet select it, its images,
- * and its annotations. The kubelet restarts a container whose image changes. From the annotations the operator
- * determines whether the pod is out of date.
+ * Reverts other managers' changes to a pod in place: to its selector labels, its images and its annotations. The
+ * kubelet restarts a container whose image changes. The operator reads from the annotations whether the pod is out of
+ * date.
  */
 
 import type { Pod, StatefulSet } from '../../../../cluster/index.ts'

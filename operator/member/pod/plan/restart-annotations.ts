@@ -5,11 +5,9 @@ import { maintenanceAnnotation, type RestartAnnotations, restartAnnotation } fro
 
 /** The template, image and configuration that the next pod would get. */
 export type Newest = {
-  /**
-   * The digest of the template for the next restart; the StatefulSet may still have another. Also that template's
-   * image.
-   */
+  /** The digest of the template for the next restart. The StatefulSet may still have another template. */
   newestTemplate: string | undefined
+  /** The image of that template. */
   image: string | undefined
   /** Digest of the configuration files, as Postgres reports it. */
   configurationDigest: string | undefined
@@ -19,8 +17,8 @@ export type Restarts = {
   /** Restart annotations of requested restarts, or of restarts that the pod has had. */
   restartAnnotations: RestartAnnotations
   /**
-   * Only Postgres can report whether the restart in the region's window would apply a change, and it has not answered
-   * yet.
+   * Only Postgres can report whether the restart in the region's window would apply a change, and Postgres has not
+   * answered yet.
    */
   isUnsure: boolean
   /** The requested restart was not done within its timeout. The operator no longer tries it. */

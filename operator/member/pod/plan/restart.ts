@@ -17,10 +17,13 @@ import { mayStop, stopsToRebind } from './stop.ts'
  * Deletes the pod, so that the StatefulSet creates it again, in these cases:
  *
  * - its size or volume is not the requested one;
+ * - a restart was requested or is due, and the pod has not had it;
  * - it does not run, and was created from an older template;
- * - it runs with an expired certificate, so that the operator cannot log in to reload the new one.
+ * - it is stuck, and was created from a template that another manager had changed;
+ * - Postgres presents an expired certificate, so that the operator cannot log in to reload the new one.
  *
- * The operator deletes the pod only after it has written the new configuration and template.
+ * The operator deletes the pod only after it has written the new configuration and template. If the volume needs a new
+ * claim, the operator scales the StatefulSet to zero instead.
  */
 export function restart(
   observed: ObservedMember,
@@ -56,8 +59,8 @@ function isOfEdited({ pod, children: { statefulSet } }: ObservedMember): boolean
 
 /**
  * Postgres presents an expired certificate, which clients also refuse. Postgres was started before the valid
- * certificate was issued. A Postgres that only does not trust the operator still serves its clients, and is not
- * restarted.
+ * certificate was issued. If the operator refuses the certificate for another reason, Postgres still serves clients,
+ * and the operator does not restart it.
  */
 function showsExpired(observed: ObservedMember, certificateIssuedAt: number | undefined): boolean {
   const { pod } = observed

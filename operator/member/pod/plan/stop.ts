@@ -10,7 +10,7 @@ import { mayRunOnRecordedVolume, outlivesClaim, volumeStateOf } from '../../stor
 import { sizeText } from '../stateful-set.ts'
 
 /**
- * Whether the data outlive the pod. If a claim or volume is being deleted, only the pod that uses it delays the
+ * Whether the data outlive the pod. If a claim or volume is being deleted, only the pod that uses the volume delays the
  * deletion. If the claim is lost, the volume may still exist, and Postgres may still run on it.
  */
 export function mayStop(observed: ObservedMember): boolean {
@@ -20,8 +20,8 @@ export function mayStop(observed: ObservedMember): boolean {
 }
 
 /**
- * Whether the stop also serves to bind the volume to a new claim. The operator then scales the StatefulSet to zero
- * instead of only deleting the pod.
+ * Whether the stop is also necessary to bind the volume to a new claim. The operator then scales the StatefulSet to
+ * zero instead of only deleting the pod.
  */
 export const stopsToRebind = (observed: ObservedMember): boolean => {
   const state = volumeStateOf(observed)
@@ -39,8 +39,8 @@ function isResizing({ instance, appliedSize, size }: ObservedMember): boolean {
 }
 
 /**
- * Whether a suspension waits for work that needs Postgres. It waits only if the stop has not begun. Meanwhile a
- * Postgres that is down, for example after a crash, is started again. The work has its own deadline
+ * Whether a suspension waits for work that needs Postgres. A suspension whose stop has begun does not wait. During the
+ * wait, the operator starts a Postgres that is down, for example after a crash. The work has its own deadline
  * (operator/backup/plan/timeouts.ts).
  */
 export const isSuspensionDelayed = (observed: ObservedMember): boolean => {
@@ -65,7 +65,7 @@ export function isStopped(observed: ObservedMember): boolean {
   if (state === 'lost') return !mayRunOnRecordedVolume(observed) || (instance.spec.suspended && maySuspend(observed))
   if (isToBeReplaced(observed)) return true
   if (stopsToRebind(observed) && mayStop(observed)) {
-    // Postgres has stopped, by itself or because the operator stopped it. The operator completes what it began.
+    // Postgres is down: it ended by itself, or the operator stopped it. The operator completes the stop.
     const isDown = pod === undefined || pod.terminating || pod.address === undefined
     if (state === 'released' || isDown || isResizing(observed)) return true
     if (children.statefulSet?.spec?.replicas === 0) return true

@@ -145,7 +145,7 @@ describe('the image of a pod', () => {
     ['is the image that its node pulled, by digest', { pod: pulled }, pinned],
     ['keeps its digest', { ...made, pod: { imageId: `docker.io/library/postgres@sha256:${'b'.repeat(64)}` } }, pinned],
     ['keeps its digest without a pod', { ...made, pod: undefined }, pinned],
-    ['is not taken from a pod of another template', { pod: { ...pulled, template: 'other' } }, 'postgres:18'],
+    ['is not read from a pod of another template', { pod: { ...pulled, template: 'other' } }, 'postgres:18'],
     ['keeps its digest with a newer template', { ...made, status: { volume: undefined } }, pinned],
     [
       'is another image after that image is configured and applied',

@@ -24,11 +24,11 @@ type Template = NonNullable<StatefulSet['spec']>['template']
 
 const imageOf = (template: Template | undefined): string | undefined => template?.spec?.containers[0]?.image
 
-/** The template's image as configured in the installation. For an older operator's template, the image itself. */
+/** The image as the installation configures it. For a template of an older operator, the container's image. */
 export const referenceOf = (template: Template | undefined): string | undefined =>
   template?.metadata?.annotations?.[imageAnnotation] ?? imageOf(template)
 
-/** Annotations of the template that change the pod. The pod's specification is compared by digest. */
+/** Annotations whose change requires a new pod. */
 const dueWhenChanged = [sizeAnnotation, volumeAnnotation, restartAnnotation, maintenanceAnnotation]
 
 /** Whether the pod must be created again now, or does not exist. */
@@ -58,8 +58,8 @@ function withImage(template: Template, image: string): Template {
 }
 
 /**
- * The template keeps a digest as long as the installation's reference to the image is the same. An image that another
- * manager set does not count.
+ * The template keeps a digest as long as the installation's reference to the image is the same. The operator ignores an
+ * image that another manager set.
  */
 function imageFor({ pod }: ObservedMember, reference: string, live: Template, isEdited: boolean): string {
   const present = imageOf(live)
@@ -70,7 +70,10 @@ function imageFor({ pod }: ObservedMember, reference: string, live: Template, is
   return pinnedReference(reference, pod.imageId) ?? reference
 }
 
-/** Other managers' changes to the template. The previous values are unknown, so the newest template replaces it. */
+/**
+ * Other managers' changes to the template. The previous values are unknown, so the newest template replaces the changed
+ * one.
+ */
 function editsOf(observed: ObservedMember, newest: Draft<'StatefulSet'>): Drift[] {
   const { statefulSet } = observed.children
   const drifts = statefulSet === undefined ? [] : driftIn(observed, statefulSet, newest)
@@ -78,8 +81,8 @@ function editsOf(observed: ObservedMember, newest: Draft<'StatefulSet'>): Drift[
 }
 
 /**
- * An older template without a role label gets it with the next pod. Adding only the label would write to every
- * database.
+ * An older template gets the role label with the next pod. Adding the label earlier would update every database's
+ * StatefulSet after an upgrade.
  */
 function withRoleOf(newest: Template, live: Template, isNew: boolean): Template {
   if (isNew || live.metadata?.labels?.[labels.role] !== undefined) return newest
@@ -87,7 +90,10 @@ function withRoleOf(newest: Template, live: Template, isNew: boolean): Template 
   return { ...newest, metadata: { ...newest.metadata, labels: others } }
 }
 
-/** Returns the StatefulSet with the template for now. `newest` has the template for the next restart. */
+/**
+ * Returns the StatefulSet with the template that the operator applies now: the template of `newest`, or the existing
+ * template.
+ */
 export function withTemplate(observed: ObservedMember, newest: Draft<'StatefulSet'>): Draft<'StatefulSet'> {
   const live = observed.children.statefulSet?.spec?.template
   if (live === undefined || newest.spec === undefined) return newest

@@ -6,8 +6,8 @@ import type { ObservedMember } from '../../observed.ts'
 import { presentAnswer } from '../answer.ts'
 
 /**
- * Whether the condition Ready stays True although nothing is known about the current run of Postgres. The operator has
- * not probed it since the operator's start, or the probes have timed out.
+ * Whether the condition Ready stays True although nothing is known about the current run of Postgres. Either the
+ * operator has not probed Postgres since the operator's start, or the probes have timed out.
  */
 export function isStillReady({ instance, pod, postgres }: ObservedMember): boolean {
   const isUnknown = postgres === undefined || (postgres.run === pod?.run && postgres.answer === undefined)
@@ -18,16 +18,16 @@ export function isStillReady({ instance, pod, postgres }: ObservedMember): boole
 const isProbed = ({ pod, postgres }: ObservedMember): boolean =>
   postgres?.run === pod?.run && postgres?.ready === pod?.ready
 
-/** Whether Postgres answered, after its pod last changed, that its disk is full. */
+/** Whether Postgres reported a full disk after the pod's readiness last changed. */
 export function isFull(observed: ObservedMember): boolean {
   const answer = presentAnswer(observed)
   return answer?.state === 'answered' && !answer.hasFreeSpace && isProbed(observed)
 }
 
 /**
- * Whether a small write to WAL does not reach the disk. The pod's WAL probe reports this, or the operator's probe if
- * the pod has none. The pod's WAL probe also fails on a full disk. So nothing is reported until the operator's probe
- * has distinguished the two.
+ * Whether a small write to WAL does not reach the disk. The pod's WAL probe reports this. If the pod has no WAL probe,
+ * the operator's probe reports it. The WAL probe also fails on a full disk, so the operator's probe must first exclude
+ * a full disk.
  */
 export function writeHangs(observed: ObservedMember): boolean {
   const answer = presentAnswer(observed)

@@ -205,9 +205,9 @@ describe('a measurement', () => {
   }
 
   test.each<[string, typeof answered]>([
-    ['by a probe', answered],
-    ['by the end of Postgres', ended],
-  ])('%s counts only if it is newer than the present size of the volume', (_, found) => {
+    ['reported by a probe', answered],
+    ['reported when Postgres ended', ended],
+  ])('of a full volume, %s, counts only if it is newer than the current capacity', (_, found) => {
     expect(decided((observed, since) => found(observed, since + 999)).claim).toBeUndefined()
     const grown = decided((observed, since) => found(observed, since + 1_000))
     expect(grown.claim?.spec?.resources?.requests?.storage).toBe('1280Mi')
@@ -217,7 +217,7 @@ describe('a measurement', () => {
     })
   })
 
-  test('of another size of the volume does not count', () => {
+  test('at an earlier capacity does not count', () => {
     const { claim, status } = decided(({ instance }) => {
       const storage = { capacity: '512Mi', since: '2020-01-01T00:00:00Z' }
       return { instance: { ...instance, status: { ...instance.status, storage } }, volumeUse: gibibyte }
@@ -372,14 +372,14 @@ test.each([
   ['2Gi', 25, '2Gi', undefined],
   ['3Gi', 25, '2Gi', undefined],
   ['1G', 10, '2G', '1050Mi'],
-])('from %s by %i %, to no more than %s, is %s', (capacity, stepPercent, maxSize, next) => {
+])('the next step from %s by %i %, up to %s, is %s', (capacity, stepPercent, maxSize, next) => {
   expect(nextStorage(capacity, { atPercent: 80, stepPercent, maxSize })).toBe(next)
 })
 
-describe('automatic growth and sizes', () => {
+describe('automatic growth', () => {
   const large = { name: 'large', version: 1 }
 
-  test('is not requested while a size is requested', () => {
+  test('does not start while another size is requested', () => {
     const clusterState = serving(0.9)
     clusterState.growth = 'held'
     edit(clusterState, { size: large })
@@ -392,7 +392,7 @@ describe('automatic growth and sizes', () => {
     expect(taskNames(clusterState)).toEqual(['create-managed', 'update-managed-size'])
   })
 
-  test('stays after a change to a size with less storage', () => {
+  test('keeps the capacity after a change to a size with less storage', () => {
     const clusterState = serving(3, { autogrow: { ...autogrow, maxSize: '3Gi' } })
     reconcile(clusterState, 40)
     expect(capacity(clusterState)).toBe('3Gi')
@@ -402,7 +402,7 @@ describe('automatic growth and sizes', () => {
     expect(databaseIn(clusterState).status).toMatchObject({ phase: 'available', size: large })
   })
 
-  test("that is switched off keeps the volume's size", () => {
+  test('keeps the capacity after a user disables it', () => {
     const clusterState = serving(0.9)
     reconcile(clusterState)
     edit(clusterState, { storage: {} })

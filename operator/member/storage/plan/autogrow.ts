@@ -3,7 +3,8 @@
  * claim records the request, so a crash causes no second request. While the request is above the capacity, a growth is
  * in progress, and the operator starts no other growth. A change of the size has priority.
  *
- * A full volume counts only if it was detected at the current capacity. An earlier report concerns the smaller volume.
+ * A report of a full volume counts only if it is from the current capacity. An earlier report concerns the smaller
+ * volume.
  */
 
 import type { PersistentVolumeClaim } from '../../../../cluster/index.ts'

@@ -47,9 +47,9 @@ describe('the progress of a growth to 2Gi', () => {
       'awaits-pod',
     ],
     ['the claim does not request 2Gi yet', { requests: '1Gi' }, 'underway', /from 1Gi to 2Gi/],
-    ['a cluster that reports no capacity', { has: 'untold' }, 'done'],
-    ['asked', {}, 'underway'],
-    ['being resized', { resizing: 'ControllerResizeInProgress', allocated: '2Gi' }, 'underway'],
+    ['the cluster reports no capacity', { has: 'untold' }, 'done'],
+    ['the claim requests 2Gi', {}, 'underway'],
+    ['the driver is resizing the volume', { resizing: 'ControllerResizeInProgress', allocated: '2Gi' }, 'underway'],
     ['the file system is still smaller', { conditions: [{ type: 'FileSystemResizePending' }] }, 'awaits-pod'],
     [
       'the file system is smaller than the reported capacity',
@@ -93,13 +93,13 @@ describe('the progress of a growth to 2Gi', () => {
     ],
     ['the status only begins like a failure', { resizing: 'NodeResizeFailedOver' }, 'underway'],
     ['the claim is being deleted', { deleted: true }, 'failing', /being deleted/],
-  ])('%s', (_name, claimCase, state, message = /^/) => {
+  ])('if %s', (_name, claimCase, state, message = /^/) => {
     const growth = growthOf(claimOf(claimCase), '2Gi', undefined)
     expect(growth.state).toBe(state)
     expect('message' in growth ? growth.message : '').toMatch(message)
   })
 
-  test('reports whether this pass requests it', () => {
+  test('reports whether this pass sends the request', () => {
     const message = 'the volume is growing from 1Gi to 2Gi'
     expect(growthOf(claimOf({ requests: '1Gi' }), '2Gi', undefined)).toEqual({
       state: 'underway',
@@ -109,7 +109,7 @@ describe('the progress of a growth to 2Gi', () => {
     expect(growthOf(claimOf({}), '2Gi', undefined)).toEqual({ state: 'underway', message })
   })
 
-  test('has a refusal until the volume has grown, only for the same claim and storage', () => {
+  test('reports a refusal until the volume has grown, only for the same claim and storage', () => {
     expect(growthOf(claimOf({ requests: '1Gi' }), '2Gi', refusal)).toEqual({
       state: 'refused',
       message: 'exceeded quota',

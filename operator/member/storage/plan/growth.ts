@@ -15,7 +15,7 @@ export type Growth =
   | { state: 'awaits-pod'; message: string }
   /** The driver has failed, and retries. */
   | { state: 'failing'; message: string }
-  /** It does not succeed until a user changes the storage or the quota. */
+  /** The growth does not succeed until a user changes the storage or the quota. */
   | { state: 'refused' | 'infeasible'; message: string }
 
 /**
@@ -56,7 +56,7 @@ export function growthOf(claim: PersistentVolumeClaim, storage: string, refusal:
   const { conditions = [], allocatedResources, allocatedResourceStatuses } = claim.status ?? {}
   const is = (type: string) => conditions.find(condition => condition.type === type && condition.status === 'True')
   const fileSystem = is('FileSystemResizePending')
-  // If the claim requests more than this, a pending resize concerns that request.
+  // If the claim requests more than `storage`, a pending resize concerns that larger request.
   const isFurther = compared(requested(claim), storage) > 0
   if (isAtLeast(capacity(claim), storage) && (fileSystem === undefined || isFurther)) return { state: 'done' }
   if (claim.metadata.deletionTimestamp !== undefined)

@@ -1,7 +1,7 @@
 /**
- * The record of the volume with the data. The operator creates it when Postgres answers for the first time, and does
- * not change it. Only its claim may change, if the database, its claim or an older status was restored from a backup of
- * the cluster.
+ * The record of the volume with the data. The operator creates the record at Postgres's first answer. Later the
+ * operator changes only the volume's name in it. It replaces the record only if the database, its claim or an older
+ * status was restored from a backup of the cluster.
  */
 
 import type { PersistentVolumeClaim } from '../../../../cluster/index.ts'
@@ -14,8 +14,8 @@ import { isRebound, mayRunOnRecordedVolume } from './volume-state.ts'
 
 /**
  * The record for a claim that was restored with or after its database. The database has no record, or its record names
- * a deleted claim. The claim's annotation has the system identifier of these data. The operator does nothing else
- * before it has written this record.
+ * a deleted claim. The claim's annotation has the system identifier of the data. The operator does nothing else before
+ * it has written this record.
  */
 export function recordFromClaim(observed: ObservedMember): VolumeRecord | undefined {
   const { instance, children, isOrphanClaim, volumes } = observed

@@ -1,8 +1,8 @@
 /**
- * A claim without a volume, of an owner that never had one. The claim requests more than any storage has, or its class
- * does not exist. Kubernetes does not allow changes to such a claim, so the operator replaces it after the user has
- * corrected size or class. The operator removes the pod, deletes the claim unless it was bound meanwhile, and creates
- * another claim. It never replaces an initialised volume.
+ * A claim without a volume, whose owner never had a volume. For example, the claim requests more than any storage has,
+ * or its class does not exist. Kubernetes does not allow changes to such a claim, so the operator replaces it after the
+ * user has corrected size or class. The operator removes the pod, deletes the claim unless it was bound meanwhile, and
+ * creates another claim. The operator never replaces an initialised volume.
  */
 
 import type { DeleteAction } from '../../../children/actions.ts'
@@ -16,7 +16,7 @@ export function isUnprovisioned({ instance, children: { claim }, isOrphanClaim, 
   return (claim.status?.phase ?? 'Pending') === 'Pending' && !claim.spec?.volumeName
 }
 
-/** Whether the operator replaces the claim by one that requests what the spec has now. */
+/** Whether the operator replaces the claim with one for the current size and storage class. */
 export function isToBeReplaced(observed: ObservedMember): boolean {
   const { children, size, region } = observed
   const { claim } = children
@@ -24,7 +24,7 @@ export function isToBeReplaced(observed: ObservedMember): boolean {
   return claim.metadata.deletionTimestamp !== undefined || !hasRequest(claim, size.spec.shape, region)
 }
 
-/** Deletes such a claim when no pod can use it. */
+/** Deletes a claim that is to be replaced, when no pod can use the claim. */
 export function replacement({ children, pod }: ObservedMember): DeleteAction[] {
   const { claim, statefulSet } = children
   if (claim === undefined || claim.metadata.deletionTimestamp !== undefined) return []

@@ -157,9 +157,9 @@ describe('the state of a volume', () => {
     ['that is the recorded claim', claim, {}, false],
     ['of another owner', foreign, {}, false],
     ['for another volume', { ...recreated, spec: { volumeName: 'pv-9' } }, {}, false],
-    ['for none', { ...recreated, spec: {} }, {}, false],
+    ['for no volume', { ...recreated, spec: {} }, {}, false],
     [
-      'for no volume, if the record names none',
+      'for no volume, if the record names no volume',
       { ...recreated, spec: {} },
       { record: { ...record, volumeName: undefined } as never },
       false,
@@ -260,17 +260,17 @@ describe('the actions for a volume', () => {
     ['that is being deleted itself: a second object is created for its storage', { volume: goingVolume }, [copy]],
     ['that is being deleted, with a second object', { volume: goingVolume, copy: retainedVolume }, []],
     [
-      'that is being deleted, with a recorded second object: its claim is released when nothing runs',
+      'that is being deleted, with a recorded second object: its claim is deleted when nothing runs',
       { bound: goingVolume, volume: retainedVolume, copy: retainedVolume, ...still, suspended: true },
       [deletion],
     ],
     [
-      'that is being deleted, with a recorded second object, while a pod exists: it is not released',
+      'that is being deleted, with a recorded second object, while a pod exists: its claim is not deleted',
       { bound: goingVolume, volume: retainedVolume, copy: retainedVolume, suspended: true },
       [],
     ],
     [
-      'that is being deleted, with a recorded second object, before a pod starts: it is not released',
+      'that is being deleted, with a recorded second object, before a pod starts: its claim is not deleted',
       { bound: goingVolume, volume: retainedVolume, copy: retainedVolume, suspended: true, ...still, replicas: 1 },
       [],
     ],
@@ -286,7 +286,7 @@ describe('the actions for a volume', () => {
       [change({ to: 'retain', owner })],
     ],
     [
-      'that is being deleted, with a recorded second object, with a terminating claim: not released twice',
+      'that is being deleted, with a recorded second object, with a terminating claim: its claim is not deleted again',
       { claim: going, bound: goingVolume, volume: retainedVolume, copy: retainedVolume, suspended: true, ...still },
       [],
     ],
@@ -294,7 +294,7 @@ describe('the actions for a volume', () => {
     ['without a claim: it is retained first', { claim: undefined, volume: volumeOf(), bound: undefined }, [retain]],
     ['without a claim, under a running Postgres', { claim: undefined, volume: retainedVolume, bound: undefined }, []],
     [
-      'without a claim, and nothing runs: it is released',
+      'without a claim, and nothing runs: the uid in claimRef is removed',
       { claim: undefined, volume: retainedVolume, bound: undefined, ...still },
       [unclaim],
     ],
@@ -452,7 +452,7 @@ describe('whether Postgres is stopped', () => {
     ['without a problem', {}, true],
     ['if the data would be deleted with its pod', { claim: going }, false],
     ['if no pod protects the data', { claim: going, pod: undefined }, true],
-  ])('when it is fenced, %s', (_, given, is) => {
+  ])('by a fence, %s', (_, given, is) => {
     const observed = observedOf(given)
     expect(isStopped({ ...observed, instance: { ...observed.instance, isFenced: true } })).toBe(is)
   })
@@ -606,7 +606,7 @@ describe('the recorded volume', () => {
   })
 })
 
-describe('a volume whose claimRef another manager changed', () => {
+describe('a volume', () => {
   const reserved = [
     {
       do: 'change-volume',
@@ -618,22 +618,25 @@ describe('a volume whose claimRef another manager changed', () => {
   const removed = volumeOf({ claim: undefined, claimUid: undefined, isBound: false })
   const another = volumeOf({ claim: `${namespace}/other`, claimUid: 'claim-9' })
   test.each<[string, Given]>([
-    ['that was removed', { volume: removed }],
-    ['that names another claim', { volume: another }],
-    ['that names a claim of another namespace', { volume: volumeOf({ claim: 'other/one', claimUid: undefined }) }],
-    ['that has another uid', { volume: volumeOf({ claimUid: 'claim-9' }) }],
+    ['whose claimRef was removed', { volume: removed }],
+    ['whose claimRef names another claim', { volume: another }],
+    [
+      'whose claimRef names a claim of another namespace',
+      { volume: volumeOf({ claim: 'other/one', claimUid: undefined }) },
+    ],
+    ['whose claimRef has another uid', { volume: volumeOf({ claimUid: 'claim-9' }) }],
     ['whose claim the cluster reports as lost', { claim: claimOf({}, 'Lost'), volume: another }],
   ])('%s is reserved for its claim again', (_, given) => {
     expect(protectVolume(observedOf(given), owner)).toEqual(reserved)
   })
   test.each<[string, Given]>([
-    ['that is unchanged', {}],
-    ['that lacks only the uid', { volume: volumeOf({ claimUid: undefined }) }],
-    ['before the claim has its volume', { claim: claimOf({}, 'Pending'), volume: removed }],
+    ['whose claimRef is unchanged', {}],
+    ['whose claimRef lacks only the uid', { volume: volumeOf({ claimUid: undefined }) }],
+    ['whose claim is pending', { claim: claimOf({}, 'Pending'), volume: removed }],
     ['of a claim that is not the recorded one', { claim: recreated, volume: removed }],
     ['of a claim that is being deleted', { claim: going, volume: removed }],
     ['that is being deleted', { volume: volumeOf({ claimUid: undefined, isTerminating: true }) }],
-  ])('%s is not', (_, given) => {
+  ])('%s is not reserved again', (_, given) => {
     expect(protectVolume(observedOf(given), owner)).not.toMatchObject([{ change: { to: 'reserve' } }])
   })
 })

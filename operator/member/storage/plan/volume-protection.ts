@@ -1,8 +1,9 @@
 /**
  * Protects a volume that is being deleted. The operator sets its reclaim policy to `Retain` at once. If the
- * PersistentVolume itself is deleted, the operator creates a second one for the same storage. When Postgres stops, it
- * deletes the old claim and creates a new one with the same name, which binds the volume. Then it restores the reclaim
- * policy. The volume is already recorded (record.ts), so a crash after any step loses no data.
+ * PersistentVolume itself is deleted, the operator creates a second one for the same storage. When Postgres has
+ * stopped, the operator deletes the old claim and creates a new claim with the same name for the volume. Then the
+ * operator restores the reclaim policy. The volume is already recorded (record.ts), so a crash after any step loses no
+ * data.
  */
 
 import type { DeleteAction } from '../../../children/actions.ts'
@@ -22,7 +23,7 @@ const change = ({ name, uid }: VolumeFacts, to: VolumeChange): StorageAction => 
 })
 
 /**
- * Repairs a claimRef that another manager changed while the claim names the volume. Otherwise Kubernetes would bind the
+ * If the claim names the volume, restores a claimRef that another manager changed. Otherwise Kubernetes would bind the
  * volume to another claim, or reclaim it, although Postgres runs on it.
  */
 function reserved({ instance, children: { claim }, volumes }: ObservedMember, owner: Owner): StorageAction[] {

@@ -63,8 +63,8 @@ export function outlivesClaim({
 
 /**
  * Whether Postgres may be running on the recorded volume. A pod keeps its mounted volume if the claim is deleted, even
- * if the pod crashes and its node restarts it. A pod that was created after another claim took the name never had the
- * volume.
+ * if the pod crashes and its node restarts it. If a pod is newer than a claim that took the recorded claim's name, the
+ * pod never mounted the volume.
  */
 export function mayRunOnRecordedVolume({ instance, children: { claim }, pod }: ObservedMember): boolean {
   if (pod === undefined || pod.terminating) return false

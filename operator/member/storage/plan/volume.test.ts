@@ -210,7 +210,7 @@ describe('a volume', () => {
     expect(reported(null)).toMatch(/wrong checksum 2 times, in app, postgres\. /)
     expect(reported(at)).toMatch(/2 times, last at 2026-01-01T00:00:00Z, in app/)
   })
-  test('that is being deleted is reported together with the future of the data', () => {
+  test('that is being deleted is reported with what happens to the data', () => {
     const going = claimOf('Bound', { deletionTimestamp: at })
     expect(messageOf({ claim: going, volume: {} })).toMatch(
       /the volume claim .* is being deleted: the deletion completes when Postgres stops/,
@@ -231,7 +231,7 @@ describe('a volume', () => {
 
 describe('the answer of Postgres', () => {
   test.each<[string, Given, PostgresAnswer | undefined]>([
-    ['counts', {}, answer],
+    ['counts if it is from the current run', {}, answer],
     ['of an earlier run does not count', { postgres: { ...facts, run: 'run-0' } }, undefined],
     ['of a pod without an address does not count', { pod: down }, undefined],
     ['of another volume does not count', { pod: { ...running, volume: 'claim-9' } }, undefined],
@@ -246,9 +246,9 @@ describe('the answer of Postgres', () => {
     ['Postgres has not been probed', { postgres: undefined }, true],
     ['the probe timed out', { postgres: slow }, true],
     ['only a probe in another run timed out', { postgres: { ...slow, run: 'run-0' } }, false],
-    ['it answered', {}, false],
+    ['Postgres answered', {}, false],
     ['Ready was not True before', { postgres: undefined, isReady: false }, false],
-  ])('does not change Ready: %s', (_, given, is) => {
+  ])('decides whether Ready stays True: %s', (_, given, is) => {
     expect(isStillReady(observedOf(given))).toBe(is)
   })
 
@@ -256,10 +256,10 @@ describe('the answer of Postgres', () => {
   const refused = { state: 'refused' as const, reason: 'tls', message: '' }
   const hanging = { ...running, writeHangs: true }
   test.each<[string, Given, [isFull: boolean, hangs: boolean]]>([
-    ['nothing', {}, [false, false]],
+    ['no problem', {}, [false, false]],
     ['its disk is full', { postgres: full }, [true, false]],
     ["its disk was full before the pod's readiness changed", { postgres: { ...full, ready: false } }, [false, false]],
-    ['it refuses', { postgres: { ...facts, answer: refused } }, [false, false]],
+    ['Postgres refuses the operator', { postgres: { ...facts, answer: refused } }, [false, false]],
     [
       'a write hangs, as Postgres reports',
       { postgres: { ...facts, answer: { ...answer, walHangs: true } } },
@@ -319,12 +319,12 @@ describe('a claim without a volume', () => {
 
   const deletion = { do: 'delete', kind: 'PersistentVolumeClaim', name: found.metadata.name, uid }
   test.each<[string, Given, object[]]>([
-    ['when there is no pod', { pod: undefined, replicas: 0 }, [deletion]],
-    ['not while a pod exists', { pod: down, replicas: 0 }, []],
-    ['not if a pod is about to be created', { pod: undefined, replicas: 1 }, []],
-    ['not twice', { pod: undefined, replicas: 0, claim: going }, []],
-    ['not if there is no claim', { pod: undefined, replicas: 0, claim: undefined }, []],
-  ])('is deleted %s', (_, given, actions) => {
+    ['is deleted when there is no pod', { pod: undefined, replicas: 0 }, [deletion]],
+    ['is not deleted while a pod exists', { pod: down, replicas: 0 }, []],
+    ['is not deleted if a pod is about to be created', { pod: undefined, replicas: 1 }, []],
+    ['is not deleted twice', { pod: undefined, replicas: 0, claim: going }, []],
+    ['is not deleted if it does not exist', { pod: undefined, replicas: 0, claim: undefined }, []],
+  ])('%s', (_, given, actions) => {
     expect(replacement(observedOf(given))).toMatchObject(actions)
     expect(replacement(observedOf(given))).toHaveLength(actions.length)
   })
