@@ -399,7 +399,7 @@ describe('change', () => {
     data.configuration = { ...data.configuration, inForce: 'older', onDisk: wanted, errors: ['work_mem: no'] }
     const pod = { namespace: testNamespace, name: childNames.pod(await it.idOf('refusing'), 1) }
     await it.workload().restart(pod)
-    const reported = await it.when('refusing', hasCondition('ConfigurationRefused', 'NotApplied'))
+    const reported = await it.when('refusing', hasCondition('ConfigurationRefused', 'NotTaken'))
     expect(condition(reported, 'ConfigurationRefused')?.message).toContain('work_mem: no')
     expect(reported.status?.phase).toBe('available')
     expect(it.workload().postgres.reloads.get(uid)).toBeUndefined()

@@ -298,7 +298,7 @@ describe('the status', () => {
     const has = (given: Given, type: string) => conditionOf(statusOf(given), type)
     const backup = { durable: true }
     expect(has({ spec: { backup } }, 'Archiving')).toMatchObject({ status: 'False', reason: 'Unknown' })
-    expect(has({ configuration: { errors: ['wrong'] } }, 'ConfigurationRefused')?.reason).toBe('NotApplied')
+    expect(has({ configuration: { errors: ['wrong'] } }, 'ConfigurationRefused')?.reason).toBe('NotTaken')
     expect(
       has({ spec: { size: { name: 'huge', version: 1 } }, rest: { size: undefined } }, 'SizeApplied')?.reason,
     ).toBe('SizeNotFound')

@@ -49,7 +49,7 @@ describe('the errors that Postgres reports in its files', () => {
     [
       'contain each line',
       { configuration: { errors: ['line 3', 'line 4'] } },
-      { status: 'True', reason: 'NotApplied', message: expect.stringContaining('line 3; line 4') },
+      { status: 'True', reason: 'NotTaken', message: expect.stringContaining('line 3; line 4') },
     ],
   ])('%s', (_, given, expected) => {
     const finding = configurationFinding(observedOf(given))

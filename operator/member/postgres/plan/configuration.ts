@@ -32,5 +32,5 @@ export function configurationFinding(observed: ObservedMember): Finding | undefi
   if (refused !== null)
     return yes('StartedWithOlderFiles', `Postgres refused its configuration and runs with the previous one: ${refused}`)
   if (errors.length === 0) return undefined
-  return yes('NotApplied', `Postgres did not apply all of its configuration: ${errors.join('; ')}`)
+  return yes('NotTaken', `Postgres did not apply all of its configuration: ${errors.join('; ')}`)
 }
