@@ -14,7 +14,7 @@ const text = Buffer.from('The archive in this place is sealed with the key that 
 const content = { sha256: createHash('sha256').update(text).digest('hex'), size: text.length }
 
 /**
- * Writes the key-check object if the store is empty, otherwise reads it.
+ * Reads the key-check object. Writes it if the store has no objects except probe and lock objects.
  * @throws ArchiveError `wrong key` if the store's key is not configured or cannot be checked; `damaged`; `store`
  */
 export async function checkKey(store: ObjectStore, keys: ArchiveKeys): Promise<void> {

@@ -12,7 +12,7 @@ import type { ObjectStore } from './store/store.ts'
 
 export type Archive = { store: ObjectStore; keys: ArchiveKeys }
 
-/** The header of a stored object; undefined if it does not exist. @throws ArchiveError */
+/** The header of a stored object; undefined if the object does not exist. @throws ArchiveError */
 export async function readHeader({ store, keys }: Archive, name: string, signal?: AbortSignal) {
   const start = await store.read(name, { first: 0, length: mostHeaderBytes }, signal)
   if (start === undefined) return undefined

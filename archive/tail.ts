@@ -1,8 +1,8 @@
 /**
  * Reads the tail of a segment that is not yet archived completely. A stream consists of one sender's pieces of a
  * segment. The tail is the bytes of one stream before its first gap. If there are several streams, the tail comes from
- * the stream that reaches furthest. Pieces of several streams are never joined: if two servers archive under one
- * identity, their bytes differ. Pieces of earlier versions have no stream in their names: these pieces are joined with
+ * the stream that reaches furthest. Pieces with different stream ids are never joined: if two servers archive under
+ * one identity, their bytes differ. Pieces of earlier versions have no stream in their names: these pieces are joined with
  * every stream's pieces.
  */
 import { followsOther } from '../instance/archive/predecessor.ts'
@@ -31,7 +31,8 @@ async function piecesOf({ store }: Archive, incarnation: Incarnation, segment: s
 }
 
 /**
- * Omits streams whose previous segment is not `predecessor`. Keeps streams that do not identify the previous segment.
+ * Omits streams whose salt identifies another previous segment than `predecessor`. Keeps streams whose salt identifies
+ * no segment.
  * `predecessor`: the SHA-256 of the segment that was replayed last.
  */
 async function followingOf(
@@ -94,7 +95,7 @@ export async function tailOf(
 
 async function* contentOf({ store, keys }: Archive, { name }: StoredPiece, skip: number): AsyncGenerator<Uint8Array> {
   const stored = await store.read(name)
-  // `deleteTail` or `deleteWal` can delete the piece after the list.
+  // `deleteTail` or `deleteWal` can delete the piece after `piecesOf` has listed it.
   if (stored === undefined) throw missing(name)
   let remaining = skip
   for await (const chunk of (await unsealed(stored, { name, keys })).content) {

@@ -15,7 +15,8 @@ const partsAhead = 2
 
 /**
  * The ids of all backups, including incomplete backups, in order. A UUIDv7 begins with the time, so the newest backup
- * is the last. To skip a backup's parts, `begunBackups` starts a new list after the backup's last possible name.
+ * is the last. To skip a backup's parts, `begunBackups` lists again from a name that sorts after all
+ * names of the backup.
  */
 export async function* begunBackups(
   { store }: Archive,
@@ -53,7 +54,7 @@ export async function* completeBackups(
 }
 
 /**
- * Undefined if the backup does not exist or is incomplete.
+ * Returns a backup's record. Undefined if the backup does not exist or is incomplete.
  * @throws ArchiveError; `damaged` if the record is invalid
  */
 export async function readRecord(
@@ -76,7 +77,7 @@ export async function readRecord(
   )
 }
 
-/** Undefined for a text that is not JSON. */
+/** Parses JSON. Returns undefined for a text that is not JSON. */
 function jsonOf(bytes: Buffer): unknown {
   try {
     return JSON.parse(bytes.toString())

@@ -92,8 +92,8 @@ export function plainOf({ compression, content, name }: ObjectHeader, frames: By
 }
 
 /**
- * Authentic bytes can be invalid zstd, because the archive does not decompress the parts of a base backup when it
- * receives them.
+ * Authentic bytes can be invalid zstd: the archive does not decompress a backup part if the client sends the digest of
+ * the compressed bytes.
  */
 async function* decompressed(frames: Bytes, damaged: (detail: string) => Error): Bytes {
   try {

@@ -18,7 +18,7 @@ import { clientOf, parseTarget, refusalFor, type Target } from './request.ts'
 import type { Transfers } from './transfers.ts'
 
 export type Limits = {
-  /** Maximum number of concurrent requests that read, write or delete objects other than pieces. */
+  /** Maximum number of concurrent requests for objects other than pieces, without lists. */
   transfers: number
   transfersOfClient: number
   /**
@@ -32,8 +32,8 @@ export type Limits = {
   /** How long a connection without a request stays open. */
   keepAliveMs: number
   /**
-   * Maximum number of entries in a response, and of WAL files, pieces or incarnation objects that one request deletes.
-   * The deletion of a backup has no maximum.
+   * Maximum number of entries in a response. Also the maximum number of WAL files, pieces or incarnation objects that
+   * one request deletes. The deletion of a backup has no maximum.
    */
   listed: number
 }
@@ -67,8 +67,8 @@ export async function answerTo(served: Served, exchange: Exchange): Promise<Answ
   if (end === undefined) return busy()
   const report = () => served.metrics.running(served.transfers.running + served.pieces.running)
   report()
-  // Deletions and writes of a record have an idle timeout of 10 minutes, because they can take minutes. On HTTP/1.1
-  // connections, 102 Processing prevents the timeout. HTTP/1.0 clients do not receive it.
+  // Deletions and writes of a record can take minutes. HTTP/1.0 clients receive no 102 Processing in this time, so the
+  // idle timeout of these requests is 10 minutes.
   if (isSlow(request.method, value)) request.socket.setTimeout(slowMs)
   try {
     return request.method === 'DELETE' ? await remove(served, value, client) : await transfer(served, value, exchange)
@@ -118,7 +118,7 @@ function objectName(target: Exclude<Target, { kind: 'tail' }>): string {
   const { incarnation } = target
   if (target.kind === 'wal file') return `${walPrefix(incarnation)}${target.file}`
   if (target.kind === 'piece') return `${tailPrefix(incarnation)}${target.name}`
-  // Lists and deletions were handled above.
+  // `answerTo` handles lists and deletions.
   if (target.kind !== 'backup object') throw new RangeError(`${target.kind} is not an object`)
   const names = backupNames(incarnation, target.id)
   return target.object.kind === 'part' ? names.part(target.object.number) : names[target.object.kind]
@@ -142,8 +142,8 @@ async function receive(
   if (predecessor === 'invalid') return invalidPredecessor()
   const object = { name: objectName(target), content: content.value, source: request, predecessor }
   const { isCompressed } = content
-  // A restore checks a backup's data files with the manifest. WAL has no manifest: the archive decompresses and checks
-  // WAL here.
+  // With `encodedSha256`, the archive checks the compressed bytes, and a restore checks the data files with the backup's
+  // manifest. WAL has no manifest, so the archive decompresses and checks WAL here.
   const encodedSha256 = target.kind === 'backup object' ? content.encodedSha256 : undefined
   const result = await putOnce(served, { ...object, isCompressed, encodedSha256 }, signal)
   if (result === 'created') served.metrics.stored(content.value.size)
@@ -201,7 +201,7 @@ async function deliverTail(
   if (predecessor === 'invalid') return invalidPredecessor()
   const tail = await tailOf(served, incarnation, segment, predecessor)
   if (tail.length === 0) return missing(`${tailPrefix(incarnation)}${segment}`)
-  // A response to HEAD has no body, so `espalier-length` has the tail's length.
+  // A 204 response has no `content-length`, so `espalier-length` reports the tail's length.
   if (request.method === 'HEAD') return { status: 204, headers: { 'espalier-length': String(tail.length) } }
   response.writeHead(200, { 'content-type': 'application/octet-stream', 'content-length': tail.length })
   await write(tail.read(), response, signal)

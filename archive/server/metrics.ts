@@ -29,7 +29,7 @@ export function createArchiveMetrics(): ArchiveMetrics {
   })
   const transfers = new Gauge({
     name: 'espalier_archive_transfers',
-    help: 'Number of running transfers, including transfers of pieces.',
+    help: 'Number of running requests that read, write or delete objects.',
     registers,
   })
   return {

@@ -122,7 +122,7 @@ const isDescription = (target: Target): boolean =>
   target.kind === 'backups' ||
   (target.kind === 'backup object' && target.object.kind === 'record')
 
-/** Undefined if the client may use this method on this target. */
+/** Returns the refusal of a request. Undefined if the client may use this method on this target. */
 export function refusalFor(client: Identity, method: string, target: Target): Answer | undefined {
   if (client.kind !== 'operator' && !isSame(client.incarnation, target.incarnation))
     return refusal(403, 'forbidden', 'the certificate is for another database or incarnation')

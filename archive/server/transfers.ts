@@ -16,7 +16,7 @@ export class Transfers {
     return this.#running
   }
 
-  /** @returns a function that ends the transfer; undefined if too many transfers are running */
+  /** @returns a function to call when the transfer has ended; undefined if too many transfers are running */
   begin(client: string): (() => void) | undefined {
     const own = this.#byClient.get(client) ?? 0
     if (this.#running >= this.#most || own >= this.#mostOfClient) return undefined

@@ -16,7 +16,7 @@ const readBytes = 256 * 1024
 
 const locationOf = (root: string): string => `file://${root}`
 
-/** @param root an absolute path; created if it does not exist, accessible only by its owner */
+/** @param root an absolute path. If the directory does not exist, it is created with the mode 0700. */
 export async function openDirectoryStore(root: string): Promise<ObjectStore> {
   const location = locationOf(root)
   await attempt(location, () => mkdir(root, { recursive: true, mode: 0o700 }))

@@ -43,7 +43,7 @@ describe('a branch', () => {
     await it.when('shop', found => found.status?.branchCount === 1)
   })
 
-  test('of another branch still serves after that branch is deleted', async () => {
+  test('created from a source branch still serves after the source branch is deleted', async () => {
     await it.create('deep')
     await made('deep-1', 'deep')
     const sourceBranch = { name: 'deep-1', id: await idOf('deep-1') }
@@ -116,7 +116,7 @@ describe('a branch', () => {
 
   test('is deleted when it expires', async () => {
     await it.create('timed')
-    // The expiry is one hour ahead, so that a slow creation cannot reach it. `under` starts an operator whose clock
+    // The expiry is one hour ahead, so that a slow creation ends before the expiry. `under` starts an operator whose clock
     // is one hour ahead. For this operator every gateway's Lease has expired, so no gateway can acknowledge the closed
     // endpoint. The deletion completes only under the operator with the real clock.
     await made('timed-1', 'timed', { expiresAt: new Date(Date.now() + 3600_000).toISOString() })
@@ -202,7 +202,7 @@ describe('a database with branches', () => {
     expect((await it.database('taken'))?.metadata.deletionTimestamp).toBeUndefined()
   })
 
-  test('is suspended only after its unfinished branch is available', async () => {
+  test('is suspended only after its branch is created', async () => {
     await it.create('resting')
     it.workload().snapshots.making = { mode: 'held' }
     await request('resting-1', 'resting')

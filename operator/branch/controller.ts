@@ -37,7 +37,7 @@ function branches({ caches, settings, events, metrics }: BranchControllerOptions
     perform,
     remainingBackups,
     // The operator cannot observe Postgres in a namespace that it does not manage. So the phase does not change, and
-    // Ready reports the reason.
+    // Ready reports that the operator does not manage the namespace.
     phaseNotServed: ({ phase = 'creating' }) => phase,
     complete: (branch, status, now) => {
       const { metadata, spec } = branch

@@ -121,8 +121,8 @@ async function backupOf(
 }
 
 /**
- * Returns the branch limit if earlier branches have reached the limit. The API checks this limit, too, but a branch
- * that is created with kubectl bypasses the API.
+ * Returns the branch limit if earlier branches have reached the limit. Espalier's API also checks this limit, but not
+ * for a branch that a user creates with kubectl.
  */
 function exceededLimit(caches: Caches, branch: Branch): number | undefined {
   const { metadata, spec } = branch

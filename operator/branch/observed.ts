@@ -38,7 +38,8 @@ export type Observed = ObservedOwner & {
   backup: Backup | undefined
   /**
    * The backup and WAL from which `spec.target` can be recovered, or the reason why it cannot be recovered. Undefined
-   * after the source is recorded, except while a move to another target is requested.
+   * without `spec.target`, and if `spec.target.backupName` names no durable backup. Also undefined after the source is
+   * recorded, except while a move to another target is requested.
    */
   recovery?: Recovery
   /** The branch limit per database, if this branch exceeds the limit. */

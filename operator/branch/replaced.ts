@@ -10,9 +10,10 @@ import type { Replaced } from './actions.ts'
 import { replacedIncarnation } from './plan/moving.ts'
 
 /**
- * Keeps the volume if the Branch was deleted or recreated, if the branch can still use the volume, or if the claim has
- * another owner or uid.
- * @returns true if no object is left, or if the claim must not be deleted; false if the next pass must check again
+ * Deletes the workload, then the claim. Keeps the claim if the Branch was deleted or recreated, if the branch can still
+ * use the volume, or if the claim has another owner or uid.
+ * @returns true if no object is left, or if the claim is in use or has another owner or uid; otherwise false, and the
+ *   next pass checks again
  * @throws ClusterError
  */
 export async function deleteReplaced(

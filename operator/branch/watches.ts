@@ -1,6 +1,6 @@
 /**
- * Enqueues a branch when its prebranch backup changes. Also enqueues a branch when a database with the branch's
- * `spec.databaseName`, but with another id, is created or deleted, or gets a new id.
+ * Enqueues a branch when its prebranch backup changes. Also enqueues a branch when the database that it names changes,
+ * is created or is deleted, and the database's id is not `spec.databaseId`.
  */
 import { keyOf } from '../../cluster/informer/index.ts'
 import { type Backup, childNames, labels } from '../../crds/index.ts'

@@ -37,8 +37,8 @@ function isTrusted(address: string, trusted: BlockList): boolean {
 }
 
 /**
- * `peer`: the address of the connection's other end. Returns the last trusted proxy if the header ends, or if the next
- * entry is not an address.
+ * `peer`: the address of the connection's other end. If no entries remain, or if the next entry to the left is not an
+ * address, returns the last trusted proxy.
  */
 export function clientAddress(peer: string | undefined, forwardedFor: string | undefined, trusted: BlockList): string {
   let address = plain(peer ?? '')

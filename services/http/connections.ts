@@ -1,7 +1,7 @@
 /**
- * Limits a server's connections. At the limit, the server closes the connection that has been without a complete
- * request for the longest time. So clients that open thousands of connections do not block other clients. The server
- * never closes a connection whose request it is answering.
+ * Limits a server's connections. At the limit, the server closes the connection that has been unused for the longest
+ * time. So clients that open thousands of connections do not block other clients. A connection is unused while the
+ * server has no complete request of it to answer.
  */
 import { readFileSync } from 'node:fs'
 import type { Server } from 'node:http'

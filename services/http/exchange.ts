@@ -44,7 +44,7 @@ export type Shared = {
   readonly requests: RequestFigures | undefined
 }
 
-/** Each name occurs once: Node joins or drops repeated headers, except Set-Cookie. This function joins Set-Cookie. */
+/** Returns the request's headers, each name once. Node joins or drops repeated headers, except Set-Cookie. */
 const headersOf = ({ headers }: IncomingMessage): Headers =>
   'set-cookie' in headers ? { ...headers, 'set-cookie': headers['set-cookie']?.join(', ') } : (headers as Headers)
 
@@ -209,7 +209,7 @@ class Exchange {
   async #stream(answer: HttpResponse, stream: NonNullable<HttpResponse['stream']>): Promise<void> {
     const response = this.#response
     const bufferedBytes = this.#bufferedBytes
-    // A stream must fit in the budget even if no other body is counted, because its length can be unknown.
+    // `Budget` accepts one body above the limit. Not so a stream, because its length can be unknown.
     const reserve = (bytes: number) => bytes <= this.#shared.maximumBufferedBytes && this.#reservation.grow(bytes)
     if (answer.streamLength === undefined && hidesItsEnd(response)) {
       const abort = () => this.#disconnected.abort(new Error('not enough memory for the response'))

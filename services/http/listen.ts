@@ -11,7 +11,7 @@ export type ListenAddress =
   | { readonly path: string; readonly mode: number }
   | { readonly host: string; readonly port: number; readonly reusePort?: boolean }
 
-/** PostgREST's short names. `*` and `*6` accept both address families. `*4`, `!4` and `!6` accept only one. */
+/** Converts PostgREST's short host names. `*` and `*6` accept both address families. `*4`, `!4` and `!6` accept only one. */
 function hostOptions(host: string): { host: string; ipv6Only?: boolean } {
   switch (host) {
     case '*4':

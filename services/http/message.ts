@@ -23,7 +23,7 @@ export type IncomingBody = {
   /** The length in bytes; undefined for a chunked body. */
   readonly length: number | undefined
   /**
-   * Reads the body. Before this call, the server reads and counts nothing.
+   * Reads the body. Before this call, the server does not read the body, and reserves no memory for it.
    * @throws HttpError if the body is too large or exceeds the memory budget; what the sink throws; the signal's reason
    */
   read(into: BodySink): Promise<void>

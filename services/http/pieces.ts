@@ -3,7 +3,7 @@
  * chunks are. Adding bytes never copies earlier bytes.
  */
 
-/** Smaller chunks are joined, because each Buffer needs some hundred bytes of additional memory. */
+/** Smaller chunks are joined, because each Buffer needs several hundred bytes of additional memory. */
 const ownPieceBytes = 16_384
 const slabBytes = 65_536
 

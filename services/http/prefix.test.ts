@@ -18,7 +18,7 @@ const answer = (prefix: string | undefined) =>
 
 const unchanged = ['/people?id=eq.1', '/people', '<?after=1>; rel="next"', 'https://elsewhere.example/']
 
-test('paths in responses start with the prefix that the proxy removed', () => {
+test('paths in Location and Content-Location start with the prefix that the proxy removed', () => {
   expect(answer('/0123-abcd/rest')).toEqual([
     '/0123-abcd/rest/people?id=eq.1',
     '/0123-abcd/rest/people',

@@ -1,5 +1,6 @@
 /**
- * A proxy that strips a path prefix sends the prefix in X-Forwarded-Prefix. Paths in responses start with this prefix.
+ * A proxy that strips a path prefix sends the prefix in X-Forwarded-Prefix. The headers Location and Content-Location
+ * then start with this prefix.
  */
 import type { HttpResponse, RequestHead } from './message.ts'
 

@@ -20,7 +20,7 @@ export class RequestFigures {
   readonly #durations: number[] = Array.from({ length: durationBounds.length + 1 }, () => 0)
   #inProgress = 0
 
-  /** `uncounted`: paths of probes, metrics and other replicas. */
+  /** `uncounted`: the paths of probes, of metrics, and of forwarded requests. */
   constructor(uncounted: readonly string[] = [], now: () => number = () => performance.now()) {
     this.#uncounted = new Set(uncounted)
     this.#now = now

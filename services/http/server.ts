@@ -32,7 +32,7 @@ export type HttpService = {
    * Default: 256 MiB.
    */
   readonly maximumDiscardedBytes?: number | undefined
-  /** At the limit, the server closes unused connections. Default: 10,000, or the system's limit. */
+  /** At the limit, the server closes unused connections. Default: 10,000. The file descriptor limit can lower it. */
   readonly maximumConnections?: number | undefined
   /** The server disconnects a client that reads nothing of a stream for this long. Default: three minutes. */
   readonly stalledMs?: number | undefined
@@ -59,7 +59,7 @@ const isAmbiguous = ({ httpVersion, headers }: IncomingMessage): boolean =>
 
 /** How many bytes may wait in all streams of a server, in addition to a small allowance for each stream. */
 const maximumBacklogBytes = 67_108_864
-/** Three minutes, because progress is visible only when the system's socket buffers drain. */
+/** The server detects progress only when a socket buffer drains, which can take minutes with a slow client. */
 const usualStalledMs = 180_000
 
 const unreadOf: Record<string, UnreadRequest> = {

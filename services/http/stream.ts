@@ -22,7 +22,7 @@ export function boundSending(response: ServerResponse, bytes: number): void {
 
 const isTcp = ({ socket }: ServerResponse): boolean => socket?.remoteAddress !== undefined && !('encrypted' in socket)
 
-/** Whether the client cannot detect that a stream was aborted: with HTTP/1.0 over a Unix socket. */
+/** Whether an aborted stream looks complete to the client. This is so with HTTP/1.0 over a Unix socket. */
 export const hidesItsEnd = (response: ServerResponse): boolean =>
   !response.useChunkedEncodingByDefault && response.socket?.remoteAddress === undefined
 

@@ -22,7 +22,7 @@ const { region } = reconciled
 if (region === undefined) throw new Error('there is no region')
 
 const none = <Parts extends object>(parts: Parts, nothing: undefined | never[]): Parts =>
-  Object.fromEntries(Object.keys(parts).map(field => [field, nothing])) as Parts // the same fields
+  Object.fromEntries(Object.keys(parts).map(field => [field, nothing])) as Parts // has the fields of `parts`
 /** No object of the branch exists. Only its source exists. */
 const bare: Partial<Observed> = {
   ...{ source: root, children: none(reconciled.children, undefined), owned: none(reconciled.owned, []) },

@@ -1,6 +1,6 @@
 /**
  * Plans a branch until its source is recorded. While a snapshot of the source is taken, the operator creates the
- * endpoint and the credentials. After that, `running` plans the volume and Postgres. Pure.
+ * endpoint and the credentials. Once the source is recorded, `running` plans the volume and Postgres. Pure.
  */
 
 import { conflictFinding } from '../../children/drift.ts'

@@ -13,7 +13,7 @@ const taskId = derivedId(`${serving.branch.metadata.uid}/delete-branch`)
 const day = 24 * 3600_000
 
 const none = <Parts extends object>(parts: Parts, nothing: undefined | never[]): Parts =>
-  Object.fromEntries(Object.keys(parts).map(field => [field, nothing])) as Parts // the same fields
+  Object.fromEntries(Object.keys(parts).map(field => [field, nothing])) as Parts // has the fields of `parts`
 /** All children are deleted. */
 const cleared: Partial<Observed> = {
   ...{ children: none(serving.children, undefined), owned: none(serving.owned, []) },
@@ -38,7 +38,7 @@ const condition = (given: GivenBranch, type: string) => {
 }
 
 describe('a branch whose deletion is requested', () => {
-  test('closes its endpoint first, and reports this step in its conditions', () => {
+  test('without services closes its endpoint first, and reports this step in its conditions', () => {
     const given = deletionRequested()
     const { status, actions, requeueAt } = planOf(given)
     expect(actions).toMatchObject([{ do: 'apply', kind: 'ConfigMap' }])

@@ -1,5 +1,5 @@
 /**
- * Plans the deletion of a branch in this order: services, endpoint, Postgres, volume, source backup. Credentials and
+ * Plans the deletion of a branch in this order: `spec.services`, route, Postgres, volume, source backup. Credentials and
  * address are deleted last, together. A deletion by `spec.deletionRequestedAt` leaves a record for 30 days. A branch
  * whose creation failed keeps its failure reason until a user deletes the branch. Pure.
  */
@@ -90,7 +90,8 @@ export const planCleanup = (observed: Observed, owner: Owner | undefined, now: n
 
 /**
  * The plan after a deletion, or after the cleanup of a failed creation. Removes the operation from the status once the
- * operation's Task has ended. Deletes children and a source backup that a previous leader created after that.
+ * operation's Task has ended. Deletes children and a source backup that a previous leader created after
+ * the deletion or cleanup.
  */
 export const planEnded = (observed: Observed, now: number): Plan => {
   const services = { ...observed.services, objects: noServiceObjects }

@@ -157,7 +157,7 @@ describe('a move that cannot succeed', () => {
 describe('the volume to delete', () => {
   const previous = { incarnation: 1, volume: { ...volume, uid: 'old' }, source }
   const replaced = (status: Branch['status']) => replacedBy(observedOf({ status: { source, ...status } }))
-  test('is the previous volume after the branch serves; during the move, no volume is deleted', () => {
+  test('is the previous volume once the branch serves; during the move, no volume is deleted', () => {
     expect(replaced({ incarnation: 2, move: { ...move(), previous } })).toBeUndefined()
     const ended = { ...move(), previous, endedAt: ago(1) }
     expect(replaced({ incarnation: 2, move: ended })).toEqual({ incarnation: 1, claimUid: 'old' })

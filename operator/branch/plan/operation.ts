@@ -26,6 +26,6 @@ export const moveOperation = (branch: Branch, now: number): Operation => ({
   startedAt: timestamp(now),
 })
 
-/** The completed operation; undefined once its Task has ended. */
+/** The operation in the status; undefined once its Task has ended. */
 export const endedOperation = ({ branch, task }: Observed): Operation | undefined =>
   isFinished(task) ? undefined : branch.status?.operation

@@ -29,8 +29,8 @@ const failedCreation: GivenBranch['status'] = { phase: 'failed', connectableAt: 
 const ended = { status: { phase: 'succeeded', finishedAt: ago(0) } } as Task // only these fields are read
 
 /**
- * A branch with one object that lacks the owner annotation. `isChild`: whether the object is a current child of the
- * branch, so that the plan changes the object.
+ * A branch with one object that lacks the owner annotation. `isChild`: whether the object is in `children`. The plan
+ * changes only the objects in `children`.
  */
 function unmarked(object: AnyObject, field: 'services' | 'claims', isChild: boolean, more: object = {}): GivenBranch {
   const { owned, children } = serving
@@ -105,10 +105,14 @@ describe('a branch', () => {
       { status: failedCreation },
       ['apply ConfigMap'],
     ],
-    ['closes its endpoint first if its deletion is requested', { spec: requested }, ['apply ConfigMap']],
-    ['closes its endpoint first if kubectl deletes it', { metadata: deleted }, ['apply ConfigMap']],
     [
-      'closes its endpoint first if its creation failed and it is then deleted',
+      'without services closes its endpoint first if its deletion is requested',
+      { spec: requested },
+      ['apply ConfigMap'],
+    ],
+    ['without services closes its endpoint first if kubectl deletes it', { metadata: deleted }, ['apply ConfigMap']],
+    [
+      'without services closes its endpoint first if it is deleted after a failed creation',
       { metadata: deleted, status: failedCreation },
       ['apply ConfigMap'],
     ],

@@ -12,7 +12,7 @@ import type { Refusal } from './refusal.ts'
 export type Plan = OwnerPlan<Action, BranchStatus>
 
 export type PlanSettings = {
-  /** How long the creation may take after the source is recorded, in ms. A recovery from the archive has more time. */
+  /** How long a creation or move may take after its source is recorded, in ms. A recovery from the archive has more time. */
   creatingMs: number
   /** How long a restart in the region's maintenance window may take, in ms. */
   maintenanceMs: number

@@ -35,7 +35,7 @@ const durable: Backup = {
 const record = { backupName: 'one-1', backupId, incarnation: 1, systemIdentifier: '7', sizeBytes }
 
 const none = <Parts extends object>(parts: Parts, nothing: undefined | never[]): Parts =>
-  Object.fromEntries(Object.keys(parts).map(field => [field, nothing])) as Parts // the same fields
+  Object.fromEntries(Object.keys(parts).map(field => [field, nothing])) as Parts // has the fields of `parts`
 const bare: Partial<Observed> = {
   ...{ children: none(reconciled.children, undefined), owned: none(reconciled.owned, []), podSettings: pods },
   ...{ pod: undefined, postgres: undefined, route: undefined },

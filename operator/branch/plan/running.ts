@@ -100,8 +100,8 @@ function creationFailure(
 }
 
 /**
- * Returns the time at which the branch stopped serving, or `now` if the branch served in the previous pass. The time
- * before the end of the last move does not count, because the operator closes the endpoint during a move.
+ * Returns the time at which the branch stopped serving, or `now` if the branch served in the previous pass. After a
+ * move, returns at least the end of the move, because the operator closes the endpoint during a move.
  */
 function notServingSince({ branch }: Observed, now: number): number {
   const ready = conditionOf(branch.status, 'Ready')
@@ -110,8 +110,8 @@ function notServingSince({ branch }: Observed, now: number): number {
 }
 
 /**
- * The time at which a branch that does not serve becomes `failed`, in ms since the epoch. Undefined if this time has
- * passed. Also undefined during a move, and if the branch serves or was never connectable.
+ * The time at which a branch that does not serve becomes `failed`, in ms since the epoch. Undefined after this time,
+ * during a move, while the branch serves, and before the branch was connectable.
  */
 function failsAt(observed: Observed, { serves }: Assessment, time: MaintenanceTime): number | undefined {
   const { now, maintenanceMs } = time

@@ -84,7 +84,7 @@ export class Peers {
   /**
    * @returns undefined if the process `to` has stopped
    * @throws PeerFailure if too many requests are being forwarded, or if the connection ends before the response; the
-   *   signal's reason
+   *   signal's reason if the signal is aborted
    */
   async forward(to: Process, forwarded: ForwardedRequest): Promise<HttpResponse | undefined> {
     if (this.#open >= mostForwarded)
