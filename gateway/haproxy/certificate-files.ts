@@ -12,7 +12,7 @@ const defaultIntervalMs = 10_000
 const certificateFile = /^([a-z0-9]([-a-z0-9]*[a-z0-9])?)\.crt$/
 
 /**
- * Calls `use` with all certificates when it has read them, and again after each change. An unchanged certificate stays
+ * Calls `use` with all certificates after the first read, and again after each change. An unchanged certificate stays
  * the same object.
  */
 export function followCertificateFiles(options: {
@@ -27,7 +27,7 @@ export function followCertificateFiles(options: {
   let stopped = false
   let timer: NodeJS.Timeout
 
-  /** Returns the region's previous pair if the new pair is invalid. */
+  /** Returns the region's pair. If the pair is invalid, returns the previous pair, if any. */
   const readRegion = async (region: string): Promise<Certificate | undefined> => {
     const before = current?.get(region)
     const [cert, key] = await Promise.all(

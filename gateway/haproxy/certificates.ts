@@ -1,7 +1,7 @@
 /**
  * The certificates of the HTTPS listener. The agent pushes them over HAProxy's runtime API, so that a new or renewed
- * certificate needs no reload: open streams continue, and the next handshake uses the new certificate. The regions'
- * private keys are only in HAProxy's memory, not in files.
+ * certificate needs no reload: open streams continue, and the next handshake uses the new certificate. The agent writes
+ * no private key of a region to a file.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { dirname, join } from 'node:path'
@@ -18,8 +18,8 @@ export class PushedCertificates {
   readonly #connection: RuntimeConnection
   readonly #paths: Paths
   /**
-   * Certificates by HAProxy's name for them. The name is a path, but a region's certificate has no file. Undefined
-   * values are certificates that an earlier agent pushed.
+   * Certificates by their names in HAProxy. A name is a path, but a region's certificate has no file. A value is
+   * undefined if the certificate was pushed over an earlier connection.
    */
   #pushed: Map<string, Certificate | undefined> | undefined
 
@@ -30,7 +30,7 @@ export class PushedCertificates {
 
   /**
    * Pushes these certificates to HAProxy, and deletes all others. Returns a message for each certificate that HAProxy
-   * refused. In its place, HAProxy keeps the previous certificate. @throws RefusedError if the connection has ended
+   * refused. HAProxy then keeps the previous certificate, if any. @throws RefusedError if the connection has ended
    */
   async push(certificates: Certificates): Promise<string[]> {
     this.#pushed ??= await this.#known()
@@ -57,7 +57,7 @@ export class PushedCertificates {
   }
 
   /**
-   * Returns the names of the certificates that an earlier agent pushed. Aborts unfinished transactions of that agent,
+   * Returns the names of the certificates that were pushed over an earlier connection. Aborts unfinished transactions,
    * and deletes certificates that are not in the crt-list.
    */
   async #known(): Promise<Map<string, undefined>> {

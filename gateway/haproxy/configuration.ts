@@ -1,11 +1,12 @@
 /**
- * Renders haproxy.cfg. Pure. Installations differ only in a few numbers. Routes, their targets and their allowlists are
- * in maps that the agent changes while HAProxy runs, so that HAProxy is never reloaded.
+ * Renders haproxy.cfg. Pure. Installations differ only in options, such as ports, limits and load balancers. Routes,
+ * their targets and their allowlists are in maps. The agent changes the maps while HAProxy runs, so it never reloads
+ * HAProxy.
  *
  * HAProxy admits a client by one lookup in the map `allow`. The key is an IPv6 address that consists of the port and
  * the client's address: `fd00::<port>:<source>`. The value of the longest matching prefix is the target's address. So
- * one entry has both the admitted block and the target, and changes atomically. HAProxy admits no client without an
- * entry, after the deadline, or before an agent has set a deadline.
+ * one entry contains both the admitted block and the target, and changes atomically. HAProxy refuses a client that has
+ * no entry. HAProxy refuses every client after the deadline, and until an agent has set a deadline.
  *
  * The configuration uses only features that both HAProxy 2.6 and 3.0 support.
  */
@@ -19,7 +20,10 @@ export type HaproxyOptions = {
   /** An IPv4 address to listen on. */
   host: string
   ports: PortRange
-  /** Load balancers that send a PROXY protocol header, as masked CIDR blocks. No other client may send a header. */
+  /**
+   * Load balancers that send a PROXY protocol header, as CIDR blocks without host bits. No other client may send a
+   * header.
+   */
   proxyProtocolFrom: readonly string[]
   /** The maximum number of concurrent connections: of all routes, and of one route. */
   maxConnections: number
@@ -27,7 +31,7 @@ export type HaproxyOptions = {
   /** Limits of connections that have not logged in. */
   logins: LoginLimits
   threads: number
-  /** If absent, HAProxy does not serve services. */
+  /** If absent, HAProxy has no HTTPS listener. */
   https?: HttpsOptions | undefined
   /** The port of /healthz and of HAProxy's /metrics. */
   operationsPort: number
@@ -48,10 +52,10 @@ export const haproxyDefaults = {
  * an error message.
  */
 export const refusalsAtOnce = 256
-/** Limits of refused connections per source. Above them, HAProxy closes the connection without asking the agent. */
+/** Limits of refused connections per source. Above them, HAProxy closes the connection without an error message. */
 const refusedPerSource = { inTenSeconds: 100, atOnce: 20 }
 
-/** The name of the frontend, which the runtime API needs. */
+/** The frontend's name in the runtime API. */
 export const frontendName = 'databases'
 /** Why HAProxy passes a connection to the agent. The reason is the last word of the unique id in the PROXY header. */
 export const reasons = { denied: 'denied', closed: 'closed', tooMany: 'too-many', logins: loginRefusal } as const
@@ -81,7 +85,7 @@ const global = ({ paths, maxConnections, threads, https }: HaproxyOptions): stri
   '    log stdout format raw local0 notice',
   // The operations page and the runtime API need additional connections.
   `    maxconn ${maxConnections + (https?.maxConnections ?? 0) + 100}`,
-  // In 2.6 with several threads, HAProxy sometimes does not wake a sleeping script (seen: one wait in a thousand).
+  // With several threads, HAProxy 2.6 sometimes does not wake a sleeping script (observed: about one wait in 1,000).
   '.if version_atleast(3.0)',
   `    nbthread ${threads}`,
   '.else',
@@ -89,7 +93,8 @@ const global = ({ paths, maxConnections, threads, https }: HaproxyOptions): stri
   '.endif',
   `    stats socket ${paths.runtime} mode 600 level admin`,
   '    stats timeout 10m',
-  // HAProxy is stopped only after the last session has ended. Then only the agent is still connected.
+  // drain.ts stops HAProxy only after the last session. After 5 s, HAProxy also closes the agent's connection, and
+  // exits.
   '    hard-stop-after 5s',
   `    lua-load ${paths.logins}`,
   ...(https === undefined ? [] : httpsGlobals(paths)),
@@ -102,11 +107,11 @@ const databaseDefaults: string[] = [
   // These timeouts apply until HAProxy has connected the client to its database.
   '    timeout client 10s',
   '    timeout server 10s',
-  // Three attempts at a machine that does not answer take at most 6 s. Each attempt sends two SYN packets.
+  // Three attempts to reach a machine that does not answer take at most 6 s. Each attempt sends two SYN packets.
   '    timeout connect 2s',
   '    timeout queue 5s',
-  // Applies once HAProxy has connected the client to its database: Postgres sessions may be idle for weeks. Keepalives
-  // detect a peer that has vanished.
+  // Applies after HAProxy has connected the client to its database, because Postgres sessions may be idle for weeks. 24
+  // days is nearly HAProxy's maximum. Keepalives detect a peer that no longer exists.
   '    timeout tunnel 24d',
   '    timeout client-fin 60s',
   '    timeout server-fin 60s',
@@ -152,7 +157,8 @@ const connectionRules = ({ paths, proxyProtocolFrom }: HaproxyOptions): string[]
     ? [`    tcp-request connection expect-proxy layer4 if { src ${proxyProtocolFrom.join(' ')} }`]
     : []),
   `    tcp-request connection reject unless { var(sess.port),map_str(${paths.ports}) -m found }`,
-  // Limits only refused connections by source. An admitted source may open as many connections as the database accepts.
+  // The limits per source apply only to refused clients. For admitted clients, only the route's limit and the login
+  // limits apply.
   '    tcp-request session set-var-fmt(sess.key) "fd00::%[var(sess.group)]:%[src]"',
   `    tcp-request session track-sc0 src table refused unless { var(sess.key),map_ip(${paths.allow}) -m found }`,
   `    tcp-request session reject if { sc0_conn_rate gt ${refusedPerSource.inTenSeconds} } or { sc0_conn_cur gt ${refusedPerSource.atOnce} }`,
@@ -168,24 +174,26 @@ const decision = (paths: Paths): string[] => [
   `    tcp-request content set-var(txn.reason) str(${reasons.denied}) unless ${found('txn.target')} or ${isRefused}`,
 ]
 
-/** Passes a refused connection to the agent. Closes it if the agent is busy. */
+/** Passes a refused connection to the agent. Closes it if the agent already has `refusalsAtOnce` connections. */
 const refusal: string[] = [
   `    tcp-request content reject if ${isRefused} { be_conn(refusals) ge ${refusalsAtOnce} }`,
   `    tcp-request content accept if ${isRefused}`,
 ]
 
-/** Rules between the two checks: the route's limit, the first bytes, and the wait for a login slot. */
+/** Rules between the two uses of `decision`: the route's limit, the first bytes, and the wait for a login slot. */
 const loginRules = ({ maxConnectionsPerRoute }: HaproxyOptions): string[] => [
-  // The rules below run again when bytes arrive, but a connection counts only once towards its route's limit.
+  // HAProxy evaluates the rules below again when bytes arrive, but a connection counts only once towards its route's
+  // limit.
   `    tcp-request content set-var(txn.reason) str(${reasons.tooMany}) if !${isRefused} !${found('sess.counted')} { var(sess.port),table_conn_cur(routes) ge ${maxConnectionsPerRoute} }`,
   `    tcp-request content track-sc1 var(sess.port) table routes unless ${isRefused}`,
   `    tcp-request content set-var(sess.counted) str(yes) unless ${isRefused}`,
   // From here, the connection counts towards the limit of silent connections.
   `    tcp-request content ${loginActions.arrive} unless ${isRefused} or ${found('txn.login')}`,
   ...refusal,
-  // Waits for the first bytes, so that silent clients never reach the database. Then all rules above run again.
+  // Waits for the first bytes, so that silent clients never reach the database. Then HAProxy evaluates all rules above
+  // again.
   '    tcp-request content reject unless { req.len gt 0 }',
-  // Waits for a login slot. The rules may change during the wait, so the second check follows.
+  // Waits for a login slot. The allowlist may change during the wait, so `decision` checks it again.
   `    tcp-request content ${loginActions.begin}`,
   `    tcp-request content reject if ${found('txn.left_early')}`,
 ]

@@ -140,7 +140,7 @@ test('an unexpected answer counts as a failure, and everything is pushed again u
   plane.put(table(7), noHosts)
   await plane.applied()
   plane.put(table(7, 8), noHosts)
-  await expect(plane.applied()).rejects.toThrow('not applied: HAProxy answered: Out of memory.')
+  await expect(plane.applied()).rejects.toThrow('not applied: unexpected answer from HAProxy: Out of memory.')
   expect(plane.problem()).toContain('Out of memory')
   // A full push uses another command than a push of changes.
   await until('HAProxy has everything', () => plane.problem() === undefined)

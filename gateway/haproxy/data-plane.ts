@@ -1,8 +1,8 @@
 /**
- * HAProxy as the data plane of a replica. One loop owns the connection to its runtime API and tracks the content of
- * HAProxy's maps. After a new connection or an unexpected answer, the content is unknown, and everything is pushed
- * again. Each map is pushed in one transaction, so that a HAProxy that admits connections meanwhile never reads half a
- * map. The deadline is pushed last: a HAProxy that has just started admits no connection before that.
+ * HAProxy as the data plane of a replica. One loop owns the connection to HAProxy's runtime API and tracks the content
+ * of the maps. After a new connection or an unexpected answer, the content is unknown, and the loop pushes everything
+ * again. It pushes each map in one transaction, so that HAProxy never reads half a map. It pushes the deadline last, so
+ * that a HAProxy that has just started admits no connection before all maps are complete.
  *
  * While HAProxy cannot be reached, the agent applies no change. So it neither renews the Lease nor acknowledges routes.
  */
@@ -29,8 +29,8 @@ type HaproxyPlane = DataPlane & {
   /** Makes clients of the HTTPS listener connect to another replica. New connections are still admitted. */
   drain(): void
   /**
-   * Resolves once HAProxy has closed every idle connection of the HTTPS listener. Connections with a request in
-   * progress stay open.
+   * Shuts down the HTTPS listener. Resolves once HAProxy has closed every idle connection of the listener, or if
+   * HAProxy cannot be reached. Connections with a request in progress stay open.
    */
   endHttps(): Promise<void>
   /** Returns why HAProxy does not have the desired rules; undefined if it has them. */
@@ -79,7 +79,7 @@ class Plane implements HaproxyPlane {
   #draining = false
   #endsHttps = false
   #certificates: Certificates | undefined
-  /** Undefined before the first push. */
+  /** The digest of the certificates that HAProxy uses; undefined before the first push, `refused` after a refusal. */
   #servedCertificates: string | undefined
   #problem: string | undefined = 'HAProxy has not been reached yet'
 
@@ -218,8 +218,8 @@ class Plane implements HaproxyPlane {
 
   async #pushTo(maps: PushedMaps): Promise<void> {
     const until = this.#deadlineSeconds
-    // A deadline of 0 closes HAProxy, so it is set before the push. Any other deadline is set after the push, so that
-    // HAProxy never admits clients with incomplete maps.
+    // With a deadline of 0, HAProxy refuses every client, so this deadline is set before the push. Any other deadline
+    // is set after the push, so that HAProxy never admits clients with incomplete maps.
     if (until === 0) await maps.setDeadline(0)
     if (this.#table === undefined) await maps.check()
     else {

@@ -1,7 +1,7 @@
 /**
  * Stops HAProxy once it admits no connection and no session is open. Kubernetes runs this as the preStop hook of
- * HAProxy's container. SIGTERM is unsuitable: as process 1 of its container, HAProxy ignores SIGTERM until Kubernetes
- * kills it. Any other HAProxy process ends every session at once.
+ * HAProxy's container. SIGTERM is unsuitable. As process 1 of its container, HAProxy ignores SIGTERM until Kubernetes
+ * kills the container. If HAProxy is not process 1, SIGTERM ends every session at once.
  */
 import { readFile } from 'node:fs/promises'
 import { frontendName } from './configuration.ts'
@@ -12,9 +12,9 @@ import { connectRuntime, type RuntimeConnection } from './runtime.ts'
 const pollMs = 500
 
 /**
- * Waits without a time limit (the pod sets one), and stops HAProxy. Resolves to `gone` if HAProxy has ended.
- * This process must share HAProxy's process namespace, as a hook in HAProxy's container does. Otherwise HAProxy keeps
- * running.
+ * Waits until no session is open and the deadline has passed, then stops HAProxy. Only the pod limits this time.
+ * Resolves to `gone` if HAProxy has ended. This process must share HAProxy's process namespace, as a hook in HAProxy's
+ * container does. Otherwise HAProxy keeps running.
  */
 export async function drain(paths: Paths, now: () => number = Date.now): Promise<'drained' | 'gone'> {
   const connection = await connectRuntime(paths.runtime)

@@ -56,7 +56,7 @@ const rules = fc.uniqueArray(fc.constantFrom('0.0.0.0/0', '10.0.0.0/8', '10.1.0.
 const services: fc.Arbitrary<Service[]> = fc
   .record({ rules, suspended: fc.boolean(), there: fc.boolean() })
   .map(({ rules, suspended, there }) => (there ? [rest(rules, suspended ? { unavailable: 'suspended' } : {})] : []))
-/** Two host names that three databases use one after another. */
+/** Random routes: at most two host names, each with one of three databases. */
 const routes: fc.Arbitrary<HttpEndpoints> = fc
   .uniqueArray(fc.tuple(fc.constantFrom('a.db.test', 'b.db.test'), fc.constantFrom('id-1', 'id-2', 'id-3'), services), {
     selector: ([host]) => host,

@@ -2,10 +2,11 @@
  * The map entries of routes by host name, and the runtime commands that change HAProxy's maps to the desired entries.
  * Pure.
  *
- * A service has one entry in the map `services`, with everything that its requests need: the network of its allowlist,
- * the address to connect to, and its token's digest. The rules of a service are entries of the map `callers`, below
- * that network, `fd01:<80 bits of owner and service>:<source>`. So a rule of one database never admits a caller to
- * another database, whichever entry is written first. A change of the target changes only one entry.
+ * A service has an entry in the map `services` for each owner (http-fields.ts). The entry contains everything that a
+ * request needs: a network, the address to connect to, and the token's digest. The network is an IPv6 prefix for this
+ * service: `fd01:<80-bit hash of host, database and service>`. Each rule of the service is an entry of the map
+ * `callers`: `<network>:<source>`. So a rule of one database never admits a caller to another database, whichever entry
+ * is written first. A change of the target changes one entry per owner.
  */
 import { createHash } from 'node:crypto'
 import type { RouteTarget } from '../../routes/route.ts'
@@ -22,7 +23,7 @@ export type HttpEndpoints = ReadonlyMap<string, HttpEndpoint>
 const inOrder = <Name extends string>(names: readonly Name[], fields: Record<Name, string | number | undefined>) =>
   names.map(name => String(fields[name] ?? '')).join('|')
 
-/** The network of a service's callers. Its last 32 bits are omitted, because they are the caller's address. */
+/** The first 96 bits of a service's entries in `callers`. The last 32 bits of an entry are the caller's address. */
 function networkOf({ host, databaseId }: CompiledHost, service: string): string {
   const digest = createHash('sha256').update(`${host} ${databaseId} ${service}`).digest('hex')
   return ['fd01', ...[0, 4, 8, 12, 16].map(at => digest.slice(at, at + 4))].join(':')
@@ -42,7 +43,7 @@ function serviceValue(network: string, to: string | undefined, service: Compiled
   return inOrder(serviceFields, { network, address, port, bridgePort: bridge?.port, unavailable, tokenDigest: digest })
 }
 
-/** @param owners the owner's names in requests: its host name, and `/<database id>` */
+/** @param owners the keys of this host in `services`: its name, and `/<database id>` if the id belongs to this host */
 function endpointOf(host: CompiledHost, owners: readonly string[], addressOf: AddressOf): HttpEndpoint {
   const has = [...host.services.keys()].map(service => `/${service}`).join(hasSeparator)
   const value = inOrder(ownerFields, { label: host.label, has })

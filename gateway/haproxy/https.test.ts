@@ -26,7 +26,8 @@ const openPlane: OpenHttpPlane = async addressOf => {
   plane.admitUntil(Date.now() + 3600_000)
   return {
     ...{ host: haproxy.host, port: haproxy.httpsPort, ca: haproxy.certificate.ca },
-    // Any name without a route works, because the agent does not know a region's gateway names.
+    // For any name without a route, HAProxy reads the database id from the path, because the agent does not know the
+    // gateway's own names.
     ownNames: new Set([nameWithoutRoute]),
     put: async hosts => {
       plane.put(new Map(), hosts)
@@ -49,7 +50,7 @@ const hostsWith = (services: string[]): HostTable => {
     .table
 }
 
-/** The subject of the certificate that HAProxy sends to a client with this name. */
+/** The subject of the certificate that HAProxy sends to a client that requests this server name. */
 async function shownTo(haproxy: TestHaproxy, servername: string): Promise<string | undefined> {
   const socket = connect({
     ...{ host: haproxy.host, port: haproxy.httpsPort, rejectUnauthorized: false },
@@ -253,7 +254,8 @@ else {
       const stat = async () => (await haproxy.runCommand('show stat')).split('\n').map(line => line.split(','))
       const open = async () =>
         (await stat()).find(([proxy, part]) => proxy === 'services-rest' && part === 'BACKEND')?.[4]
-      // Each address opens 40 requests, but only 16 once 75 requests are open. In total, 100 requests can be open.
+      // Each address tries to open 40 requests. Once 75 requests are open, HAProxy accepts at most 16 per address, and
+      // at most 100 in total.
       await until('100 requests are open', async () => Number(await open()) === 100)
       await new Promise(resolve => setTimeout(resolve, 300))
       expect(Number(await open())).toBe(100)

@@ -1,9 +1,10 @@
 /**
  * The part of haproxy.cfg for HTTPS: one listener for the services of all databases. Pure.
  *
- * A request's host name and path form a key, `<owner>/<service>`. The map `services` has the target for this key, and
- * the map `callers` the admitted clients (http-maps.ts). Each request is checked, also on an old connection. The order
- * and the messages of the checks are those of `decideRequest` in `../http/decision.ts`; `https.test.ts` compares both.
+ * A request's host name and path form a key, `<owner>/<service>`. The map `services` contains the target for this key,
+ * and the map `callers` contains the admitted clients (http-maps.ts). HAProxy checks every request of a connection. The
+ * order and the messages of the checks are those of `decideRequest` in `../http/decision.ts`; `https.test.ts` compares
+ * both. There is one difference: HAProxy accepts a database id in the path for every host name without a route.
  */
 import { type ServiceType, serviceTypes } from '../../routes/route.ts'
 import type { Certificate } from '../../server/certificate.ts'
@@ -36,15 +37,18 @@ import { deadlineKey, drainingKey, type Paths } from './paths.ts'
 
 export type HttpsOptions = {
   port: number
-  /** The maximum number of concurrent client connections. Each connection takes two open files. */
+  /**
+   * The maximum number of concurrent client connections, and of concurrent requests. Each connection takes two open
+   * files.
+   */
   maxConnections: number
-  /** The certificate until the agent pushes one, because HAProxy does not start without a certificate. */
+  /** HAProxy uses this certificate until the agent pushes one, because HAProxy does not start without a certificate. */
   placeholder: Certificate
   /** Limits of bodies; default: `httpLimits`. Tests use other values. */
   bodies?: Partial<BodyLimits>
 }
 
-/** The name of the frontend, which the runtime API needs. */
+/** The frontend's name in the runtime API. */
 export const httpsFrontendName = 'services'
 
 const limits = {
@@ -53,26 +57,29 @@ const limits = {
   /** The time limit for a complete body, or for the part of a body that fills HAProxy's buffer. */
   bodySeconds: 30,
   /**
-   * The time between two requests of a connection. It is shorter than the time in which a stopping replica still admits
-   * connections.
+   * The maximum time between two requests of a connection. Shorter than `settleMs`, in which a stopping replica still
+   * admits connections.
    */
   keepAliveSeconds: 10,
-  /** Connections of one address. The lower limit applies while three quarters of all connections are in use. */
+  /**
+   * The maximum number of connections of one address, and of its requests. The lower limit applies while about three
+   * quarters of `maxConnections` or more are in use.
+   */
   perAddress: 1_000,
   perAddressWhenCrowded: 16,
-  /** Streams of one HTTP/2 connection. */
+  /** The maximum number of concurrent streams of an HTTP/2 connection. */
   streams: 100,
 }
 
 /** Within this time after `endHttps`, HAProxy closes every idle connection. */
 export const httpsEndMs = (limits.keepAliveSeconds + 1) * 1000
 
-/** The lines for `global`, because HAProxy has these HTTP/2 limits for the whole process. */
+/** The lines for `global`: the body script, and HTTP/2 limits. HAProxy has these limits only for the whole process. */
 export const httpsGlobals = ({ bodies }: Paths): string[] => [
   `    lua-load-per-thread ${bodies}`,
   `    tune.h2.max-concurrent-streams ${limits.streams}`,
-  // Limits cancelled streams, and frames that only malicious clients send. HAProxy 2.6 has no such limit. But it limits
-  // CONTINUATION frames to one buffer per header, and each connection to its maximum number of streams.
+  // Limits cancelled streams, and frames that only malicious clients send. HAProxy 2.6 has no such limit. It only
+  // limits a header with its CONTINUATION frames to one buffer, and the concurrent streams of a connection.
   '.if version_atleast(3.0)',
   '    tune.h2.fe.glitches-threshold 200',
   '.endif',
@@ -84,7 +91,7 @@ type Options = { paths: Paths; host: string; proxyProtocolFrom: readonly string[
 export const httpsSections = (options: Options): string[][] => [defaults(), frontend(options), backends()]
 
 const badRequest = malformedRequest('the request is malformed, or its header is too large')
-const failed: HttpRefusal = { status: 500, message: 'the gateway failed' }
+const failed: HttpRefusal = { status: 500, message: 'internal error of the gateway; retry' }
 
 const defaults = (): string[] => [
   'defaults services',
@@ -97,9 +104,9 @@ const defaults = (): string[] => [
   `    timeout http-keep-alive ${limits.keepAliveSeconds}s`,
   '    timeout connect 2s',
   '    timeout queue 5s',
-  // Services limit their own requests. An event stream may be silent for a long time.
+  // Services limit their own requests. An event stream may be silent for up to 1 h.
   '    timeout server 1h',
-  // A connection to a service carries one request, so the next request uses the current targets of the Service.
+  // A connection to a service carries one request, so the next request reaches a current pod of the Service.
   '    option http-server-close',
   // Forwards a client's disconnect to the service, also while no data are sent.
   '    option abortonclose',
@@ -107,7 +114,8 @@ const defaults = (): string[] => [
   '    option http-no-delay',
   '    option dontlognull',
   '    option http-ignore-probes',
-  // Also used if the script stops a body (body-limits.ts): HAProxy 2.6 answers 400, and other versions may answer 500.
+  // HAProxy also sends these messages if the script stops a body (body-limits.ts): 2.6 sends 400, other versions may
+  // send 500.
   ...[badRequest, failed].map(
     each => `    http-error status ${each.status} ${answer(each, bodyFailures.bodyOr(each))}`,
   ),
@@ -152,7 +160,7 @@ function connectionRules({ proxyProtocolFrom: balancers, https }: Options): stri
   return [
     `    tcp-request connection expect-proxy layer4 if ${balanced}`,
     ...track('connection', `unless ${balanced}`),
-    // Only now has HAProxy read the client's address from the PROXY header.
+    // HAProxy has read the client's address from the PROXY header only when the session rules run.
     ...track('session', 'unless { sc0_tracked }'),
   ]
 }
@@ -335,8 +343,8 @@ const forwarding: string[] = [
 ]
 
 /**
- * One backend for each type of service, so that errors and metrics name the type. A refused connection is retried,
- * because one of the pods may just have ended.
+ * One backend for each type of service, so that errors and metrics name the type. HAProxy retries a refused connection,
+ * because one of the service's pods may just have ended.
  */
 const backends = (): string[] => [
   ...serviceTypes.flatMap(service => [

@@ -1,4 +1,4 @@
-/** The gateway as in a pod: a real HAProxy, the agent beside it, and a real store as its cluster. */
+/** The gateway as in a pod: a real HAProxy with its agent. Espalier's embedded store replaces the Kubernetes API. */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -160,7 +160,7 @@ else
       return { most: Number(fields[5]), total: Number(fields[7]) }
     }
 
-    test('admits clients that a rule admits, refuses others with their address, and closes ports without a route', async () => {
+    test('admits clients that a rule admits, refuses others with an error that contains their address, and closes ports without a route', async () => {
       await start()
       await openWithService(first, ['127.0.0.0/24'])
       expect(await answerOf(first)).toBe('ok')
@@ -204,7 +204,7 @@ else
       expect(await errorOf(await dial(first))).toMatchObject({ S: 'FATAL', C: '28000' })
     })
 
-    test("the address of a load balancer's client is read from the PROXY header, and from no other header", async () => {
+    test("a client's address is read from a PROXY header only if a load balancer has sent the header", async () => {
       await start()
       await openWithService(first, ['10.1.2.3/32', `${balancer}/32`])
       const header = (source: string) => proxyHeader({ source, port: 9 })
@@ -213,11 +213,11 @@ else
         answer: '28000',
         message: expect.stringContaining('admits 10.1.2.4'),
       })
-      // A rule admits the balancer's own address, but without a header it is not admitted.
+      // A rule admits the balancer's own address, but HAProxy refuses a balancer that sends no header.
       expect(await answerOf(first, { from: balancer })).toBe('')
-      // A header from another address is not Postgres's protocol, and admits no client.
+      // From another address, a header is not part of Postgres's protocol, and admits no client.
       expect(await answerOf(first, { from: '127.0.0.7', header: header('10.1.2.3') })).toBe('')
-      // An IPv6 client is refused, even if its text is similar to that of an IPv4 rule.
+      // An IPv6 client is refused, even if its address contains an IPv4 address that a rule admits.
       expect(
         await answerOf(first, { from: balancer, header: proxyHeader({ source: '::ffff:10.1.2.3', port: 9 }) }),
       ).toBe('28000')
@@ -347,7 +347,7 @@ else
     })
 
     describe('while HAProxy', () => {
-      test('is down, no route is acknowledged; after its restart, HAProxy is closed until it has all rules', async () => {
+      test('is down, no route is acknowledged; after its restart, HAProxy refuses clients until it has all rules', async () => {
         const gateway = await start()
         await openWithService(first, everyone)
         await haproxy.kill('SIGKILL')
@@ -355,7 +355,7 @@ else
         const version = await cluster.putRoute(routeOn(first, [`${client}/32`]))
         await cluster.putRoute(routeOn(first + 1, everyone))
         expect(await isAcknowledged(version)).toBe(false)
-        // The agent does not know the targets' addresses yet, so HAProxy runs without any entries.
+        // HAProxy starts with empty maps. The agent then pushes all entries.
         await haproxy.start()
         await until('it is acknowledged', () => isAcknowledged(version))
         expect(gateway.problem()).toBe(undefined)
@@ -410,7 +410,7 @@ else
         }
       }
 
-      test('by kill -9: HAProxy admits clients until its deadline; sessions continue; a restarted agent reopens HAProxy', async () => {
+      test('by kill -9: HAProxy admits clients until its deadline; sessions continue; after a restart of the agent, HAProxy admits clients again', async () => {
         // The agent's clock is 87 s slow, so HAProxy's deadline is about 3 s after each renewal of the Lease.
         const agent = await startAgent(-(gatewayLeaseSeconds - 3) * 1000)
         await agent.put(routeOn(first, everyone))
@@ -454,7 +454,7 @@ else
     })
 
     test('without the cluster, HAProxy admits clients for 90 s, then refuses them until the cluster returns', async () => {
-      // By HAProxy's clock, the Lease was renewed 87 s ago.
+      // The agent's clock is 87 s slow, so HAProxy's deadline is 3 s away.
       clock.offset = -(gatewayLeaseSeconds - 3) * 1000
       const gateway = await start()
       await openWithService(first, everyone)
@@ -468,15 +468,15 @@ else
         message: expect.stringContaining('control plane'),
       })
       expect(await echoes(socket)).toBe(true)
-      // Now the agent's clock is correct, and a new lease term starts.
+      // With the correct clock, the agent detects that its Lease has expired.
       clock.offset = 0
-      await until('it is unready', () => gateway.problem() === 'the rules are not known to be current')
+      await until('it is unready', () => gateway.problem() === 'the rules may be outdated')
       Object.assign(cluster.faults, { routes: false, leases: false })
       await until('it admits again', async () => (await answerOf(first)) === 'ok')
       expect(gateway.problem()).toBe(undefined)
     })
 
-    test('a stopping gateway is unready at once, then closes and deletes its Lease; sessions continue until they end, then HAProxy stops', async () => {
+    test('a stopping gateway is unready at once, then refuses clients and deletes its Lease; HAProxy stops after the last session', async () => {
       const gateway = await start()
       await openWithService(first, everyone)
       const { socket } = await tryLogin(first)
@@ -509,7 +509,7 @@ else
         expect((await handedOver()).total).toBeLessThan(150)
       })
 
-      test('that are refused and stay silent use few connections to the agent, and only for a short time', async () => {
+      test('that are refused and stay silent use at most about 256 connections to the agent, and only for a short time', async () => {
         await start({ denialLimits: { conversationMs: 300 } })
         await openWithService(first, [`${client}/32`])
         const silent = await Promise.all(

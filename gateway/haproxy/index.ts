@@ -1,8 +1,8 @@
 /**
- * The gateway on Kubernetes: the agent beside a HAProxy. HAProxy carries the connections and checks them with its maps.
- * The agent watches the routes, updates the maps, maintains the Lease for both, and sends refused clients an error in
- * Postgres's protocol. Either may crash at any time. HAProxy without its agent continues until its deadline. A
- * restarted HAProxy is closed until the agent has pushed everything.
+ * The gateway on Kubernetes: the agent beside a HAProxy. HAProxy forwards the connections that its maps admit. The
+ * agent watches the routes, updates the maps, renews one Lease for both, and sends refused clients an error in
+ * Postgres's protocol. Each of the two may crash at any time. HAProxy without its agent admits clients until its
+ * deadline. A restarted HAProxy refuses every client until the agent has pushed all rules.
  */
 
 import type { Logger } from 'pino'
@@ -27,7 +27,7 @@ export type HaproxyGatewayOptions = {
   /** The name of this replica and its Lease; unique among replicas. */
   identity: string
   paths: Paths
-  /** The ports on which HAProxy listens. A route with another port is reported as a refused port. */
+  /** The ports on which HAProxy listens. The agent reports a route with another port as a refused port. */
   ports: PortRange
   /** Whether HAProxy listens for HTTPS. */
   https?: boolean
@@ -46,16 +46,18 @@ export type HaproxyGatewayOptions = {
 export type HaproxyGateway = {
   /** Why new connections should use another replica; undefined if ready. */
   problem(): string | undefined
-  /** The resourceVersion up to which routes were read. */
+  /** The resourceVersion up to which the agent has read routes. */
   version(): string
   registry: Registry
-  /** Replaces the certificate. @throws Error as `startHaproxyGateway` does; then the previous certificate stays. */
+  /**
+   * Replaces the certificate for refused clients. @throws Error if the pair is invalid; the previous certificate stays
+   */
   setCertificate(certificate: Certificate): void
   /** Sets the certificates of the HTTPS listener, by region. */
   setHttpsCertificates(certificates: Certificates): void
   /**
-   * Becomes unready at once. Continues for `settleMs`, until balancers have noticed. Then admits no client and releases
-   * the Lease. Open sessions belong to HAProxy, and continue.
+   * Becomes unready at once. Admits clients for `settleMs`, until load balancers use other replicas. Then admits no
+   * client and releases the Lease. HAProxy keeps open sessions.
    */
   stop(options?: { settleMs?: number }): Promise<void>
 }
@@ -112,7 +114,7 @@ export async function startHaproxyGateway(options: HaproxyGatewayOptions): Promi
   return {
     problem: () => {
       if (stopping) return 'stopping'
-      return plane.problem() ?? (replica.admitting() ? undefined : 'the rules are not known to be current')
+      return plane.problem() ?? (replica.admitting() ? undefined : 'the rules may be outdated')
     },
     version: replica.version,
     registry: metrics.registry,

@@ -1,6 +1,6 @@
 /**
- * The number of connections that have not logged in, as HAProxy's script counts them (logins.ts). They are read over a
- * separate connection, so that an error here does not cause another push of the maps.
+ * The number of connections that have not logged in, as HAProxy's script counts them (logins.ts). The agent reads them
+ * over a separate connection, so that an error here does not cause another push of the maps.
  */
 import type { LoginCount, LoginCounts } from '../logins.ts'
 import { loginsCommand } from './logins.ts'

@@ -8,13 +8,19 @@ import type { LoginLimits } from '../logins.ts'
 
 /** The names of the script's parts in the configuration. */
 export const loginActions = { arrive: 'lua.espalier_arrive', begin: 'lua.espalier_begin', watch: 'lua.espalier_login' }
-/** The variable with the reason why a connection is refused. */
+/** The value of `txn.reason` for a connection that the script refuses. */
 export const loginRefusal = 'logins'
 
-/** The HAProxy command that lists the counts: a line `port underway waiting` for each port with such connections. */
+/**
+ * The runtime API command that counts connections that have not logged in. It prints a line `<port> <underway>
+ * <waiting>` for each port with such connections.
+ */
 export const loginsCommand = 'show espalier-logins'
 
-/** How long a connection may take from its arrival to the start of its login; HAProxy then closes it. */
+/**
+ * The maximum time from a connection's arrival to the start of its login. After this time, HAProxy closes the
+ * connection.
+ */
 export const beginMs = 10_000
 
 export const renderLoginScript = (
@@ -26,7 +32,7 @@ local silent_per_address = ${limits.silentPerAddress}
 local wait_s, slot_s, begin_s, answers_of_login = ${limits.waitMs / 1000}, ${limits.slotMs / 1000}, ${(beginMs - 500) / 1000}, ${answersOfLogin}
 local poll_ms = 50
 
--- For each key, the counted connections and their expiry.
+-- The counted connections of each key, and their expiry. A key is a port with an address, an address, or a port.
 local silent, waiting, underway = {}, {}, {}
 local serial = 0
 
@@ -55,7 +61,7 @@ local function count(sets, key)
   return number
 end
 
--- A connection is identified by a number, its port and its address.
+-- A connection is identified by a number, its port and the client's address.
 local function read(txn)
   local text = txn:get_var("txn.login")
   if text == nil then return nil end
@@ -81,7 +87,8 @@ core.register_action("espalier_arrive", { "tcp-req" }, function(txn)
   local port = tostring(txn:get_var("sess.port"))
   local address = txn.sf:src()
   local key = port .. " " .. address
-  -- A script cannot close another connection, so above the limit the newest is refused, not the oldest evicted.
+  -- A script cannot close another connection. So above the limit, this script refuses the new connection instead of
+  -- closing the oldest.
   if count(silent, address) >= silent_per_address then
     txn:set_var("txn.reason", "${loginRefusal}")
     return
@@ -113,7 +120,7 @@ core.register_action("espalier_begin", { "tcp-req" }, function(txn)
       return
     end
     core.msleep(poll_ms)
-    -- A client that has disconnected takes no slot; the rules after this close the connection.
+    -- A client that has disconnected takes no slot. A later rule of haproxy.cfg closes the connection (txn.left_early).
     if not txn.req:may_recv() then
       leave(login)
       txn:set_var("txn.left_early", true)
@@ -188,7 +195,7 @@ local function client_said(self, text)
   end)
 end
 
--- The TLS version follows from the target's cipher suite.
+-- The first byte of the cipher suite in the ServerHello shows whether this is TLS 1.3.
 local function read_hello(self, text)
   if self.hello == nil then return end
   self.hello = self.hello .. text:sub(1, 128)
@@ -215,7 +222,7 @@ local function target_said(self, text)
   end)
 end
 
--- Returns nothing: a number would limit the forwarded bytes.
+-- Returns no number, because a number would limit the forwarded bytes.
 function Login:tcp_payload(txn, channel)
   local length = self.over and 0 or channel:input()
   -- For a length of 0, HAProxy 3.0 returns the channel, not a string. HAProxy 2.6 needs both arguments.
@@ -223,12 +230,13 @@ function Login:tcp_payload(txn, channel)
   if channel:is_resp() then target_said(self, text) else client_said(self, text) end
   if self.answers < answers_of_login + (self.is_tls13 and 1 or 0) then return end
   if not self.over then self:finish(txn) end
-  -- A stream read by a script is not a tunnel, so the login timeout would end it.
+  -- While a script reads a stream, HAProxy applies the client and server timeouts (10 s) instead of the tunnel timeout,
+  -- and would end an idle session.
   filter.unregister_data_filter(self, txn.req)
   filter.unregister_data_filter(self, txn.res)
 end
 
--- HAProxy calls this for both sides of a connection. Without a target, it calls this only for the client's side.
+-- HAProxy calls this function for both sides of a connection, but without a target only for the client's side.
 function Login:end_analyze(txn, channel)
   if channel:is_resp() or not self.answering then self:finish(txn) end
 end

@@ -1,6 +1,6 @@
 /**
  * The map entries of each port, and the runtime commands that change HAProxy's maps to the desired entries. Pure. A
- * change writes only the entries of its own route.
+ * change of a route writes only the entries of this route.
  */
 
 import type { RouteTarget } from '../../routes/route.ts'
@@ -13,7 +13,7 @@ export type Endpoint = { to: string | undefined; rules: readonly string[] }
 /** Endpoints by port. Unchanged ports keep the same object. */
 export type Endpoints = ReadonlyMap<number, Endpoint>
 
-/** The key for a block of sources at a port in the map `allow`: an IPv6 network. */
+/** The key in the map `allow` for one port and one CIDR block: an IPv6 network. */
 export function allowKey(port: number, cidr: string): string {
   const [address, prefix] = cidr.split('/')
   return `fd00::${port.toString(16)}:${address}/${96 + Number(prefix)}`
@@ -64,7 +64,8 @@ function planPort(paths: Paths, port: number, have: Endpoint | undefined, want: 
   const after = admitted(want)
   const commands: string[] = []
   const { allow, ports } = paths
-  // Rules are added before others are deleted, so that an address that stays admitted is never refused in between.
+  // New rules are added before old rules are deleted, so that an address that stays admitted is never refused in
+  // between.
   for (const rule of after) {
     if (!before.has(rule)) commands.push(`add map ${allow} ${allowKey(port, rule)} ${want?.to}`)
     else if (have?.to !== want?.to) commands.push(`set map ${allow} ${allowKey(port, rule)} ${want?.to}`)
@@ -102,7 +103,7 @@ export const setDeadline = (paths: Paths, seconds: number): string => `set map $
 /** HAProxy reads a command with its payload into one buffer of 16 KiB. */
 const longestCommand = 8 * 1024
 
-/** Commands that add these lines to a version of a map, each within HAProxy's buffer. */
+/** Commands that add these lines to a version of a map, each small enough for HAProxy's buffer. */
 export function addCommands(map: string, version: string, lines: readonly string[]): string[] {
   const commands: string[] = []
   let payload = ''

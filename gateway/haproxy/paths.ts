@@ -7,7 +7,7 @@ import { join } from 'node:path'
 
 export type Paths = {
   configuration: string
-  /** The script that counts logins. */
+  /** The script that limits logins. */
   logins: string
   /** The script that limits bodies. */
   bodies: string
@@ -15,7 +15,9 @@ export type Paths = {
   runtime: string
   /** The agent's socket for refused connections. */
   refusals: string
-  /** Map: port and network of the client, to the address of the target. Only the entries of this map admit clients. */
+  /**
+   * Map: a port and a client's network, to the target's address. Only the entries of this map admit Postgres clients.
+   */
   allow: string
   /** Map: the ports that have a route. */
   ports: string
@@ -23,8 +25,9 @@ export type Paths = {
   services: string
   /** Map: the admitted callers, by the service's network and the caller's address (http-maps.ts). */
   callers: string
-  /** The list of the HTTPS listener's certificates, and the certificate for clients that send no known server name. */
+  /** The list of the HTTPS listener's certificates. */
   certificates: string
+  /** The certificate for HTTPS clients that send no known server name. */
   defaultCertificate: string
   /** Map: `deadline` is the time until which HAProxy may admit clients, in seconds since the epoch. */
   state: string

@@ -53,8 +53,8 @@ export class Progress {
   }
 
   /**
-   * Resolves once HAProxy has applied all changes made so far. @throws Error if it fails first, takes longer, or the
-   * plane stops
+   * Resolves once HAProxy has applied all changes made so far. @throws Error if the push fails or takes longer than
+   * `ms`, or if the plane stops
    */
   untilDone(ms: number): Promise<void> {
     if (this.#stopping.aborted) return Promise.reject(new Error('the gateway has stopped'))
@@ -75,7 +75,7 @@ export class Progress {
           reject(error)
         },
       }
-      const timer = setTimeout(() => waiter.reject(new Error('HAProxy applies its rules too slowly')), ms)
+      const timer = setTimeout(() => waiter.reject(new Error(`HAProxy did not apply the rules within ${ms} ms`)), ms)
       this.#waiters.add(waiter)
     })
   }

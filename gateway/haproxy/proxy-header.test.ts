@@ -48,7 +48,7 @@ describe('readProxyHeader', () => {
     expect(readProxyHeader(bytes).kind).toBe('invalid')
   })
 
-  test('needs more bytes for an incomplete header, and at most the length of the header', () => {
+  test('returns a `need` above the received length, and at most the length of the header, if the header is incomplete', () => {
     const header = proxyHeader({ source: '203.0.113.7', port: 1, fields: [uniqueId('20000 closed')] })
     for (let length = 0; length < header.length; length++) {
       const read = readProxyHeader(header.subarray(0, length))

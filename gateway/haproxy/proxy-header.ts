@@ -1,9 +1,11 @@
 /**
- * Parses the header of PROXY protocol version 2 (HAProxy's proxy-protocol.txt, section 2.2). HAProxy uses it to send
- * the agent the address of the client whose connection it passes on. Pure: it reads the bytes received so far. Only
- * HAProxy sends to this socket, but the parser trusts no input.
+ * Parses the header of PROXY protocol version 2 (HAProxy's proxy-protocol.txt, section 2.2). HAProxy sends this header,
+ * with the client's address, for each connection that it passes to the agent. The parser does not rely on a valid
+ * header, although only HAProxy sends to the agent's socket. Pure.
  */
-/** The longest header that is read. A header of HAProxy with addresses and a unique id has less than 200 bytes. */
+/**
+ * The maximum length of an accepted header. HAProxy's header with addresses and a unique id has fewer than 200 bytes.
+ */
 export const longestHeader = 16 + 1024
 
 export type ProxyHeader =
@@ -57,6 +59,6 @@ function withTlvs(length: number, source: string, tlvs: Buffer): ProxyHeader {
   return { kind: 'header', length, source, uniqueId }
 }
 
-/** The IPv6 address in full form. It is only displayed, never compared. */
+/** The IPv6 address in full form. Messages contain it. No rule admits it, because rules are IPv4 only. */
 const ipv6Text = (bytes: Buffer): string =>
   Array.from({ length: 8 }, (_, index) => bytes.readUInt16BE(index * 2).toString(16)).join(':')

@@ -8,8 +8,8 @@ class RefusedError extends Error {
 }
 
 /**
- * The maximum number of unanswered commands: enough that neither side waits, and few enough that all are answered in
- * time.
+ * The maximum number of unanswered commands. With several, HAProxy does not wait for the next command. After an
+ * unexpected answer, at most this many commands have been sent.
  */
 const window = 32
 
@@ -19,7 +19,7 @@ export async function expectDone(connection: RuntimeConnection, commands: readon
     const sent = commands.slice(at, at + window)
     const answers = await Promise.all(sent.map(command => connection.command(command)))
     for (const answer of answers)
-      if (textOf(answer) !== '') throw new RefusedError(`HAProxy answered: ${textOf(answer)}`)
+      if (textOf(answer) !== '') throw new RefusedError(`unexpected answer from HAProxy: ${textOf(answer)}`)
   }
 }
 
@@ -38,7 +38,7 @@ export async function answerOf(connection: RuntimeConnection, command: string): 
 export async function replaceMap(connection: RuntimeConnection, { map, lines }: MapContent): Promise<void> {
   const prepared = textOf(await connection.command(`prepare map ${map}`))
   const version = /^New version created: ([0-9]+)$/.exec(prepared)?.[1]
-  if (version === undefined) throw new RefusedError(`HAProxy answered: ${prepared}`)
+  if (version === undefined) throw new RefusedError(`unexpected answer from HAProxy: ${prepared}`)
   await expectDone(connection, addCommands(map, version, lines))
   await expectDone(connection, [`commit map @${version} ${map}`])
 }

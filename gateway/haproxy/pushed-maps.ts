@@ -1,6 +1,6 @@
 /**
- * The content of HAProxy's maps, as pushed over one connection. Every method throws RefusedError after an unexpected
- * answer.
+ * The content of HAProxy's maps, as pushed over one connection. Every method throws RefusedError if the connection has
+ * ended, and (except `endHttps`) after an unexpected answer.
  */
 import { type HttpEndpoints, httpContentOf, planHttpMaps } from './http-maps.ts'
 import { httpsFrontendName } from './https.ts'
@@ -38,14 +38,20 @@ export class PushedMaps {
     this.#deadline = seconds
   }
 
-  /** Cannot be undone. Must be called after `setDeadline`, whose first call replaces the map `state`. */
+  /**
+   * Makes HAProxy send `Connection: close` with each HTTPS response. Cannot be undone. Must be called after
+   * `setDeadline`, whose first call replaces the map `state`.
+   */
   async setDraining(): Promise<void> {
     if (this.#draining) return
     await expectDone(this.#connection, [`add map ${this.#paths.state} ${drainingKey} 1`])
     this.#draining = true
   }
 
-  /** HAProxy asks HTTP/2 clients to close their connection at the next request, and accepts no new connection. */
+  /**
+   * Shuts down the HTTPS listener. HAProxy accepts no new connection, and asks HTTP/2 clients to close theirs at the
+   * next request.
+   */
   async endHttps(): Promise<void> {
     if (this.#hasEndedHttps) return
     // The answer is not checked, because an earlier connection may already have shut down the frontend.

@@ -73,12 +73,18 @@ test("only the agent's own user may connect", async () => {
   expect((await stat(path)).mode & 0o777).toBe(0o600)
 })
 
-describe('reports', () => {
+describe('the agent reports', () => {
   test.each<[string, string, string, string, RegExp]>([
     ['that no rule admits the client', '192.0.2.1', '5432 denied', '28000', /admits 192\.0\.2\.1$/],
     ['that there are too many connections', '10.0.0.1', '5432 too-many', '53300', /too many connections to shop/],
     ['that the database is not available', '10.0.0.1', '5432 ', '57P03', /not available/],
-    ['that a rule has just changed', '10.0.0.1', '5432 denied', '57P03', /not available/],
+    [
+      'that the database is not available if a rule has just changed',
+      '10.0.0.1',
+      '5432 denied',
+      '57P03',
+      /not available/,
+    ],
     ['that the control plane is not available', '10.0.0.1', '5432 closed', '57P03', /control plane/],
   ])('%s', async (_what, source, id, code, message) => {
     expect(await refusalOf(header(source, id), startupMessage())).toMatchObject({
@@ -99,7 +105,7 @@ describe('reports', () => {
     expect(unreachable).toEqual([5432, 5432])
   })
 
-  test('that the gateway is disconnected, for any reason', async () => {
+  test('that the control plane is not available, also to a client that no rule admits', async () => {
     admitting = false
     expect(await refusalOf(header('192.0.2.1', '5432 denied'), startupMessage())).toMatchObject({ C: '57P03' })
   })

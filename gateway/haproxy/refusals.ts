@@ -1,7 +1,7 @@
 /**
- * Accepts, on a unix socket, the connections that HAProxy does not admit. A PROXY protocol header contains the reason
- * and the client's address. The agent refuses each connection with an error in Postgres's protocol. The error depends
- * on the agent's own rules.
+ * Accepts, on a Unix socket, the connections that HAProxy does not admit or cannot connect to a database. A PROXY
+ * protocol header contains the reason and the client's address. The agent sends each client an error in Postgres's
+ * protocol. The error depends first on the agent's own rules, then on HAProxy's reason.
  */
 import { once } from 'node:events'
 import { chmod, rm } from 'node:fs/promises'
@@ -24,7 +24,7 @@ export async function serveRefusals(options: {
   table: () => RouteTable
   admitting: () => boolean
   refuse: Refuse
-  /** Called when a connection to a database failed. */
+  /** Called when HAProxy could not connect to the database of this port. */
   onUnreachable: (port: number) => void
   logger: Logger
 }): Promise<Refusals> {
@@ -50,7 +50,7 @@ export async function serveRefusals(options: {
     else if (id[2] === reasons.tooMany) refuse(socket, who, 'too-many', tooMany(found.label))
     else if (id[2] === reasons.logins) refuse(socket, who, 'too-many-logins', tooManyLogins(found.label, address))
     else {
-      // The database does not respond, or a rule that admits the client was just added.
+      // The database does not respond, its Service has no address, or a rule that admits the client was just added.
       if (id[2] !== reasons.denied) onUnreachable(port)
       refuse(socket, who, 'unavailable', notAvailable)
     }

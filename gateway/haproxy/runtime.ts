@@ -11,7 +11,9 @@ import { connect } from 'node:net'
 type RuntimeAnswer = { kind: 'answer'; text: string } | { kind: 'lost'; reason: string }
 
 export type RuntimeConnection = {
-  /** Sends a command, with its payload if it has one. Several commands may run at once; they are answered in order. */
+  /**
+   * Sends a command, with its payload if it has one. Several commands may run at once; HAProxy answers them in order.
+   */
   command(text: string): Promise<RuntimeAnswer>
   /** Resolves with the reason once the connection has ended. */
   over: Promise<string>
@@ -54,7 +56,8 @@ export async function connectRuntime(
   const watch = setInterval(
     () => {
       const first = waiting[0]
-      if (first !== undefined && performance.now() - first.since > limits.answerMs) end('no answer in time')
+      if (first !== undefined && performance.now() - first.since > limits.answerMs)
+        end(`no answer within ${limits.answerMs} ms`)
     },
     Math.min(limits.answerMs / 4, 250),
   )
@@ -64,7 +67,7 @@ export async function connectRuntime(
   socket.on('close', () => end('closed by HAProxy'))
   socket.on('data', (chunk: string) => {
     received += chunk
-    // Searches only the new part, and the possible start of a prompt before it.
+    // Searches the new part and the last bytes before it, because a prompt may be split between two chunks.
     let from = Math.max(0, received.length - chunk.length - prompt.length)
     for (let at = received.indexOf(prompt, from); at >= 0; at = received.indexOf(prompt)) {
       const first = waiting.shift()

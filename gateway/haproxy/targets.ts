@@ -1,8 +1,8 @@
 /**
- * The address of a route's Service: its cluster IP, which is the same for all its pods. Espalier's Services are watched
- * instead of resolved by the cluster's DNS. So a recreated Service is detected at once, before another Service can get
- * its old address, and no forged DNS response can redirect connections. This needs the permission to list and watch
- * Services, and no other.
+ * The address of a route's Service: its cluster IP, which is the same for all its pods. The gateway watches Espalier's
+ * Services, and does not use the cluster's DNS. So the gateway detects a recreated Service at once, before another
+ * Service can get the old address. No forged DNS response can redirect connections. The watch needs only the permission
+ * to list and watch Services.
  */
 import type { Logger } from 'pino'
 import { createInformer } from '../../cluster/informer/index.ts'

@@ -1,4 +1,4 @@
-/** Writes HAProxy's initial files: its configuration with its scripts, and the files of its maps, which stay empty. */
+/** Writes HAProxy's initial files: configuration, scripts, placeholder certificate, and map files, which stay empty. */
 import { mkdir, rename, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { renderBodyScript } from './body-limits.ts'
