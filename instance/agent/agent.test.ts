@@ -1,6 +1,6 @@
 /**
- * The agent next to a real Postgres: which clients it answers, what it measures, and that its failures do not affect
- * Postgres.
+ * The agent next to a real Postgres: which clients the agent answers, what it measures, and that its failures do not
+ * affect Postgres.
  */
 import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
@@ -90,7 +90,7 @@ const untilSampled = (agent: Agent) =>
   expect.poll(async () => (await samplesOf(agent)).length, { timeout: 10_000 }).toBeGreaterThan(0)
 
 describe('the agent answers', () => {
-  test('all requests of the API, only metrics requests of a metrics collector, and liveness checks of any client', async () => {
+  test('metrics and samples requests of the API, metrics requests of a collector, and liveness checks of any client', async () => {
     const agent = await start()
     const [api, metrics] = [client('espalier-api'), client('espalier-metrics')]
     const unauthorized = [undefined, client('espalier-gateway'), client('espalier-api', createAuthority())]
@@ -135,7 +135,7 @@ describe('the agent answers', () => {
         return socket.once('close', () => clearInterval(talking))
       },
     ],
-  ])('once its timeout has closed unauthenticated clients that used every connection and sent %s', async (_, come) => {
+  ])('again, after a timeout has closed the 40 connections of clients that sent %s', async (_, come) => {
     const { port, ...agent } = await start({ timeoutMs: 300 })
     const unauthorized = Array.from({ length: 40 }, () => come(port).on('error', () => {}))
     const lives = () => get({ port, ...agent }, '/healthz').catch(() => undefined)
@@ -275,7 +275,7 @@ describe('a sample', () => {
     await writer.end()
   })
 
-  test('leaves no session behind, so that users can create databases', async () => {
+  test('is taken in a session that then ends, so that users can create databases', async () => {
     const agent = await start()
     await untilSampled(agent)
     const owner = new pg.Client({

@@ -3,7 +3,7 @@ import type { Archiving } from '../archive/index.ts'
 import type { Answer, Routes } from './server.ts'
 
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
-/** Must be shorter than the client timeout of the agent's HTTPS server. */
+/** Shorter than the HTTPS server's client timeout (10 s). */
 const archiveMs = 5_000
 
 const json = (status: number, value: unknown): Answer => ({

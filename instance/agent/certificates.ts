@@ -1,12 +1,16 @@
-/** The certificates mounted into the pod. They are read before each use, because the mounted files can change. */
+/**
+ * The certificates mounted into the pod. The agent reads them again at each sample, because the mounted files can
+ * change.
+ */
 import { X509Certificate } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 export type Certificates = {
-  /** The server's certificate in PEM, and the authorities that verify clients. */
+  /** In PEM, like all fields: the server's certificate and its key. */
   cert: string
   key: string
+  /** The authorities that verify clients and Postgres. */
   ca: string
   /** The agent's login certificate. A Secret issued before agents existed has none. */
   monitor: { cert: string; key: string } | undefined

@@ -7,10 +7,10 @@ export const agentPort = 8432
 export const agentClients = { api: 'espalier-api', metrics: 'espalier-metrics', operator: 'espalier-operator' } as const
 export type AgentClient = keyof typeof agentClients
 
-/** Sampling interval, and retention of samples. */
 export const sampleEveryMs = 30_000
+/** The samples of two hours. */
 export const retainedSamples = 240
 
-/** Maximum number of log entries in one response, and its time limit. */
+/** The maximum number of log entries in one response, and the time limit of the response. */
 export const mostLogEntries = 1000
 export const logAnswerMs = 3_000

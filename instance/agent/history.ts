@@ -1,7 +1,7 @@
 /**
- * The samples of the last two hours, oldest first. They are also written to a file, one per line, so that a restarted
- * agent can continue with them. The file has at most twice as many lines as there are samples. If the file cannot be
- * read or written, only earlier samples are lost.
+ * The samples of the last two hours, oldest first. The agent also writes each sample to a file, as one line, so that a
+ * restarted agent has the previous samples. The file has at most twice as many lines as there are retained samples. If
+ * the file cannot be read or written, a restarted agent lacks previous samples.
  */
 
 import { isRecord } from '../record.ts'
@@ -21,7 +21,7 @@ const mostFileBytes = 1024 * 1024
 /** A line contains the names of the measures, because later releases may have another order of measures. */
 const lineOf = ({ at, values }: Sample): string => `${JSON.stringify({ at, ...values })}\n`
 
-/** Parses one line; undefined if it is truncated. */
+/** Parses one line. Returns undefined for an invalid line, for example a truncated one. */
 function sampleOf(line: string): Sample | undefined {
   try {
     const read: unknown = JSON.parse(line)

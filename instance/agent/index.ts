@@ -1,9 +1,9 @@
 /**
- * `espalier instance agent`: monitors the Postgres of its pod. It samples Postgres and its volume, and serves the
- * samples of the last two hours to the API and to metrics collectors. It limits the size of Postgres's log and serves
- * its entries. To limit the log, it deletes finished files, and truncates the current file only if the log still
- * exceeds its limit. With an archive, it archives WAL and takes base backups. A failure of the agent never stops
- * Postgres.
+ * `espalier instance agent`: monitors the Postgres of its pod. The agent samples Postgres and its volume. The API reads
+ * the samples of the last two hours, and metrics collectors read the newest sample. The agent limits the size of
+ * Postgres's log, and the API reads the log's entries. To limit the log, the agent deletes finished files, and
+ * truncates the current files only if the log still exceeds its limit. With an archive, the agent archives WAL and
+ * takes base backups. A failure of the agent never stops Postgres.
  */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -31,13 +31,13 @@ export type AgentOptions = {
   state: string
   /** The directory of Postgres's log. Absent: the log is not on the volume, or its size is not limited. */
   logDirectory?: string | undefined
-  /** Receives new log lines; each text contains complete lines. Absent: log lines are not forwarded. */
+  /** Receives new log lines; each text contains complete lines. Absent: the agent forwards no log lines. */
   passOn?: ((text: string) => void) | undefined
   /** Whether writing to the volume is allowed now. Absent: always. */
   mayWrite?: (() => boolean) | undefined
   /** Settings for archiving. Absent: the agent does not archive. */
   archive?: ArchiveOptions | undefined
-  /** For tests: other ports, another clock, shorter timeouts for clients. */
+  /** For tests: ports, clock, and client timeout. */
   port?: number
   postgresPort?: number
   now?: () => number

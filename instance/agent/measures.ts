@@ -1,6 +1,6 @@
 /**
- * The agent's measures: the name, type and description of each measure. When Postgres resets its statistics, their
- * counters start again at 0. Metrics, series, alert rules and the dashboard use these names.
+ * The agent's measures: the name, type and description of each measure. If Postgres resets its statistics, the counters
+ * of these statistics start again at 0. Metrics, series, alert rules and the dashboard use these names.
  */
 
 type Definition = { type: 'gauge' | 'counter'; help: string }
@@ -9,7 +9,9 @@ const gauge = (help: string): Definition => ({ type: 'gauge', help })
 const counter = (help: string): Definition => ({ type: 'counter', help })
 
 export const measures = {
-  up: gauge('1 while Postgres answers the agent, else 0.'),
+  up: gauge(
+    '1 if Postgres answered the last query of the agent, else 0. The agent queries an idle Postgres every 20 minutes.',
+  ),
   start_time_seconds: gauge('When Postgres was started, in seconds since the epoch.'),
   connections: gauge('Client sessions.'),
   connections_active: gauge('Client sessions that run a statement.'),
@@ -38,7 +40,9 @@ export const measures = {
     'Age of the oldest multixact id, in multixacts. Near 2.1 billion, Postgres refuses new multixacts.',
   ),
   checksum_failures: counter('Pages that did not match their checksum.'),
-  database_bytes: gauge('Size of the application database, measured every five minutes.'),
+  database_bytes: gauge(
+    'Size of the application database, measured every five minutes, or every 20 minutes if Postgres is idle.',
+  ),
 } as const satisfies Record<string, Definition>
 
 export type Measure = keyof typeof measures
@@ -47,7 +51,7 @@ export const measureNames = Object.keys(measures) as Measure[]
 /** The measured values at a time, in ms since the epoch. Null: unknown at that time. */
 export type Sample = { at: number; values: Record<Measure, number | null> }
 
-/** The name in Prometheus. The samples of a counter end with `_total` (OpenMetrics). */
+/** The name in Prometheus. A counter's name ends with `_total` (OpenMetrics). */
 export const metricName = (measure: Measure): string =>
   `espalier_postgres_${measure}${measures[measure].type === 'counter' ? '_total' : ''}`
 

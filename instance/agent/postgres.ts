@@ -1,7 +1,7 @@
 /**
- * One short session with the Postgres of the pod: log in by certificate, query, log out (PostgreSQL manual,
+ * One short session with the Postgres of the pod: log in with a certificate, query, log out (PostgreSQL manual,
  * "Frontend/Backend Protocol"). A permanent session would prevent users from creating databases, because a new database
- * is a copy of the one that this session uses. Response size and time are limited.
+ * is a copy of the one that this session uses. The size of each message and the total time are limited.
  */
 import { connect as connectPlainly, type Socket } from 'node:net'
 import { connect as connectSecurely, type TLSSocket } from 'node:tls'
@@ -22,7 +22,7 @@ type PostgresLogin = {
 const sslRequestCode = 80_877_103
 /** How long Postgres may take to close the connection after Terminate. */
 const leaveMs = 2_000
-/** The limit of a response. Responses have a few hundred bytes. */
+/** The maximum size of one message. The answer to the query of a sample has less than 2 KB. */
 const mostBytes = 64 * 1024
 
 const int32 = (value: number): Buffer => {
@@ -130,7 +130,9 @@ function converse(socket: TLSSocket, first: Buffer, statements: readonly string[
   })
 }
 
-/** @throws if Postgres cannot be reached, refuses, or takes longer than `timeoutMs` in total */
+/**
+ * @throws if Postgres cannot be reached, refuses the login or a statement, or takes longer than `timeoutMs` in total
+ */
 export async function query(
   login: PostgresLogin,
   statements: readonly string[],
@@ -147,6 +149,6 @@ export async function query(
     throw error
   } finally {
     clearTimeout(timer)
-    for (const socket of sockets) socket.on('error', () => {}) // no caller waits for the error any more
+    for (const socket of sockets) socket.on('error', () => {}) // ignores later errors
   }
 }

@@ -1,6 +1,6 @@
 /**
  * The query of one sample: one statement on Postgres's statistics, without user data. The counts of sessions,
- * transactions and blocks exclude the platform's own database, so that samples do not count themselves.
+ * transactions and blocks exclude `template1`, so that samples do not count themselves.
  */
 
 /** The database that the agent connects to. Users cannot connect to it or replace it. */
@@ -9,8 +9,8 @@ export const monitorRole = 'espalier_monitor'
 const applicationDatabase = 'app'
 
 /**
- * The result's keys are the names of the measures. The query calls the functions behind the statistics views directly,
- * because reading the views' definitions in a new session takes longer than the rest of the query.
+ * The result's keys are names of measures, and `wal_file`. The query calls the functions behind the statistics views
+ * directly, because reading the views' definitions in a new session takes longer than the rest of the query.
  */
 export const sampleQuery = `
 SELECT json_build_object(
@@ -49,5 +49,5 @@ FROM (SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg
 (SELECT count(*) FILTER (WHERE granted) AS held, count(*) FILTER (WHERE NOT granted) AS waiting
   FROM pg_lock_status() WHERE pid <> pg_backend_pid()) AS l`
 
-/** This query takes longer the more files a database has, so it runs rarely. */
+/** This query reads the size of each file of the database, so it runs rarely. */
 export const sizeQuery = `SELECT pg_database_size(oid) FROM pg_database WHERE datname = '${applicationDatabase}'`

@@ -69,7 +69,7 @@ describe('how often Postgres is queried', () => {
     expect(written.path).toBe(join(tls, 'pgdata', 'pg_wal', walFile))
   })
 
-  test('at each sample while a client is connected, even only to the platform database', async () => {
+  test('at each sample while a client is connected, also if it is connected only to template1', async () => {
     await untilAtRest()
     isConnected = true
     expect(await take(3)).toBe(3)
@@ -138,7 +138,7 @@ describe('how often Postgres is queried', () => {
     expect(await take(3)).toBe(0)
   })
 
-  test('never while Postgres is a copy that does not accept connections yet', async () => {
+  test('never while the volume is a copy that the operator has not opened yet', async () => {
     mkdirSync(join(tls, 'espalier-copy'))
     expect(await take(2)).toBe(0)
     expect(history.latest()?.values.up).toBe(0)
@@ -147,14 +147,14 @@ describe('how often Postgres is queried', () => {
     rmSync(join(tls, 'espalier-copy'), { recursive: true })
   })
 
-  test('every five minutes for the size of the database', async () => {
+  test('for the size of the database every five minutes while a client is connected', async () => {
     isConnected = true
     await take(21)
     expect(queried.map(statements => statements.length)).toEqual([2, ...Array(9).fill(1), 2, ...Array(9).fill(1), 2])
   })
 })
 
-test('a hanging disk is read once, and does not delay samples', async () => {
+test('a hanging disk is read once, and delays only the first sample, by 2 s', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout'] })
   onTestFinished(() => void vi.useRealTimers())
   const history = openHistory('/no/such/directory/samples')

@@ -1,8 +1,8 @@
 /**
- * Takes a sample of Postgres and its volume every 30 seconds. If Postgres does not answer, the sample still contains
- * the values of the disk. One query runs at a time, with a time limit.
+ * Takes a sample of Postgres and its volume every 30 seconds. If only Postgres or only the volume answers, the sample
+ * contains only the values of this one. The agent runs one query at a time, with a time limit.
  *
- * An idle Postgres is queried rarely. Between two queries, its values are considered unchanged (rest.ts).
+ * The agent queries an idle Postgres rarely. Samples between two queries repeat the last values (rest.ts).
  */
 import { stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -33,7 +33,7 @@ type SamplerOptions = {
 
 const timeoutMs = 5_000
 const volumeMs = 2_000
-/** Measuring a database with many files takes long. */
+/** The interval between measurements of the database's size, because measuring many files takes long. */
 const sizeMs = 5 * 60_000
 
 const recordIn = (json: string | null): Record<string, unknown> => {
@@ -48,7 +48,7 @@ async function spaceOf(data: string): Promise<Record<string, number>> {
   return { volume_used_bytes: used, volume_size_bytes: used + bavail * bsize }
 }
 
-/** The names of WAL files, so that a name from Postgres cannot lead to another path. */
+/** Only names of WAL files are accepted, so that a name from Postgres cannot lead to another path. */
 const isWalFile = /^[0-9A-F]{24}$/
 const walPath = (data: string, name: unknown): string | undefined =>
   typeof name === 'string' && isWalFile.test(name) ? join(data, 'pgdata', 'pg_wal', name) : undefined
@@ -95,8 +95,10 @@ export function createSampler(options: SamplerOptions) {
     if (before !== undefined && isUndisturbed(before, at, writtenAt) && !to.isConnected(host, port))
       return before.values
     last = undefined
-    // A closed copy would refuse the login, and log the refusal where the database's users see it.
-    if (isClosed(data)) throw new Error('the copy does not accept connections yet')
+    // Before the operator opens a copied volume (copy.ts), Postgres would refuse the login, and log this for the
+    // database's users.
+    if (isClosed(data))
+      throw new Error('Postgres does not accept connections: its volume is a copy that the operator has not opened yet')
     const values = await valuesNow(at, readCertificates(tls))
     const isSameFile = values.wal_file === before?.values.wal_file
     last = answered(before, { at, values, writtenAt: isSameFile ? writtenAt : undefined })
@@ -131,16 +133,16 @@ export function createSampler(options: SamplerOptions) {
 }
 
 /**
- * Postgres starts at the same time as the agent. During this time, failures are not stored, and the agent tries at
- * shorter intervals to take the first sample.
+ * Postgres starts at the same time as the agent. In its first 60 s, the agent stores no failures, and tries at shorter
+ * intervals to take the first sample.
  */
 const startingMs = 60_000
-/** The interval during this time. Postgres logs each attempt while it starts. */
+/** The interval during the first 60 s. A starting Postgres logs each attempt. */
 const startingEveryMs = 5_000
 
 /**
- * Instances of one machine sample in groups. In one process with many agents, waking up costs more than taking a
- * sample.
+ * The agents of one machine take their samples in groups. If one process runs many agents, waking up the process costs
+ * more than a sample.
  */
 const groupMs = 5_000
 

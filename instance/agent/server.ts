@@ -1,7 +1,7 @@
 /**
- * Serves HTTPS with the certificate of its Postgres. For all paths except the liveness check, a client needs a
- * certificate of the installation's authority. The name in the certificate defines the client's permissions. Requests
- * with a body are refused, and memory use is limited.
+ * The agent's HTTPS server uses Postgres's server certificate. For all paths except the liveness check, a client needs
+ * a certificate from the installation's authority. The name in the certificate defines the client's permissions.
+ * Requests with a body are refused, and memory use is limited.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer, type Server } from 'node:https'
@@ -18,7 +18,7 @@ export type Route = {
   methods?: readonly string[]
   answer(query: URLSearchParams, request: { method: string; rest: string }): Answer | Promise<Answer>
 }
-/** Routes by path. A path that ends with a slash matches all paths with one more segment, which is passed as `rest`. */
+/** Routes by path. A path that ends with a slash matches paths with one more segment. `rest` is this segment. */
 export type Routes = Readonly<Record<string, Route>>
 
 export type AgentServer = {
@@ -30,7 +30,7 @@ export type AgentServer = {
 
 const mostConnections = 32
 const defaultTimeoutMs = 10_000
-/** The maximum delay of a timer, in ms. */
+/** In effect never: the maximum delay of a timer, in ms. */
 const never = 2 ** 31 - 1
 
 /** The client that a verified certificate names; undefined if it is unknown. */
@@ -50,7 +50,7 @@ async function answerTo(routes: Routes, request: IncomingMessage): Promise<Answe
   if (route?.for !== undefined || route === undefined) {
     // All listeners of this server use TLS.
     const client = clientOf(request.socket as TLSSocket)
-    if (client === undefined) return plain(401, 'a client certificate of this installation is needed')
+    if (client === undefined) return plain(401, 'this path requires a client certificate of this installation')
     if (route?.for !== undefined && !route.for.includes(client)) return plain(403, 'this client may not use this path')
   }
   if (route === undefined) return plain(404, 'unknown path')
@@ -72,7 +72,7 @@ function routeOf(routes: Routes, path: string): { route: Route | undefined; rest
 
 function send(response: ServerResponse, { status = 200, contentType, body }: Answer): void {
   const length = Buffer.byteLength(body)
-  // The connection is closed, because each client sends at most two requests a minute.
+  // Closes the connection, because clients send requests rarely.
   response.writeHead(status, { 'content-type': contentType, 'content-length': length, connection: 'close' })
   response.end(body)
 }

@@ -56,7 +56,8 @@ export function startArchiving({ url, tls, markers }: ArchiveOptions, instance: 
   const state = new ArchiveState(now, log)
   const connect = async (applicationName: string) => {
     // Postgres would refuse the connection, and log this: users read that log.
-    if (isClosed(volume)) throw new Error('the copy does not accept connections yet')
+    if (isClosed(volume))
+      throw new Error('Postgres does not accept connections: its volume is a copy that the operator has not opened yet')
     const { cert: serverCert, ca } = readCertificates(instance.tls)
     const { cert, key } = client.certificates()
     const socket = await secureSocket({ host, port, serverName: nameIn(serverCert), cert, key, ca })

@@ -1,7 +1,7 @@
 /**
  * Access to the directory of Postgres's log. The directory belongs to Postgres. If the agents of a machine run in one
- * process, it belongs to another user than that process. So the agent accesses it by its descriptor, follows no link,
- * and touches only files with names of Postgres's log.
+ * process, it belongs to another user than that process. So the agent accesses the directory by its descriptor, follows
+ * no link, and accesses only files with names of Postgres's log.
  */
 import { closeSync, constants, ftruncateSync, lstatSync, openSync, readdirSync, unlinkSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
@@ -47,8 +47,8 @@ function filesIn(base: string): LogFile[] {
 }
 
 /**
- * Opens the current directory if it belongs to this owner. Returns undefined if it is missing or belongs to another
- * owner. The caller must close it.
+ * Opens the log directory if it belongs to this owner. Returns undefined if the directory is missing or belongs to
+ * another owner. The caller must close the directory.
  */
 export function openLogDirectory(path: string, owner: string): LogDirectory | undefined {
   const descriptor = tryTo(() => openSync(path, constants.O_RDONLY | constants.O_DIRECTORY | careful))

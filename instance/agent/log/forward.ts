@@ -1,7 +1,7 @@
 /**
- * Forwards new log entries as JSON lines, for readers of container output: `kubectl logs` and log collectors. It omits
- * possible passwords, and limits the rate. Entries above the limit are skipped, and a line reports how many bytes were
- * skipped. The position is stored in a file, so that a restarted agent continues there.
+ * Forwards new log entries as JSON lines, for readers of container output: `kubectl logs` and log collectors. The
+ * forwarder omits possible passwords, and limits the rate. It skips entries above the limit, and writes a line with the
+ * number of skipped bytes. It stores its position in a file, so that a restarted agent continues there.
  */
 import { readSync } from 'node:fs'
 import { isAboutCollector } from '../../log/entry.ts'
@@ -12,7 +12,7 @@ import type { LogDirectory, LogFile } from './directory.ts'
 
 /** Size of one read. */
 const blockBytes = 64 * 1024
-/** If more bytes than this are unread, only the newest block is forwarded. */
+/** If more bytes than this are unread, the forwarder forwards only the newest block. */
 const mostBehind = 4 * blockBytes
 const newline = 0x0a
 
@@ -34,8 +34,8 @@ function readPosition(path: string): Position | undefined {
 }
 
 /**
- * The files that are not forwarded completely, with the position in each, oldest first. Without a stored position, only
- * the newest file, which Postgres opened when it started in this pod.
+ * Returns the files that are not forwarded completely, with the position in each, oldest first. Without a stored
+ * position, returns only the newest file, because Postgres opened this file when it started in this pod.
  */
 function remaining(files: readonly LogFile[], at: Position | undefined): (Position & { bytes: number })[] {
   const ofJson = files.filter(({ kind }) => kind === 'json')

@@ -1,7 +1,7 @@
 /**
- * Limits the size of Postgres's log, and forwards new entries. The kernel reports changes (inotify), so that a
- * silent Postgres costs nothing. A busy log is checked once a second. An error is logged once, and the next change
- * causes a retry.
+ * Limits the size of Postgres's log, and forwards new entries. The kernel reports changes (inotify), so the keeper
+ * needs no CPU time if Postgres logs nothing. It checks a busy log once a second. It logs an error once, and retries at
+ * the next change.
  */
 import { type FSWatcher, statfsSync, watch } from 'node:fs'
 import { boundOf, surplusOf } from './bound.ts'
@@ -14,7 +14,7 @@ type KeeperOptions = {
   owner: string
   /** If absent, nothing is forwarded. */
   forwarder: Forwarder | undefined
-  /** Whether the volume may be written now. */
+  /** Whether writing to the volume is allowed now. */
   mayWrite: () => boolean
   log: (line: string) => void
   /** For tests. */

@@ -12,7 +12,7 @@ type Line = { text: string; isTruncated: boolean }
 export async function* linesBackwards(file: FileHandle, onBlock: (bytes: number) => boolean): AsyncGenerator<Line> {
   const block = Buffer.alloc(blockBytes)
   let position = (await file.stat()).size
-  /** A line that begins in an earlier block: the part that was already read. */
+  /** The part that was already read of a line that begins in an earlier block. */
   let rest: Buffer = Buffer.alloc(0)
   let isTruncated = false
   while (position > 0) {

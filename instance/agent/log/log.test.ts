@@ -106,7 +106,7 @@ describe('a read of the log', () => {
     expect(JSON.stringify(entries).length).toBeLessThan(1000)
   })
 
-  test('returns the lines that can be parsed, also next to truncated, split or foreign lines', async () => {
+  test('returns the lines that can be parsed, also next to truncated or split lines, or lines that are not JSON', async () => {
     const complete = lines(0, 400)
     await fc.assert(
       fc.asyncProperty(fc.nat(complete.length), fc.uint8Array({ maxLength: 50 }), async (at, garbage) => {
@@ -297,9 +297,9 @@ describe('the log keeper', () => {
     await expect.poll(bytes).toBeLessThan(MiB)
   })
 
-  test('waits while the volume may not be written', async () => {
+  test('waits while writing to the volume is not allowed', async () => {
     for (let index = 0; index < 6; index++) write(nameOf(index), 'x'.repeat(4 * MiB))
-    /** Whether the oldest file exists, at each check while the volume may not be written. */
+    /** Whether the oldest file exists, at each check while writing is not allowed. */
     const seen: boolean[] = []
     keep({
       mayWrite: () => {

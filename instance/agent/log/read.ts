@@ -1,6 +1,6 @@
 /**
- * The newest entries of the log on the volume within a window. Files are read from their ends; files outside the window
- * are skipped. Bytes read, memory and time of one response are limited.
+ * Reads the newest log entries of a window. Reads each file from its end, and skips files outside the window. Limits
+ * the bytes read, the memory and the time of one response.
  */
 
 import { isAboutCollector, type LogEntry, newestFirst } from '../../log/entry.ts'
@@ -24,7 +24,10 @@ type Limits = { readBytes: number; answerBytes: number; ms: number }
 const MiB = 2 ** 20
 const defaultLimits: Limits = { readBytes: 32 * MiB, answerBytes: 2 * MiB, ms: logAnswerMs }
 
-/** An entry may be this late: a process reads the time before it waits to write. File names only have seconds. */
+/**
+ * A process may write an entry this long after the entry's time, because it reads the clock before it waits to write.
+ * File names only have seconds.
+ */
 const slackMs = 5_000
 
 /** Limits of one response. */
