@@ -1,6 +1,5 @@
 /**
- * The agent next to a real Postgres: which clients the agent answers, what it measures, and that its failures do not
- * affect Postgres.
+ * The agent next to a real Postgres: which clients the agent answers, what it measures, and what it stores.
  */
 import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'

@@ -7,12 +7,12 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 export type Certificates = {
-  /** In PEM, like all fields: the server's certificate and its key. */
+  /** The server's certificate and key. All fields are PEM. */
   cert: string
   key: string
   /** The authorities that verify clients and Postgres. */
   ca: string
-  /** The agent's login certificate. A Secret issued before agents existed has none. */
+  /** The agent's login certificate. Undefined if the Secret has none. */
   monitor: { cert: string; key: string } | undefined
 }
 
@@ -26,6 +26,6 @@ export function readCertificates(directory: string): Certificates {
 /** The server name of this pod: the first name of its certificate. */
 export function nameIn(cert: string): string {
   const [, name] = /(?:^|, )DNS:([^,\s]+)/.exec(new X509Certificate(cert).subjectAltName ?? '') ?? []
-  if (name === undefined) throw new Error('the certificate of the server contains no host name')
+  if (name === undefined) throw new Error('the server certificate contains no DNS name')
   return name
 }

@@ -1,4 +1,4 @@
-/** The agent's command line, and the agent as a process. */
+/** Parses the agent's command line, and runs the agent until a signal. */
 import { flushCompileCache } from 'node:module'
 import { parseArgs } from 'node:util'
 import { logVariable } from '../log/directory.ts'
@@ -6,7 +6,7 @@ import type { Agent, AgentOptions } from './index.ts'
 
 type Named = Pick<AgentOptions, 'id' | 'host' | 'data' | 'tls' | 'state' | 'archive'>
 
-/** @throws Error for missing or unknown options */
+/** @throws Error for missing, unknown or invalid options */
 export function parseAgentArguments(argv: readonly string[]): Named {
   const text = { type: 'string' } as const
   const { values } = parseArgs({

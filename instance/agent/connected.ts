@@ -1,6 +1,6 @@
 /**
- * Finds in the kernel's table (proc(5), `/proc/net/tcp`) whether a client is connected to an address of this network
- * namespace.
+ * Reads the kernel's table of TCP connections (proc(5), `/proc/net/tcp`), to find whether a client is connected to an
+ * address of this network namespace.
  */
 import { readFileSync } from 'node:fs'
 import { isIPv4 } from 'node:net'

@@ -29,7 +29,7 @@ export type AgentOptions = {
   tls: string
   /** The directory of the agent's own files. */
   state: string
-  /** The directory of Postgres's log. Absent: the log is not on the volume, or its size is not limited. */
+  /** The directory of Postgres's log. Default: the agent does not limit, forward or return the log. */
   logDirectory?: string | undefined
   /** Receives new log lines; each text contains complete lines. Absent: the agent forwards no log lines. */
   passOn?: ((text: string) => void) | undefined

@@ -1,7 +1,7 @@
 /**
  * One short session with the Postgres of the pod: log in with a certificate, query, log out (PostgreSQL manual,
- * "Frontend/Backend Protocol"). A permanent session would prevent users from creating databases, because a new database
- * is a copy of the one that this session uses. The size of each message and the total time are limited.
+ * "Frontend/Backend Protocol"). A permanent session would block CREATE DATABASE, because Postgres cannot copy template1
+ * while another session uses it. The size of each message and the total time are limited.
  */
 import { connect as connectPlainly, type Socket } from 'node:net'
 import { connect as connectSecurely, type TLSSocket } from 'node:tls'
@@ -22,7 +22,7 @@ type PostgresLogin = {
 const sslRequestCode = 80_877_103
 /** How long Postgres may take to close the connection after Terminate. */
 const leaveMs = 2_000
-/** The maximum size of one message. The answer to the query of a sample has less than 2 KB. */
+/** The maximum size of one message. The result of the sample's query has less than 2 KB. */
 const mostBytes = 64 * 1024
 
 const int32 = (value: number): Buffer => {

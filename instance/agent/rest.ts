@@ -2,8 +2,8 @@
  * Decides whether Postgres is idle, so that a sample needs no query. Postgres is idle if no sample of the last two
  * minutes shows a client or a new session. Opening a session for the query costs eight times as much as the query. So
  * the agent queries an idle Postgres only every 20 minutes, or after activity: WAL was written, or a client is
- * connected. If Postgres itself wrote the WAL (a checkpoint, autovacuum), the agent queries once. The agent detects
- * late that an idle Postgres has crashed, and counts late a session that writes nothing and ends between two checks.
+ * connected. If Postgres itself wrote the WAL (a checkpoint, autovacuum), the agent queries once. Two events are
+ * detected late: an idle Postgres crashes, or a session writes nothing and ends between two checks.
  */
 
 /** Postgres's last answer. */
@@ -12,7 +12,7 @@ export type Answered = {
   values: Record<string, unknown>
   /** When the current WAL file was last written before the query, in ms; undefined if unknown. */
   writtenAt: number | undefined
-  /** The time of a query. No later query has found a client or a new session. */
+  /** No query after this time has found a client or a new session. */
   quietSince: number
 }
 

@@ -1,6 +1,7 @@
 /**
- * Takes a sample of Postgres and its volume every 30 seconds. If only Postgres or only the volume answers, the sample
- * contains only the values of this one. The agent runs one query at a time, with a time limit.
+ * Takes a sample of Postgres and its volume every 30 seconds. If Postgres does not answer, `up` is 0 and its values are
+ * missing. If the volume does not answer, the volume's values are missing. The agent runs one query at a time, with a
+ * time limit.
  *
  * The agent queries an idle Postgres rarely. Samples between two queries repeat the last values (rest.ts).
  */
@@ -95,8 +96,8 @@ export function createSampler(options: SamplerOptions) {
     if (before !== undefined && isUndisturbed(before, at, writtenAt) && !to.isConnected(host, port))
       return before.values
     last = undefined
-    // Before the operator opens a copied volume (copy.ts), Postgres would refuse the login, and log this for the
-    // database's users.
+    // Until the operator opens a copied volume (copy.ts), Postgres refuses this login. The database's users would see
+    // the refusal in the log.
     if (isClosed(data))
       throw new Error('Postgres does not accept connections: its volume is a copy that the operator has not opened yet')
     const values = await valuesNow(at, readCertificates(tls))
@@ -115,7 +116,8 @@ export function createSampler(options: SamplerOptions) {
   }
 
   /**
-   * Takes a sample. Never fails. Returns false if Postgres did not answer; such a sample is stored only if requested.
+   * Takes a sample. Never fails. Returns false if Postgres did not answer; such a sample is stored only if
+   * `keepsFailures` is true.
    */
   return async function sample(keepsFailures: boolean): Promise<boolean> {
     const at = now()
@@ -137,7 +139,7 @@ export function createSampler(options: SamplerOptions) {
  * intervals to take the first sample.
  */
 const startingMs = 60_000
-/** The interval during the first 60 s. A starting Postgres logs each attempt. */
+/** The interval until the first sample, for at most 60 s. A starting Postgres logs each attempt. */
 const startingEveryMs = 5_000
 
 /**

@@ -18,7 +18,9 @@ export type Route = {
   methods?: readonly string[]
   answer(query: URLSearchParams, request: { method: string; rest: string }): Answer | Promise<Answer>
 }
-/** Routes by path. A path that ends with a slash matches paths with one more segment. `rest` is this segment. */
+/**
+ * Routes by path. A path that ends with a slash matches paths with one more segment. `rest` is the path's last segment.
+ */
 export type Routes = Readonly<Record<string, Route>>
 
 export type AgentServer = {
@@ -30,7 +32,7 @@ export type AgentServer = {
 
 const mostConnections = 32
 const defaultTimeoutMs = 10_000
-/** In effect never: the maximum delay of a timer, in ms. */
+/** The maximum delay of a Node timer, in ms. In effect, it disables the check. */
 const never = 2 ** 31 - 1
 
 /** The client that a verified certificate names; undefined if it is unknown. */
@@ -77,7 +79,7 @@ function send(response: ServerResponse, { status = 200, contentType, body }: Ans
   response.end(body)
 }
 
-/** Limits how long a client can use a connection if it is silent or slow, or does not read a response. */
+/** Closes the connection of a client that is silent or slow, or that does not read its response. */
 function endAfterTimeout(server: Server, timeoutMs: number): void {
   const ends = new WeakMap<Socket, NodeJS.Timeout>()
   server.on('secureConnection', socket => {

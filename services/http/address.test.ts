@@ -23,10 +23,20 @@ describe('the client address of a request', () => {
       '198.51.100.1, nonsense',
       '10.1.2.3',
     ],
-    ['an IPv4 address of a socket, in IPv4 and IPv6 form', '::ffff:127.0.0.1', '::ffff:198.51.100.1', '198.51.100.1'],
+    [
+      'the address that a proxy wrote, if both addresses are IPv4 addresses in IPv6 form',
+      '::ffff:127.0.0.1',
+      '::ffff:198.51.100.1',
+      '198.51.100.1',
+    ],
     ['an IPv6 address behind a proxy', '10.1.2.3', '2001:db8::1', '2001:db8::1'],
     ['the address that an IPv6 proxy wrote', 'fd12::1', '2001:db8::1', '2001:db8::1'],
-    ['the address that a proxy with one IPv6 address wrote', '2001:db8:0::7', '198.51.100.1, fd12::2', '198.51.100.1'],
+    [
+      'the address that a proxy wrote, if the proxy is trusted by a single IPv6 address',
+      '2001:db8:0::7',
+      '198.51.100.1, fd12::2',
+      '198.51.100.1',
+    ],
     ['an IPv6 address that is not a trusted proxy', '2001:db8::8', '198.51.100.1', '2001:db8::8'],
     ['empty on a Unix socket', undefined, '198.51.100.1', ''],
   ])('is %s', (_, peer, header, expected) => {

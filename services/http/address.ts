@@ -37,8 +37,8 @@ function isTrusted(address: string, trusted: BlockList): boolean {
 }
 
 /**
- * `peer`: the address of the connection's other end. If no entries remain, or if the next entry to the left is not an
- * address, returns the last trusted proxy.
+ * `peer`: the address of the connection's other end. If X-Forwarded-For has no valid next entry, returns the leftmost
+ * trusted proxy.
  */
 export function clientAddress(peer: string | undefined, forwardedFor: string | undefined, trusted: BlockList): string {
   let address = plain(peer ?? '')

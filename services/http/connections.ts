@@ -1,14 +1,14 @@
 /**
  * Limits a server's connections. At the limit, the server closes the connection that has been unused for the longest
- * time. So clients that open thousands of connections do not block other clients. A connection is unused while the
- * server has no complete request of it to answer.
+ * time. So clients that open thousands of connections do not block other clients. A connection is unused while none of
+ * its requests is complete and unanswered.
  */
 import { readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 
 const usualMost = 10_000
-/** The number of file descriptors that connections may not use. */
+/** File descriptors reserved for files, database connections and other uses. */
 const otherFiles = 256
 
 /**

@@ -1,6 +1,6 @@
 /**
- * Cross-origin requests (WHATWG Fetch, section 3.2): which origins may send requests, and which response headers their
- * pages may read.
+ * Cross-origin requests (WHATWG Fetch, section 3.2): which origins' pages may read responses, and
+ * which response headers these pages may read.
  */
 
 type HeaderList = [name: string, value: string][]
@@ -23,7 +23,7 @@ function allowedOrigin(origin: string | undefined, origins: readonly string[] | 
 }
 
 /**
- * The headers of every response. An OPTIONS request that is not a preflight gets no CORS headers, because scripts in
+ * The headers of every response. An OPTIONS request gets no Access-Control-Expose-Headers, because scripts in
  * pages do not read its response.
  */
 export function corsHeaders(

@@ -22,7 +22,7 @@ import { type Backlog, boundSending, gather, hidesItsEnd, writeStream } from './
 export type ResponseRules = {
   /** Undefined: the handler adds CORS headers itself. */
   readonly cors: CorsRules | undefined
-  /** A request header that responses repeat. */
+  /** The name of a request header that the server copies to the response. */
   readonly traceHeader: string | undefined
 }
 
@@ -209,7 +209,7 @@ class Exchange {
   async #stream(answer: HttpResponse, stream: NonNullable<HttpResponse['stream']>): Promise<void> {
     const response = this.#response
     const bufferedBytes = this.#bufferedBytes
-    // `Budget` accepts one body above the limit. Not so a stream, because its length can be unknown.
+    // Unlike `Budget`, this refuses a stream above the limit, because a stream's length can be unknown.
     const reserve = (bytes: number) => bytes <= this.#shared.maximumBufferedBytes && this.#reservation.grow(bytes)
     if (answer.streamLength === undefined && hidesItsEnd(response)) {
       const abort = () => this.#disconnected.abort(new Error('not enough memory for the response'))

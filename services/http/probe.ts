@@ -20,7 +20,7 @@ type ProbeAnswer = { readonly status: number; readonly headers: IncomingHttpHead
 const timeoutMs = 5_000
 const mostBytes = 1_048_576
 
-/** The host to which to connect if the server listens on all addresses. */
+/** Returns the host to connect to. If the server listens on all addresses, this is the loopback address. */
 export function reachable(host: string): string {
   switch (host) {
     case '*':

@@ -1,4 +1,6 @@
-/** Metrics of the requests that a server answers. The number of metrics does not depend on the requests. */
+/**
+ * Metrics of the requests that a server answers. The metrics have no labels from requests, so their number is fixed.
+ */
 import { durationBounds, durationName } from '../../server/samples.ts'
 
 /** One request that the metrics count. */

@@ -1,6 +1,6 @@
 /** Finds a request's route by path and method. If there is no route, the service formats the response. */
 
-/** The values of path segments that a route names, such as `{name}`. */
+/** The values of a route's path parameters, such as `{name}`. */
 export type PathParameters = { readonly [name: string]: string }
 
 type Match<Route> =

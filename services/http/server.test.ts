@@ -1,4 +1,4 @@
-/** Tests the server with malicious clients over raw sockets. */
+/** Tests the server over raw sockets, also with malicious clients. */
 import { once } from 'node:events'
 import type { Server } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'

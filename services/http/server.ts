@@ -32,7 +32,9 @@ export type HttpService = {
    * Default: 256 MiB.
    */
   readonly maximumDiscardedBytes?: number | undefined
-  /** At the limit, the server closes unused connections. Default: 10,000. The file descriptor limit can lower it. */
+  /**
+   * At the limit, the server closes unused connections. Default: 10,000, or less if the file descriptor limit is lower.
+   */
   readonly maximumConnections?: number | undefined
   /** The server disconnects a client that reads nothing of a stream for this long. Default: three minutes. */
   readonly stalledMs?: number | undefined

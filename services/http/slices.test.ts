@@ -30,7 +30,7 @@ async function serve(handle: (request: IncomingMessage, response: ServerResponse
 const head = 'POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n'
 const tiny = (count: number) => '1\r\nx\r\n'.repeat(count)
 
-test('the server parses few tiny chunks before it serves other connections', async () => {
+test('the server parses only a few tiny chunks before it serves other connections', async () => {
   // Every slice takes longer than its target.
   let now = 0
   vi.spyOn(performance, 'now').mockImplementation(() => (now += 3))
@@ -89,7 +89,7 @@ test('a client that sends requests without reading responses is disconnected', a
     request.on('end', () => response.end('x'.repeat(1_000_000)))
   })
   socket.write(head)
-  // After one response, the connection is parsed in slices.
+  // From the second request on, the connection is parsed in slices.
   socket.write('0\r\n\r\n')
   await once(socket, 'data')
   socket.pause()

@@ -1,7 +1,7 @@
 /**
- * Parses the bytes of a connection in slices. Node parses all bytes that it has read from a socket at once, up to 64
- * KiB. Without slices, ten thousand one-byte chunks block the thread for 60 ms. With slices, the server serves other
- * connections after each slice. A slice takes a few ms, however small the chunks are, and reading pauses while slices
+ * Parses the bytes of a connection in slices. After each read from a socket (up to 64 KiB), Node parses all bytes
+ * without a pause. Without slices, ten thousand one-byte chunks block the thread for 60 ms. With slices, the server
+ * serves other connections after each slice. A slice takes a few ms for chunks of any size. Reading pauses while slices
  * remain.
  */
 import type { Socket } from 'node:net'
@@ -33,7 +33,7 @@ export function parseInSlices(socket: Socket): boolean {
     try {
       parse.call(socket, slice)
     } catch {
-      // Node's listener throws if Node has paused the socket, because the client does not read its responses.
+      // If a client does not read its responses, Node pauses the socket, and this listener throws.
       socket.destroy()
       return
     }

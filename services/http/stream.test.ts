@@ -106,7 +106,7 @@ test('a response whose writer fails is aborted, not ended', async () => {
   expect(error.code).toBe('ECONNRESET')
 })
 
-/** A Unix socket has no reset, and HTTP/1.0 has no chunks. */
+/** A Unix socket has no reset, and HTTP/1.0 has no chunks. So a client could not detect an aborted stream. */
 describe('a response to HTTP/1.0 over a Unix socket', () => {
   async function receive(stream: (out: AnswerStream, signal: AbortSignal) => Promise<void>): Promise<string> {
     const { server } = await serve(stream, { maximumBufferedBytes: 10_000_000 })
@@ -227,7 +227,7 @@ test('a client that reads nothing is disconnected if the writer does not wait', 
   await until(() => isAborted)
 })
 
-test('only a client that reads nothing is disconnected, even if the writer sends little', async () => {
+test('a client that reads nothing is disconnected, even if the writer sends little; a client that reads is not', async () => {
   let written = 0
   let isAborted = 0
   const { port } = await serve(

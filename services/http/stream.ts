@@ -1,7 +1,7 @@
 /**
  * Streamed responses. Memory for slow clients is limited, for each client and in total, and the writer knows when it
- * must wait. The server disconnects a client that stops reading. If the writer fails, the server aborts the response,
- * so that no client treats it as complete.
+ * must wait. The server disconnects a client that stops reading or reads too slowly. If the writer fails, the server
+ * aborts the response, so that no client treats it as complete.
  */
 import type { ServerResponse } from 'node:http'
 import type { Budget, Reservation } from './budget.ts'
@@ -11,7 +11,7 @@ import type { AnswerStream } from './message.ts'
 /** If more unreserved bytes than this wait for a client, the server disconnects the client at the next write. */
 const maximumPendingBytes = 1_048_576
 
-/** A client slower than 10 kB/s could otherwise delay the response without limit. */
+/** How long a client may take to read this many bytes: 60 s, plus the time at 10 kB/s. */
 const longestFetchMs = (bytes: number): number => 60_000 + bytes / 10
 
 /** Aborts the response if the client does not read its `bytes` bytes within `longestFetchMs(bytes)`. */

@@ -1,8 +1,7 @@
 /**
- * Decides how much of a volume the log may use, and which files to delete: first empty files, then the oldest files.
- * The newest file of each kind is never deleted, because Postgres is writing it. If Postgres could not rotate these
- * files, so that the log still exceeds its limit, the larger file is truncated to zero, and then the other file if
- * needed. Pure.
+ * Decides how much of a volume the log may use, and which files to delete: all files of 0 bytes, and the oldest files
+ * above the limit. The newest file of each kind is never deleted, because Postgres is writing it. If the log still
+ * exceeds its limit, the agent truncates the larger of these files, and then the other if needed. Pure.
  */
 import { fileBytes } from '../../log/directory.ts'
 import type { LogFile } from './directory.ts'
@@ -16,7 +15,10 @@ const leastOfAll = 2 * fileBytes
 /** Maximum number of files, because each file is opened and read. */
 const mostFiles = 500
 
-/** The log's limit in bytes. It is reduced if less space is free, because the data are more important than the log. */
+/**
+ * The log's limit in bytes. If less space than this is free, the limit is lower, because the data are more important
+ * than the log.
+ */
 export function boundOf({ size, free }: { size: number; free: number }): number {
   const bound = Math.min(most, Math.max(least, Math.floor(size * share)))
   return free < bound ? leastOfAll : bound

@@ -1,7 +1,7 @@
 /**
- * Access to the directory of Postgres's log. The directory belongs to Postgres. If the agents of a machine run in one
- * process, it belongs to another user than that process. So the agent accesses the directory by its descriptor, follows
- * no link, and accesses only files with names of Postgres's log.
+ * Access to the directory of Postgres's log. The directory belongs to Postgres. If one process runs all agents of a
+ * machine, that process has another user than the directory. So the agent accesses the directory by its descriptor,
+ * follows no link, and accesses only files with names of Postgres's log.
  */
 import { closeSync, constants, ftruncateSync, lstatSync, openSync, readdirSync, unlinkSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
@@ -12,9 +12,9 @@ import { careful, readBounded, withFile } from '../files.ts'
 export type LogFile = { name: string; kind: 'json' | 'log'; begunAt: number; bytes: number }
 
 export type LogDirectory = {
-  /** Log files, the oldest of each kind first. */
+  /** Log files of both kinds, oldest first. */
   files: LogFile[]
-  /** Opens a JSON log. @throws if the file is missing or is not a regular file */
+  /** Opens a log file. @throws if the file is missing or is not a regular file */
   open(name: string): Promise<FileHandle>
   /** Calls `work` with the file's descriptor. @throws as `open` does */
   use<T>(name: string, work: (descriptor: number) => T): T

@@ -34,7 +34,7 @@ function readPosition(path: string): Position | undefined {
 }
 
 /**
- * Returns the files that are not forwarded completely, with the position in each, oldest first. Without a stored
+ * Returns the file of the position and all newer files, oldest first, with the position in each. Without a stored
  * position, returns only the newest file, because Postgres opened this file when it started in this pod.
  */
 function remaining(files: readonly LogFile[], at: Position | undefined): (Position & { bytes: number })[] {
@@ -62,7 +62,7 @@ const readBlock = (directory: LogDirectory, { name, offset }: Position): Buffer 
     return block.subarray(0, readSync(descriptor, block, 0, blockBytes, offset))
   })
 
-/** `path`: the file of the position. `write`: accepts complete lines. */
+/** `path`: the file that stores the position. `write`: accepts complete lines. */
 export function createForwarder(path: string, write: (text: string) => void): Forwarder {
   let position = readPosition(path)
   const moveTo = (next: Position) => {
@@ -92,7 +92,7 @@ export function createForwarder(path: string, write: (text: string) => void): Fo
       const begin = isTooFar && from.offset > 0 ? block.indexOf(newline) + 1 : 0
       const end = block.lastIndexOf(newline) + 1
       const isLast = from.name === last.name
-      if (isTooFar) reportOmitted(behind - Math.max(0, end - begin), 'Postgres logged too fast')
+      if (isTooFar) reportOmitted(behind - Math.max(0, end - begin), 'more than 256 KiB of the log were unread')
       // A line longer than a block, or one that is never completed, is skipped.
       const isPassedOver = end === 0 && (block.length === blockBytes || !isLast)
       if (isPassedOver && !isTooFar) reportOmitted(block.length, 'a line is incomplete or longer than 64 KiB')

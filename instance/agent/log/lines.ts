@@ -1,4 +1,4 @@
-/** The lines of a file, last line first, read in blocks from its end. Memory use is small for any content. */
+/** The lines of a file, last line first, read in blocks from its end. Memory use is limited for any content. */
 import type { FileHandle } from 'node:fs/promises'
 
 const blockBytes = 64 * 1024
@@ -12,7 +12,7 @@ type Line = { text: string; isTruncated: boolean }
 export async function* linesBackwards(file: FileHandle, onBlock: (bytes: number) => boolean): AsyncGenerator<Line> {
   const block = Buffer.alloc(blockBytes)
   let position = (await file.stat()).size
-  /** The part that was already read of a line that begins in an earlier block. */
+  /** The part read so far of a line that begins in an earlier block. */
   let rest: Buffer = Buffer.alloc(0)
   let isTruncated = false
   while (position > 0) {

@@ -237,7 +237,7 @@ describe('the forwarded log', () => {
     expect(messages(rest)).toEqual(numbers(20_100 - passed, passed))
     expect(passed).toBeGreaterThan(500)
     const remaining = flood.length - lines(20_100 - passed, passed).length
-    expect(first).toBe(`(${remaining} bytes of the log are omitted here: Postgres logged too fast)`)
+    expect(first).toBe(`(${remaining} bytes of the log are omitted here: more than 256 KiB of the log were unread)`)
   })
 
   test('continues after a line that is too long, a truncated line, and a file that was truncated or removed', () => {

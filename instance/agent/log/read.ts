@@ -11,7 +11,7 @@ import { type LogDirectory, type LogFile, openLogDirectory } from './directory.t
 import { linesBackwards } from './lines.ts'
 
 type LogQuery = {
-  /** The window: from `sinceMs`, and before `untilMs`; in ms since the epoch. */
+  /** The window, in ms since the epoch: `sinceMs` is included, `untilMs` is not. */
   sinceMs: number
   untilMs: number
   most: number
@@ -30,7 +30,7 @@ const defaultLimits: Limits = { readBytes: 32 * MiB, answerBytes: 2 * MiB, ms: l
  */
 const slackMs = 5_000
 
-/** Limits of one response. */
+/** Counts the bytes and the time of one response. */
 function budget({ readBytes, answerBytes, ms }: Limits) {
   const until = performance.now() + ms
   let [read, answered] = [0, 0]
@@ -86,7 +86,7 @@ async function readFrom(directory: LogDirectory, query: LogQuery, limits: Limits
   return { entries, isWhole: true }
 }
 
-/** Empty if this owner has no log. */
+/** Returns no entries if this owner has no log. */
 export async function readLog(
   path: string,
   owner: string,

@@ -1,6 +1,6 @@
 /**
- * A request from one replica to another, sealed as a whole. A process at a stopped replica's address cannot read,
- * answer or replay it.
+ * A request from one replica to another, encrypted and authenticated as a whole. A process at a stopped replica's
+ * address cannot read, answer or replay it.
  */
 import { createCipheriv, createDecipheriv, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { RequestHead } from '../message.ts'
@@ -22,7 +22,7 @@ export class Envelopes {
   readonly #proofKey: Buffer
   readonly #self: Process
   readonly #now: () => number
-  /** The nonces, with the time until which they are kept, oldest first. */
+  /** Nonces of opened envelopes, oldest first, each with its expiry time. */
   readonly #seen = new Map<string, number>()
 
   constructor(secret: string, service: string, self: Process, now: () => number = Date.now) {

@@ -17,7 +17,7 @@ const connectMs = 2_000
 const mostForwarded = 5_000
 /**
  * The headers that the client receives from the other replica's response. The server to which the client is connected
- * adds all other headers.
+ * adds its own headers instead of the others.
  */
 const passedOn = [
   ...['content-type', 'cache-control', 'x-accel-buffering', 'mcp-session-id', 'www-authenticate', 'retry-after'],
@@ -82,7 +82,7 @@ export class Peers {
   }
 
   /**
-   * @returns undefined if the process `to` has stopped
+   * @returns undefined if the process `to` cannot be reached, or does not prove that it is a replica
    * @throws PeerFailure if too many requests are being forwarded, or if the connection ends before the response; the
    *   signal's reason if the signal is aborted
    */
@@ -137,7 +137,7 @@ export class Peers {
       })
       request.once('response', resolve)
       request.on('error', error => {
-        // The other replica can have closed the idle connection. A retry is safe: if that replica has received the
+        // The other replica may have closed the idle connection. A retry is safe: if that replica has received the
         // request, it refuses the second copy.
         if (request.reusedSocket && !isAgain && !signal.aborted) return resolve(this.#send(to, bytes, signal, true))
         reject(isConnected ? error : new NotConnected(error))

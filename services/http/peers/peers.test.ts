@@ -181,7 +181,7 @@ test('a request reaches its owner unmodified, and the client receives only the a
 
 test('a forwarded request is not forwarded again', async () => {
   const [one, two] = [await serve(), await serve()]
-  // The request is for a session of a third process. The process that receives the request must answer it, and must not
+  // The session belongs to the forwarding process. The receiving process must answer the request itself, and must not
   // forward it again.
   const headers = { 'mcp-session-id': two.peers.mint('session', 'x') }
   const { owner } = two.peers.read('session', one.peers.mint('session', 'y'))
