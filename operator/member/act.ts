@@ -13,7 +13,7 @@ export type MemberExecutor = StorageExecutor & PostgresExecutor & ArchiveExecuto
 
 export type MemberPass = PostgresPass & Pick<ChildPass, 'key'> & { observed: ObservedMember }
 
-/** `readRoles`: returns the roles with the endpoint's credentials; undefined if those are not readable. */
+/** `readRoles`: returns the roles with the endpoint's credentials; undefined if the credentials are not readable. */
 export async function performMember(
   executor: MemberExecutor,
   pass: MemberPass,

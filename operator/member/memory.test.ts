@@ -46,7 +46,7 @@ function twoMembers() {
 const systemIdentifierIn = ({ facts }: ReturnType<MemberMemory['prior']>) =>
   facts?.answer?.state === 'answered' ? facts.answer.systemIdentifier : undefined
 
-describe('facts of two members of one owner', () => {
+describe('with two members of one owner', () => {
   test('answers and sizes are stored by member, and enqueue the owner', async () => {
     const { memory, enqueued, probe, of } = twoMembers()
     probe(0)
@@ -75,7 +75,7 @@ describe('facts of two members of one owner', () => {
     await memory.stop()
   })
 
-  test('are all deleted with their owner; those of another owner stay', async () => {
+  test('all facts are deleted with their owner, and the facts of another owner stay', async () => {
     const { memory, of } = twoMembers()
     const claim = { metadata: { name: 'c', uid: 'u' } } as PersistentVolumeClaim
     const other = memberKeyOf('tenant/shop-2', 1)

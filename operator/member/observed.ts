@@ -146,7 +146,7 @@ export type ObservedMember = {
   image: string | undefined
   /** The installation's settings for every pod. */
   podSettings: PodSettings
-  /** The incarnation of the owner's data that this member has. */
+  /** The incarnation number of the member's data. */
   incarnation: number
   /** The member's number within its incarnation. */
   number: number

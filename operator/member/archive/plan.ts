@@ -1,6 +1,6 @@
 /**
- * Plans a member's archive Secret. The operator issues it before a pod mounts it, and deletes it when no pod mounts it.
- * Pure.
+ * Plans the Secrets with which a member writes to the archive and reads its restore source. The operator issues a
+ * Secret before a pod mounts it. Pure.
  */
 import type { StatefulSet } from '../../../cluster/index.ts'
 import type { ObservedMember } from '../observed.ts'
@@ -18,7 +18,7 @@ export function planArchive(observed: ObservedMember): ArchiveAction[] {
   return [...ofMember(observed), ...ofSource(observed)]
 }
 
-/** The operator issues this Secret for a volume that must be recovered, and deletes it after the volume is recorded. */
+/** The Secret of the restore source exists until the recovered volume is recorded. */
 function ofSource({ instance, children, archiveSource }: ObservedMember): ArchiveAction[] {
   const source = archiveSourceOf(instance)
   if (source !== undefined) return archiveSource === 'good' ? [] : [{ do: 'issue-archive-source', source }]
@@ -29,6 +29,7 @@ function ofSource({ instance, children, archiveSource }: ObservedMember): Archiv
   return [{ do: 'delete', kind: 'Secret', name, namespace, uid }]
 }
 
+/** If the member no longer archives, its Secret exists until no pod mounts the Secret. */
 function ofMember(observed: ObservedMember): ArchiveAction[] {
   const { instance, podSettings, children, archiveCertificate: state } = observed
   const { archive: secret, statefulSet, pod } = children

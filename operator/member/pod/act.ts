@@ -40,7 +40,7 @@ export const stopsPod = (action: ApplyAction | DeleteAction): boolean =>
 
 /**
  * Reads claim and volume from the cluster before the operator stops a pod, because a cache can lag behind a deletion.
- * @throws ClusterError `Conflict` if one of them is deleted or terminating
+ * @throws ClusterError `Conflict` if one of them was deleted or is being deleted, or if the claim was replaced
  */
 export async function checkVolumeStays(cluster: Cluster, observed: ObservedMember): Promise<void> {
   const { instance, children, pod } = observed

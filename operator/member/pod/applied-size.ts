@@ -11,8 +11,8 @@ function parseSize(text: string | undefined): PinnedSize | undefined {
 }
 
 /**
- * Returns the running pod's size. Without a running pod, returns the size in the status. Older operators recorded no
- * size in the status. Then returns the template's size, or without a template the requested size.
+ * Returns the running pod's size. Without a running pod, returns the size in the status. If an older operator recorded
+ * no size there, returns the template's size, or without a template the requested size.
  */
 export const appliedSizeOf = (
   { spec, status }: Instance,

@@ -26,8 +26,9 @@ const withoutTag = (reference: string): string => {
 
 /**
  * Returns a reference by digest to the image that a container runs. `imageId`: the image id in the container's status.
- * If the node pulled the image, the id is a repository with a digest. Returns undefined if the image was loaded into
- * the node by hand, or if the pod runs without an image: a node cannot pull such an image by its id.
+ * If the node pulled the image, the id is a repository with a digest. Returns undefined if the reference already has a
+ * digest, or if no node can pull the image by the id. For example, a user loaded the image into the node, or the
+ * embedded cluster runs the pod without an image.
  */
 export function pinnedReference(reference: string, imageId: string): string | undefined {
   if (reference.includes('@')) return undefined

@@ -120,7 +120,7 @@ describe('a pod', () => {
       { reason: 'ContainerFailed', message: 'postgres ended with exit code 1' },
     ],
     [
-      'is out of space',
+      'has no space left',
       postgres({ terminated: { exitCode: 2, message: 'PANIC:  could not write: No space left on device' } }),
       { reason: 'ContainerFailed', diskFull: true },
     ],

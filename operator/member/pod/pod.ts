@@ -25,8 +25,8 @@ import { walProbeAnnotation } from './wal-probe.ts'
 const revisionLabel = 'controller-revision-hash'
 
 /**
- * Whether a pod with a database's label runs its Postgres. Pods of services also have that label, but with another
- * component label. A pod whose component label was removed or changed is recognised by its name.
+ * Whether a pod with a database's label runs the database's Postgres. Pods of services also have that label, but with
+ * another component label. A pod whose component label was removed or changed is recognised by its name.
  */
 const isPostgres = ({ metadata: { name, labels: objectLabels } }: Pod, id: string): boolean =>
   objectLabels?.[labels.component] === ('postgres' satisfies Component) || isMemberOf(parseMemberName('pod', name), id)
@@ -194,7 +194,7 @@ function unschedulable(pod: Pod): PodProblem | undefined {
   return { reason, message, refusal: undefined, diskFull: false }
 }
 
-/** How long after Postgres's start the pod's condition may still be from before the start. */
+/** A condition that changed within this time after Postgres's start is ignored, because the start may be its cause. */
 const stabilizingMs = 15_000
 
 /** Whether a running Postgres became not ready after its start. */

@@ -45,7 +45,7 @@ describe('the role of a member', () => {
     )
     expect(rolesIn({ children: { service: before.service } })).toEqual(['primary', 'primary', 'primary'])
   })
-  test("does not select another incarnation's pod to which the Service still routes", () => {
+  test('does not change the selector while the Service still routes to another incarnation', () => {
     const { service } = before
     const selector = { ...service.spec?.selector, [labels.incarnation]: '7' }
     const elsewhere = { ...service, spec: { ...service.spec, selector } }

@@ -23,7 +23,7 @@
  */
 export const walProbeName = 'espalier-wal-probe'
 
-/** Pod annotation: the pod has this probe. Its readiness then also reports on the disk. */
+/** Pod annotation: the pod has this probe. The pod is not ready while a WAL write hangs or the disk is full. */
 export const walProbeAnnotation = 'espalier.dev/wal-probe'
 
 /** How long the write may take before the probe fails. While the write has not ended, later probes fail at once. */

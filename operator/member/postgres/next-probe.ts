@@ -88,7 +88,7 @@ export type ProbeTime = {
   certificateIssuedAt: number | undefined
   /** The issue time of the current certificate, even if Postgres already presents it. */
   latestCertificateAt: number | undefined
-  /** When a client failed to connect. Undefined if no client failed since the last probe. */
+  /** The time of the last reported failed connection. Undefined if none was reported since the last probe began. */
   suspectedAt: number | undefined
   operatorStartedAt: number
   now: number

@@ -56,7 +56,7 @@ type Prober = {
   outdate(key: string, failed: boolean): void
   /** Reports that a client could not connect, so the last answer may be outdated. */
   reportUnreachable(key: string): void
-  /** The time of the first failed connection since the last probe. */
+  /** The time of the last reported failed connection. Undefined if none was reported since the last probe began. */
   suspectedAt(key: string): number | undefined
   forget(key: string): void
   stop(): Promise<void>

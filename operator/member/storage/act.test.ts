@@ -62,7 +62,7 @@ describe('a volume', () => {
     })
     const policy = async () => (await get(`pv-${it.count}`))?.spec?.persistentVolumeReclaimPolicy
 
-    test('has its previous reclaim policy restored while its claim exists', async () => {
+    test('gets its previous reclaim policy while its claim exists', async () => {
       const claim = await it.cluster.create('PersistentVolumeClaim', claimDraft(it.owner, it.count))
       const volume = await it.cluster.create('PersistentVolume', retained(claim.metadata.uid))
       expect(await passOf().do(giveBack(volume))).toBe('done')
@@ -75,17 +75,19 @@ describe('a volume', () => {
       const claim = await it.cluster.create('PersistentVolumeClaim', retainedVolume)
       const volume = await it.cluster.create('PersistentVolume', retained(claim.metadata.uid))
       await it.cluster.delete('PersistentVolumeClaim', claim.metadata)
-      await expect(passOf().do(giveBack(volume))).rejects.toThrow('has changed')
+      await expect(passOf().do(giveBack(volume))).rejects.toThrow("keeps the volume's reclaim policy")
       const going = await it.cluster.get('PersistentVolumeClaim', claim.metadata)
       if (going)
         await it.cluster.replace('PersistentVolumeClaim', { ...going, metadata: { ...going.metadata, finalizers: [] } })
-      await expect(passOf().do(giveBack(volume))).rejects.toThrow('has changed')
+      await expect(passOf().do(giveBack(volume))).rejects.toThrow("keeps the volume's reclaim policy")
       await it.cluster.create('PersistentVolumeClaim', draft)
-      await expect(passOf().do(giveBack(volume)), 'another claim of its name').rejects.toThrow('has changed')
+      await expect(passOf().do(giveBack(volume)), 'another claim of its name').rejects.toThrow(
+        "keeps the volume's reclaim policy",
+      )
       expect(await policy()).toBe('Retain')
     })
 
-    test('has its previous reclaim policy restored without a claim if its owner is being deleted', async () => {
+    test('gets its previous reclaim policy without a claim if its owner is being deleted', async () => {
       const volume = await it.cluster.create('PersistentVolume', retained('one-that-was'))
       expect(await passOf().do(giveBack(volume, 'one-that-was'))).toBe('done')
       expect(await policy()).toBe('Delete')

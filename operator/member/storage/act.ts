@@ -69,9 +69,9 @@ async function changeVolume(
 }
 
 /**
- * Another leader may have retained the volume because its claim was deleted, and this cache may lag. So the operator
- * restores the volume's previous reclaim policy only if the cluster has the claim.
- * @throws ClusterError `Conflict`
+ * Another leader may have retained the volume because its claim was deleted, and this operator's cache may lag. So the
+ * operator restores the volume's previous reclaim policy only if the cluster has the claim.
+ * @throws ClusterError `Conflict` if the claim was deleted or replaced, or if the claim or the volume is being deleted
  */
 async function checkClaimStays(cluster: Cluster, { metadata, spec }: PersistentVolume): Promise<void> {
   const { namespace, name = '', uid } = spec?.claimRef ?? {}
@@ -80,7 +80,7 @@ async function checkClaimStays(cluster: Cluster, { metadata, spec }: PersistentV
   if (stays && metadata.deletionTimestamp === undefined) return
   throw new ClusterError(
     'Conflict',
-    `the claim of volume ${metadata.name} has changed: the operator keeps the volume's reclaim policy Retain`,
+    `the claim of volume ${metadata.name} was deleted or replaced, or one of the two is being deleted: the operator keeps the volume's reclaim policy Retain`,
   )
 }
 

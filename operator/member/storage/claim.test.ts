@@ -15,7 +15,7 @@ const owner: Owner = {
   hostLabel: 'one-5e1d9a52',
 }
 
-describe('the claim for a volume that has lost its claim', () => {
+describe('the new claim for a volume whose claim was deleted', () => {
   const claimFor = (storageClass: object) => {
     const volume: PersistentVolume = {
       apiVersion: 'v1',
@@ -27,9 +27,9 @@ describe('the claim for a volume that has lost its claim', () => {
   }
 
   test.each([
-    ['with a class names it', { storageClassName: 'fast' }, 'fast'],
-    ['without a class has the empty class, so that the cluster sets no default', {}, ''],
-    ['with the empty class has the empty class', { storageClassName: '' }, ''],
+    ['names the class of the volume', { storageClassName: 'fast' }, 'fast'],
+    ['has the empty class if the volume has none, so that the cluster sets no default', {}, ''],
+    ['has the empty class if the volume has the empty class', { storageClassName: '' }, ''],
   ])('%s', (_what, storageClass, named) => {
     expect(claimFor(storageClass)).toEqual({
       volumeName: 'pv',
@@ -40,7 +40,7 @@ describe('the claim for a volume that has lost its claim', () => {
   })
 })
 
-test('the claim for a volume without a class names no class', () => {
+test('the new claim for a volume that a driver created without a class names no class', () => {
   const volume: PersistentVolume = {
     apiVersion: 'v1',
     kind: 'PersistentVolume',

@@ -29,7 +29,11 @@ describe('whether a volume is usable only on a given node', () => {
     ],
     ['false if the affinity names another node', volumeWith([expression('In', ['two'])]), false],
     ['false if the affinity names two nodes', volumeWith([expression('In', ['one', 'two'])]), false],
-    ['false if another term names no node', volumeWith([expression('In', ['one'])], [expression('In', ['z'])]), false],
+    [
+      'false if another term does not name that node',
+      volumeWith([expression('In', ['one'])], [expression('In', ['z'])]),
+      false,
+    ],
     ['false if the affinity excludes the node', volumeWith([expression('NotIn', ['one'])]), false],
     ['false if the affinity names only a zone', volumeWith([expression('In', ['zone-a'])]), false],
     ['false if the affinity has no terms', volumeWith(), false],

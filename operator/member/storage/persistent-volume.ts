@@ -3,13 +3,13 @@
  *
  * - its labels;
  * - the reclaim policy `Retain` while the volume or its claim is being deleted; an annotation has the previous policy;
- * - its release from its claim, so that another claim can bind it;
+ * - its claimRef, which decides which claim can bind the volume;
  * - a second object for the same storage, if the first object is being deleted.
  *
- * The second object is necessary because a deletion cannot be undone: the object is deleted with its claim. `Retain`
- * keeps the storage, but only the PersistentVolume has the location of the storage (driver, handle, attributes, node).
- * A claim can be bound only to a PersistentVolume. If the operator created the second object after the deletion of the
- * first, a crash in between would lose the location.
+ * The second object is necessary because a deletion cannot be undone: Kubernetes removes the first object when its
+ * claim is deleted. `Retain` keeps the storage, but only the PersistentVolume has the location of the storage (driver,
+ * handle, attributes, node). A claim can be bound only to a PersistentVolume. If the operator created the second object
+ * after the deletion of the first, a crash in between would lose the location.
  */
 import type { Draft, PersistentVolume } from '../../../cluster/index.ts'
 import { labels, managedByEspalier } from '../../../crds/index.ts'

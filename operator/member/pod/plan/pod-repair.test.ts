@@ -5,7 +5,7 @@ import { restartAnnotation, sizeAnnotation } from '../stateful-set.ts'
 
 const { observedOf, actionsOf } = reconciledDatabase()
 const { statefulSet, pod } = observedOf().children
-if (statefulSet === undefined || pod === undefined) throw new Error('it serves')
+if (statefulSet === undefined || pod === undefined) throw new Error('the database does not serve')
 const wanted = statefulSet.spec?.template.metadata?.annotations?.[sizeAnnotation]
 
 /** A pod created from a revision, whose size annotation another manager has changed. */

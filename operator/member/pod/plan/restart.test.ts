@@ -15,7 +15,7 @@ import { type Newest, noRestarts, type RestartsOf, templateRestartAnnotations } 
 const { now, children, status: onRecord, observedOf, assessmentOf, actionsOf } = reconciledDatabase()
 const { claim, statefulSet, configuration } = children
 const { podSettings, pod } = observedOf()
-if (pod === undefined) throw new Error('it runs')
+if (pod === undefined) throw new Error('the pod does not exist')
 const at = '2026-01-01T00:00:00Z'
 const newer = { podSettings: { ...podSettings, priorityClassName: 'databases' } }
 const problem = { reason: 'CrashLoopBackOff', message: 'it ended', refusal: undefined, diskFull: false }
@@ -107,8 +107,8 @@ describe('the operator', () => {
     ],
     ['if it runs and was created from an older template', { pod: { template: 'older' } }],
     ['if it does not run and was created from the newest template', { pod: { address: undefined, problem } }],
-    ['for a certificate issued before its start', { ...ended, pod: { startedAt: 3 } }],
-    ['for a certificate issued at its start', { ...ended, pod: { startedAt: 2 } }],
+    ["for a certificate issued before the pod's start", { ...ended, pod: { startedAt: 3 } }],
+    ["for a certificate issued at the pod's start", { ...ended, pod: { startedAt: 2 } }],
     ['for a certificate that is not issued yet', { ...ended, rest: issued(2, 'due') }],
     ['for a certificate with an unknown issue time', { ...ended, rest: issued(undefined) }],
     ["if the pod's start time is unknown", { ...ended, pod: {} }],

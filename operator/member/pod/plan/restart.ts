@@ -16,7 +16,7 @@ import { mayStop, stopsToRebind } from './stop.ts'
 /**
  * Deletes the pod, so that the StatefulSet creates it again, in these cases:
  *
- * - its size or volume is not the requested one;
+ * - its size or volume is not the desired one;
  * - a restart was requested or is due, and the pod has not had it;
  * - it does not run, and was created from an older template;
  * - it is stuck, and was created from a template that another manager had changed;

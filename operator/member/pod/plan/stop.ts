@@ -1,6 +1,6 @@
 /**
- * The only check before the operator stops Postgres: for a new size or volume, a requested or due restart, or a
- * suspension. Only the deletion of the database stops a pod without this check.
+ * The check before each planned stop of Postgres: for a new size or volume, a restart, a suspension, or a restore. Only
+ * the deletion of the database stops a pod without this check.
  */
 
 import { conditionOf } from '../../../objects/conditions.ts'

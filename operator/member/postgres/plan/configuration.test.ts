@@ -38,7 +38,7 @@ describe('a reload', () => {
 describe('the errors that Postgres reports in its files', () => {
   const refused = { status: 'True', reason: 'StartedWithOlderFiles' }
   test.each<[string, Given, object | undefined]>([
-    ['do not exist if Postgres applied the files', {}, undefined],
+    ['are absent if Postgres applied the files', {}, undefined],
     ['are unknown before Postgres answers', { answer: undefined, configuration: { errors: ['wrong'] } }, undefined],
     ['contain the reason why Postgres started with older files', { configuration: { refused: 'line 3' } }, refused],
     [
@@ -47,7 +47,7 @@ describe('the errors that Postgres reports in its files', () => {
       refused,
     ],
     [
-      'contain each line',
+      'contain all reported errors',
       { configuration: { errors: ['line 3', 'line 4'] } },
       { status: 'True', reason: 'NotTaken', message: expect.stringContaining('line 3; line 4') },
     ],
@@ -56,7 +56,7 @@ describe('the errors that Postgres reports in its files', () => {
     if (expected === undefined) expect(finding).toBeUndefined()
     else expect(finding).toMatchObject(expected)
   })
-  test("are reported with Postgres's own messages", () => {
+  test("contain Postgres's own message", () => {
     expect(configurationFinding(observedOf({ configuration: { refused: 'line 3' } }))?.message).toMatch(/: line 3$/)
   })
 })

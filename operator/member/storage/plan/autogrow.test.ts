@@ -17,7 +17,7 @@ const reconcile = (clusterState: ClusterState, rounds = 12) => {
   for (let count = 0; count < rounds; count++) round(clusterState)
 }
 const databaseIn = ({ database }: ClusterState): ManagedDatabase => {
-  if (database === undefined) throw new Error('the database is there')
+  if (database === undefined) throw new Error('the database does not exist')
   return database
 }
 const edit = (clusterState: ClusterState, change: Partial<ManagedDatabase['spec']>) => {
@@ -195,11 +195,11 @@ describe('a measurement', () => {
     return autogrowth(changed, sizeState(changed), clusterState.now)
   }
   const answered = ({ postgres }: Observed, at: number): Partial<Observed> => {
-    if (postgres?.answer?.state !== 'answered') throw new Error('it answers')
+    if (postgres?.answer?.state !== 'answered') throw new Error('Postgres does not answer')
     return { postgres: { ...postgres, at, answer: { ...postgres.answer, hasFreeSpace: false } } }
   }
   const ended = ({ pod }: Observed, endedAt: number): Partial<Observed> => {
-    if (pod === undefined) throw new Error('it runs')
+    if (pod === undefined) throw new Error('the pod does not exist')
     const problem = { reason: 'ContainerFailed', message: 'no space', refusal: undefined, diskFull: true, endedAt }
     return { pod: { ...pod, address: undefined, problem } }
   }
@@ -241,7 +241,7 @@ describe('a claim', () => {
   const clusterState = serving(0.899)
   const { instance, ...serves } = observedIn(clusterState)
   const { claim } = serves.children
-  if (claim === undefined) throw new Error('it serves')
+  if (claim === undefined) throw new Error('the claim does not exist')
   type Given = { claim?: object | undefined; spec?: object; changes?: Partial<Observed>; size?: object }
   /** A volume that is 89 % full, and has had 1Gi for a month. */
   function decided(given: Given = {}) {

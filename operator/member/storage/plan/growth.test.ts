@@ -93,7 +93,7 @@ describe('the progress of a growth to 2Gi', () => {
     ],
     ['the status only begins like a failure', { resizing: 'NodeResizeFailedOver' }, 'underway'],
     ['the claim is being deleted', { deleted: true }, 'failing', /being deleted/],
-  ])('if %s', (_name, claimCase, state, message = /^/) => {
+  ])('is reported if %s', (_name, claimCase, state, message = /^/) => {
     const growth = growthOf(claimOf(claimCase), '2Gi', undefined)
     expect(growth.state).toBe(state)
     expect('message' in growth ? growth.message : '').toMatch(message)

@@ -1,8 +1,8 @@
 /**
- * A claim without a volume, whose owner never had a volume. For example, the claim requests more than any storage has,
- * or its class does not exist. Kubernetes does not allow changes to such a claim, so the operator replaces it after the
- * user has corrected size or class. The operator removes the pod, deletes the claim unless it was bound meanwhile, and
- * creates another claim. The operator never replaces an initialised volume.
+ * A claim without a volume, whose owner never had a volume. For example, the claim requests more storage than the
+ * driver has, or its class does not exist. Kubernetes does not allow changes to such a claim, so the operator replaces
+ * it after the user has corrected size or class. The operator removes the pod, deletes the claim unless it was bound
+ * meanwhile, and creates another claim. The operator never replaces an initialised volume.
  */
 
 import type { DeleteAction } from '../../../children/actions.ts'

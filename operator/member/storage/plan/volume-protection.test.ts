@@ -18,7 +18,8 @@ for (let count = 0; count < 15; count++) round(clusterState)
 const reconciled = observedIn(clusterState)
 const found = reconciled.children.claim
 const { owner: identifiedOwner, pod: reconciledPod } = reconciled
-if (found === undefined || identifiedOwner === undefined || reconciledPod === undefined) throw new Error('it serves')
+if (found === undefined || identifiedOwner === undefined || reconciledPod === undefined)
+  throw new Error('the database does not serve')
 const owner = identifiedOwner
 const namespace = found.metadata.namespace ?? ''
 const name = found.metadata.name

@@ -91,7 +91,7 @@ function secured(
 function withoutClaim(observed: ObservedMember): DeleteAction[] {
   const { children, pod } = observed
   const { claim, statefulSet } = children
-  // The claim delays the volume's deletion, as a pod does. The operator deletes the claim only if the data outlive it.
+  // The claim delays the volume's deletion, so the operator deletes the claim only if the data outlive it.
   if (!outlivesClaim(observed)) return []
   if (claim === undefined || claim.metadata.deletionTimestamp !== undefined) return []
   const isStill = pod === undefined && (statefulSet?.spec?.replicas ?? 0) === 0

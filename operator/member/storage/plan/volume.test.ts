@@ -26,7 +26,7 @@ const { pod: reconciledPod, postgres, owner } = reconciled
 const answer = postgres?.answer
 const recorded = reconciled.instance.status?.volume
 if (!found || !reconciledPod || !postgres || answer?.state !== 'answered' || !recorded || !owner || !statefulSet)
-  throw new Error('it serves')
+  throw new Error('the database does not serve')
 const uid = found.metadata.uid ?? ''
 const running: PodFacts = { ...reconciledPod, volume: uid, run: 'run-1', ready: true, writeHangs: false }
 const down: PodFacts = { ...running, address: undefined, ready: false }
@@ -105,7 +105,7 @@ describe('a volume', () => {
     ['whose Postgres has not answered yet', {}, undefined, ['Bound', 'True']],
     ['that is lost', { record: other }, answer, ['VolumeLost', 'False', true]],
     ['with data of another system', {}, answered({ systemIdentifier: '0' }), ['IdentityMismatch', 'False', true]],
-    ['with data of any system, before one is recorded', { record: undefined }, answer, ['Bound', 'True']],
+    ['with data of any system, before a volume is recorded', { record: undefined }, answer, ['Bound', 'True']],
     ['whose data are lost', { pod: problem({ refusal: 'data-lost' }) }, undefined, ['VolumeLost', 'False', true]],
     ['that is empty', { pod: problem({ refusal: 'volume-empty' }) }, undefined, ['VolumeLost', 'False', true]],
     [
@@ -377,7 +377,7 @@ describe('owner labels', () => {
   const stray = { record: undefined }
 
   test.each<[string, number[], number[]]>([
-    ['are on its own claim', annotationCounts(found), [0, 0, 0]],
+    ['are not set again on a claim that has them', annotationCounts(found), [0, 0, 0]],
     ['are set on the recorded claim', annotationCounts(bare(found)), [0, 1, 0]],
     ["are not set on another owner's claim", annotationCounts(bare(found), stray), [0, 0, 0]],
     [
@@ -391,7 +391,7 @@ describe('owner labels', () => {
       [1, 0, 0],
     ],
     [
-      'are set on objects that are not its children, in parallel with other work',
+      'are set on a claim that is not a child, in parallel with other work',
       annotationCounts(
         bare({ ...found, metadata: { ...found.metadata, uid: 'claim-9' } }),
         { changes: { children: reconciled.children } },
