@@ -62,7 +62,7 @@ describe('a restart', () => {
     })
   const stored = async (name: string) => {
     const found = await client.cluster.get('ManagedDatabase', { namespace, name })
-    if (found === undefined) throw new Error('it is gone')
+    if (found === undefined) throw new Error('the object is missing')
     return found
   }
 

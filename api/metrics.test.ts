@@ -47,7 +47,7 @@ test('refused credentials and each rate limit have separate counts', async () =>
 test('does not count a disconnected client as a request in flight', async () => {
   await client.app.listen({ host: '127.0.0.1', port: 0 })
   const address = client.app.server.address()
-  if (address === null || typeof address === 'string') throw new Error('it does not listen')
+  if (address === null || typeof address === 'string') throw new Error('the server does not listen')
   const socket = connect(address.port, '127.0.0.1')
   await once(socket, 'connect')
   socket.write('POST /managed/v1/databases HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n')

@@ -52,7 +52,7 @@ const read = async (id: string, branchId: string, userType = 'application') =>
   (await api.call<Branch>('GET', `/databases/${id}/branches/${branchId}?user_type=${userType}`)).body
 const connectionOf = async (id: string, branchId: string, userType?: string): Promise<Connection> => {
   const { connection } = await read(id, branchId, userType)
-  if (connection === undefined) throw new Error('it has no connection')
+  if (connection === undefined) throw new Error('the branch has no connection')
   return connection
 }
 const remove = (id: string, branchId: string) =>

@@ -35,14 +35,14 @@ describe('the health page', () => {
         caches: () => synced,
         keys: async () => undefined,
         broken: () => {
-          throw new Error('it broke')
+          throw new Error('the check failed')
         },
       },
     })
     expect(await get('/healthz')).toMatchObject({ status: 200, body: '[+]workers ok\ncheck passed\n' })
     expect(await get('/readyz')).toMatchObject({
       status: 503,
-      body: '[-]caches failed: the Pod cache has no list yet\n[+]keys ok\n[-]broken failed: it broke\ncheck failed\n',
+      body: '[-]caches failed: the Pod cache has no list yet\n[+]keys ok\n[-]broken failed: the check failed\ncheck failed\n',
     })
     synced = undefined
     expect((await get('/readyz?verbose')).body).toContain('[+]caches ok')

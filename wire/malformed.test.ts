@@ -37,7 +37,7 @@ function read(chunks: readonly Buffer[], sink?: RowSink): unknown {
   let messages = 0
   const reader = new MessageReader(
     (type, buffer, start, end) => {
-      if (++messages > 10_000) throw new Error('it does not end')
+      if (++messages > 10_000) throw new Error('the messages do not end')
       expect([start <= end, end <= buffer.length]).toEqual([true, true])
       parsers[String.fromCharCode(type)]?.(buffer, start, end)
     },

@@ -35,7 +35,7 @@ const createBackup = (id: string, headers: Record<string, string> = {}, kind = '
 const stored = async (id: string): Promise<Backup> => {
   const { items } = await client.cluster.list('Backup', { namespace, labels: { [labels.id]: id } })
   const [backup] = items
-  if (backup === undefined) throw new Error('it is not stored')
+  if (backup === undefined) throw new Error('the object is not stored')
   return backup
 }
 /** The status that the operator writes after the backup. */

@@ -39,7 +39,7 @@ const remove = (id: string, branch: string) => client.call('DELETE', `/databases
 const stored = async (id: string): Promise<Branch> => {
   const { items } = await client.cluster.list('Branch', { namespace, labels: { [labels.id]: id } })
   const [branch] = items
-  if (branch === undefined) throw new Error('it is not stored')
+  if (branch === undefined) throw new Error('the object is not stored')
   return branch
 }
 /** The status that the operator writes. */

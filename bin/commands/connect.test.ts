@@ -143,7 +143,7 @@ async function faultOf(args: string[], extra: NodeJS.ProcessEnv = {}): Promise<E
   } catch (error) {
     if (error instanceof Error) return error
   }
-  throw new Error('it did not fail')
+  throw new Error('the command did not fail')
 }
 
 async function recordedCall() {

@@ -91,7 +91,7 @@ export function describeChart(name: string, directory: string, tests: (chart: Ch
   }
   const refused = (flags: string[]) => {
     const result = render(helm, directory, flags)
-    if (result.ok) throw new Error('it was rendered')
+    if (result.ok) throw new Error('the chart was rendered, although it must be refused')
     return result.message
   }
   describe(name, () => tests({ rendered, refused, lint: (flags = []) => lint(helm, directory, flags) }))

@@ -264,7 +264,7 @@ describe('the agent', () => {
       return { running, client, mounts, markers: index === 0 ? 'markers' : 'second-markers' }
     })
     const [first, second] = await Promise.all(servers)
-    if (first === undefined || second === undefined) throw new Error('there are two')
+    if (first === undefined || second === undefined) throw new Error('one of the two is missing')
     const archiveOf = async ({ running, mounts, markers }: typeof first) => {
       const started = await startOwnAgent({ markers, port: running.port, volume: mounts.volume })
       onTestFinished(() => started.stop())

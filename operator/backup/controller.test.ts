@@ -130,7 +130,7 @@ describe('a completed backup', () => {
     const made = await taken('relabelled-1', 'relabelled')
     const relabel = async (id: string) => {
       const found = await get('relabelled-1')
-      if (found === undefined) throw new Error('it is gone')
+      if (found === undefined) throw new Error('the object is missing')
       const { metadata } = found
       await it.cluster().replace('Backup', {
         ...found,
@@ -153,7 +153,7 @@ describe('a completed backup', () => {
     await taken('marked-1', 'marked')
     const setOwner = async (owner: string | undefined) => {
       const found = await snapshotOf('marked-1')
-      if (found === undefined) throw new Error('it is gone')
+      if (found === undefined) throw new Error('the object is missing')
       const { metadata } = found
       const annotations = { ...metadata.annotations, 'espalier.dev/owner': owner ?? '' }
       await it.cluster().replace('VolumeSnapshot', { ...found, metadata: { ...metadata, annotations } })

@@ -31,7 +31,7 @@ const untilDeleted = (name: string) =>
   )
 const dataOf = async (name: string) => {
   const data = it.workload().postgres.data.get((await it.database(name))?.status?.volume?.uid ?? '')
-  if (data === undefined) throw new Error('it has no data')
+  if (data === undefined) throw new Error('the Secret has no data')
   return data
 }
 const isReconciled = (found: ManagedDatabase) =>
@@ -65,7 +65,7 @@ describe('Secrets for clients', () => {
       })
     }
     const before = await secret('shown-app')
-    if (before === undefined) throw new Error('there is none')
+    if (before === undefined) throw new Error('the object is missing')
     await it.cluster().replace('Secret', {
       ...before,
       metadata: { ...before.metadata, annotations: { ...before.metadata.annotations, theirs: 'stays' } },

@@ -46,7 +46,7 @@ describe('the operator restores', () => {
     const before = await it.create('agentless', open)
     const pod = await it.child('Pod', 'agentless', 'pod')
     const found = await it.child('Secret', 'agentless', 'tls')
-    if (found === undefined) throw new Error('it is gone')
+    if (found === undefined) throw new Error('the object is missing')
     const { 'monitor.crt': first, 'monitor.key': _, ...data } = found.data ?? {}
     const ofMonitor = new X509Certificate(Buffer.from(first ?? '', 'base64'))
     expect(ofMonitor.subject).toBe(`CN=espalier-monitor-${await it.idOf('agentless')}`)

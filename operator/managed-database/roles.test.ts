@@ -23,7 +23,8 @@ async function asBefore(id: string): Promise<void> {
   const pod = await podOf(id)
   const set = await older.get('StatefulSet', { namespace: testNamespace, name: childNames.statefulSet(id, 1) })
   const service = await older.get('Service', { namespace: testNamespace, name: childNames.service(id) })
-  if (pod === undefined || set?.spec === undefined || service === undefined) throw new Error('it serves')
+  if (pod === undefined || set?.spec === undefined || service === undefined)
+    throw new Error('the database does not serve')
   await older.replace('Pod', { ...pod, metadata: { ...pod.metadata, labels: withoutRole(pod.metadata.labels) } })
   const { template } = set.spec
   const metadata = { ...template.metadata, labels: withoutRole(template.metadata?.labels) }

@@ -53,7 +53,7 @@ async function shown(name: string) {
 }
 const dataOf = async (name: string) => {
   const data = it.workload().postgres.data.get((await it.database(name))?.status?.volume?.uid ?? '')
-  if (data === undefined) throw new Error('it has no data')
+  if (data === undefined) throw new Error('the Secret has no data')
   return data
 }
 const valid = async (name: string) => {

@@ -43,7 +43,7 @@ const listening = async (): Promise<Server> => {
 }
 const portOf = (server: Server): number => {
   const address = server.address()
-  if (address === null || typeof address === 'string') throw new Error('it does not listen')
+  if (address === null || typeof address === 'string') throw new Error('the server does not listen')
   return address.port
 }
 

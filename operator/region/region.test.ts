@@ -372,7 +372,7 @@ test('a database restarts with its own valid slot, and continues a restart that 
   await first.stop()
   const second = await startTestOperator(installation, other)
   const [one, two] = await untilReconciled(({ status }) => status?.pendingRestart !== undefined)
-  if (one === undefined || two === undefined) throw new Error('there are two databases')
+  if (one === undefined || two === undefined) throw new Error('a database is missing')
   const watch = await startWatch(installation)
 
   const region = async () => {
@@ -408,7 +408,7 @@ test('a database restarts with its own valid slot, and continues a restart that 
   await second.stop()
   const maintenance = { restart: window, startedAt: timestamp(Date.now()) }
   const [, last] = await databases()
-  if (last === undefined) throw new Error('there are two databases')
+  if (last === undefined) throw new Error('a database is missing')
   await cluster.replaceStatus('ManagedDatabase', { ...last, status: { ...last.status, maintenance } })
   const third = await startTestOperator(installation, other)
   await untilReconciled(

@@ -68,7 +68,7 @@ describe('the certificates of our own servers', () => {
     await installation.cluster.delete('Secret', { namespace: systemNamespace, name: systemCertificates.api })
     await issued('api')
     const found = await secretOf('api')
-    if (found === undefined) throw new Error('it is gone')
+    if (found === undefined) throw new Error('the object is missing')
     const old = issueServerCertificate(
       installation.authority,
       { dnsNames: ['api.test', 'elsewhere.test'], ipAddresses: ['127.0.0.1'], days: 90 },
@@ -94,7 +94,7 @@ describe('the certificates of our own servers', () => {
     expect((await certificateOf('metricsClient')).subject).toBe('CN=espalier-metrics')
     expect((await certificateOf('apiClient')).fingerprint256).toBe(api.fingerprint256)
     const found = await secretOf('apiClient')
-    if (found === undefined) throw new Error('it is gone')
+    if (found === undefined) throw new Error('the object is missing')
     const other = issueClientCertificate(installation.authority, { commonName: 'espalier-metrics', days: 90 })
     const encoded = (text: string) => Buffer.from(text).toString('base64')
     const data = { ...found.data, 'tls.crt': encoded(other.cert), 'tls.key': encoded(other.key) }

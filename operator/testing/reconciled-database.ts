@@ -38,7 +38,7 @@ const refused = (answer: Given['answer']) => (answer?.state === 'refused' ? answ
 
 function postgresOf({ postgres }: Observed, given: Given): PostgresFacts | undefined {
   const answered = postgres?.answer
-  if (answered?.state !== 'answered') throw new Error('it serves')
+  if (answered?.state !== 'answered') throw new Error('the database does not serve')
   if (Object.hasOwn(given, 'postgres') && given.postgres === undefined) return undefined
   const configuration = { ...answered.configuration, ...given.configuration }
   const answer = refused(given.answer) ?? { ...answered, ...given.answer, configuration }
@@ -85,7 +85,7 @@ export function reconciledDatabase() {
   const reconciled = observedIn(clusterState)
   const { owner, children } = reconciled
   const { status } = reconciled.database
-  if (owner === undefined || status?.phase !== 'available') throw new Error('it serves')
+  if (owner === undefined || status?.phase !== 'available') throw new Error('the database does not serve')
   const { now } = clusterState
   const observedOf = (given: Given = {}): Observed => changed(reconciled, given)
   /** The plan of a pass. The owner requests no restart except the given ones. */

@@ -151,7 +151,7 @@ test('another installation’s sessions are unknown', async () => {
 test('a stopping bridge answers its running requests, and its clients start new sessions on another replica', async () => {
   await begin(['multiplexed'])
   const [first, second] = replicas
-  if (first === undefined || second === undefined) throw new Error('there are none')
+  if (first === undefined || second === undefined) throw new Error('a process is missing')
   const own = await session(first.port)
   // One request is sent directly, one through the remaining replica; one is answered with JSON, one with a stream.
   const direct = post(call(2, 'slow', { ms: 800 }), own, first.port)

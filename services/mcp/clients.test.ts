@@ -61,7 +61,7 @@ beforeAll(async () => {
     ['user-file', userFile],
   ])
   const settings = readMcpSettings({ file: undefined, environment: environment(), flags, readFile: () => Buffer.of() })
-  if (settings.http === undefined) throw new Error('it is to serve over HTTP')
+  if (settings.http === undefined) throw new Error('the settings have no HTTP server')
   service = await startMcp({ settings, http: settings.http, logger: pino({ level: 'silent' }) })
   const [command, ...args] = program
   bridge = await startTestBridge({

@@ -34,7 +34,7 @@ beforeAll(async () => {
     flags,
     readFile: () => Buffer.of(),
   })
-  if (settings.http === undefined) throw new Error('it is to serve over HTTP')
+  if (settings.http === undefined) throw new Error('the settings have no HTTP server')
   service = await startMcp({ settings, http: settings.http, logger: pino({ level: 'silent' }) })
   bridge = await startTestBridge({ server: { auth: { type: 'bearer', bearer: { valid_tokens: [bridgeToken] } } } })
 })

@@ -35,7 +35,7 @@ const own = () => ({ pool_size: 10, pool_in_use: 3, pool_waiting: 0, pool_timeou
 
 async function start(requests: RequestFigures, now: () => number) {
   const samples = await runSamples({ host, port: 0, id: 'd1' }, { service: 'rest', requests, own, now }, logger)
-  if (samples === undefined) throw new Error('it does not listen')
+  if (samples === undefined) throw new Error('the server does not listen')
   onTestFinished(() => samples.stop())
   const url = `http://${host}:${samples.address.port}`
   const read = async (): Promise<Record<string, number>[]> => {

@@ -31,7 +31,7 @@ function hosting(...starts: ('runs' | 'fails' | 'ends')[]) {
         const start = { args, environment, mayWrite, isOver: false }
         seen.push(start)
         const what = starts[seen.length - 1] ?? 'runs'
-        if (what === 'fails') throw new Error('it cannot listen')
+        if (what === 'fails') throw new Error('the server cannot listen')
         log('it has begun')
         const over = Promise.withResolvers<number>()
         if (what === 'ends') over.resolve(3)

@@ -4,7 +4,7 @@ import { type Given, reconciledDatabase } from '../../testing/reconciled-databas
 
 const { status, observedOf, assessmentOf, actionsOf } = reconciledDatabase()
 const { credentials } = observedOf()
-if (credentials.state !== 'readable') throw new Error('there are credentials')
+if (credentials.state !== 'readable') throw new Error('the credentials are not readable')
 const found = (given: Given) => assessmentOf(given).findings.CredentialsReady
 
 const inOrder = { status: 'True', reason: 'InOrder', message: 'the roles have the passwords of the Secret' }

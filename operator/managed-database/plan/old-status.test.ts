@@ -200,7 +200,7 @@ describe('an old status of a size', () => {
   test('that was applied before, on a volume smaller than requested now, restarts nothing', () => {
     const clusterState = serving({ size: { name: 'large', version: 1 } })
     const [key, claim] = [...clusterState.objects].find(([key]) => key.startsWith('PersistentVolumeClaim/')) ?? []
-    if (key === undefined || claim === undefined) throw new Error('there is a claim')
+    if (key === undefined || claim === undefined) throw new Error('the claim is missing')
     clusterState.growth = 'held'
     const requests = { storage: '1Gi' }
     const status = { phase: 'Bound', capacity: requests }
@@ -221,7 +221,7 @@ describe('an old status of a volume', () => {
   ])('%s, stops nothing and is corrected', (_, older) => {
     const clusterState = serving()
     const { volume } = statusOf(clusterState)
-    if (volume === undefined) throw new Error('there is a record')
+    if (volume === undefined) throw new Error('the record is missing')
     withStatus(clusterState, { volume: older(volume) })
     expectUntouched(clusterState)
     expect(statusOf(clusterState).volume).toMatchObject(volume)

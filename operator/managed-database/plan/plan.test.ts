@@ -371,7 +371,7 @@ describe('plan', () => {
           if (action.do !== 'mark') throw new Error(`${action.do} without the keys`)
           const { metadata, ...rest } = action.object
           const found = before.find(object => object.metadata.uid === metadata.uid)
-          if (found === undefined) throw new Error('what is marked is there')
+          if (found === undefined) throw new Error('the object to change is missing')
           expect([isReferring(found), refersToDatabase(metadata)]).toEqual([true, false])
           expect(metadata.ownerReferences, 'references to others stay').toEqual([foreign])
           const { metadata: was, ...wasRest } = found

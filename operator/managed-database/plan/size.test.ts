@@ -85,7 +85,7 @@ describe('a size whose volume does not grow', () => {
     reconcile(clusterState)
     const before = made(clusterState)
     const size = clusterState.sizes.get('large-v1')
-    if (size === undefined) throw new Error('there is a size')
+    if (size === undefined) throw new Error('the size is missing')
     clusterState.sizes.set('large-v1', { ...size, spec: { ...size.spec, status: 'retired' } })
     edit(clusterState, { size: large })
     reconcile(clusterState)

@@ -10,7 +10,7 @@ const { now, observedOf } = reconciledDatabase()
 const settings = { deadlines: { creatingMs: 1, modifyingMs: 1, restoringMs: 1, deletingMs: 1 } }
 const found = observedOf()
 const { owner } = found
-if (owner === undefined) throw new Error('it has no id')
+if (owner === undefined) throw new Error('the database has no id')
 const before = found.database.status
 const volume = { claim: childNames.claim(owner.id, 2), uid: 'new', systemIdentifier: '7' }
 const ready = (status: Partial<NonNullable<Restore['status']>> = {}, metadata = {}): Restore =>

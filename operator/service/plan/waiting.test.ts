@@ -63,7 +63,7 @@ const does = (plan: ReturnType<typeof planOf>) =>
 /** The objects of the service after its workload was created, with this many ready pods. */
 function existing(ready: number, { ageMs = 1_000, isServed = false } = {}): Given['services'] {
   const first = planOf(starting).actions.find(({ do: what }) => what === 'create-service-configuration')
-  if (first?.do !== 'create-service-configuration') throw new Error('it creates a configuration')
+  if (first?.do !== 'create-service-configuration') throw new Error('the plan creates no configuration')
   const { type, digest } = first
   const object = (name: string, more: object = {}) => ({ metadata: { name, namespace: 'n', uid: name, ...more } })
   const creationTimestamp = new Date(now - ageMs).toISOString()
@@ -113,7 +113,7 @@ test('a workload is created beside a Postgres that starts, before its role exist
     expect(does(planOf(postgres))).toContain('create-service-configuration')
   expect(does(planOf(starting, { suspended: true }))).not.toContain('create-service-configuration')
   const configured = existing(0)
-  if (configured?.objects === undefined) throw new Error('it has objects')
+  if (configured?.objects === undefined) throw new Error('the plan has no objects')
   const without = { ...configured, objects: { ...configured.objects, workloads: [] } }
   const creates = (postgres: PostgresState, role?: 'ours') =>
     does(planOf(postgres, { services: without }, role && { role })).includes('apply Deployment')

@@ -22,7 +22,7 @@ const refused = { state: 'refused' as const, reason: 'timeout', message: 'no ans
 const large = { name: 'large', version: 1 }
 const larger = { ...claim, spec: { ...claim.spec, resources: { requests: { storage: '2Gi' } } } }
 const { size } = observedOf().appliedSize
-if (size === undefined) throw new Error('there is a size')
+if (size === undefined) throw new Error('the size is missing')
 const largeSize = { ...size, spec: { ...size.spec, name: 'large', shape: { ...size.spec.shape, storageSize: '2Gi' } } }
 const growing: Given = { spec: { size: large }, children: { claim: larger }, rest: { size: largeSize } }
 /** The file system grows when a pod mounts it. */

@@ -14,7 +14,7 @@ const { owner, children, observedOf, assessmentOf, actionsOf } = reconciledDatab
 const { appliedSize, region, podSettings, postgres } = observedOf()
 const { claim, statefulSet, service, route, configuration, networkPolicy } = children
 const smallSize = appliedSize.size
-if (smallSize === undefined) throw new Error('there is a size')
+if (smallSize === undefined) throw new Error('the size is missing')
 const at = '2026-01-01T00:00:00Z'
 const changed = <T extends { metadata: object }>(object: T, metadata: object = { annotations: {} }): T => ({
   ...object,
@@ -300,7 +300,7 @@ describe('the workload', () => {
   describe('a disruption budget', () => {
     const requested = { podSettings: { ...podSettings, disruptionBudget: true } }
     const desired = of({ rest: requested }).disruptionBudget
-    if (desired === undefined) throw new Error('it is asked for')
+    if (desired === undefined) throw new Error('the desired state is missing')
     const present = changed(desired, { uid: 'budget-uid', deletionTimestamp: undefined })
     test.each<[string, Given, string[]]>([
       ['that is requested: it is created', { rest: requested }, [`apply ${budget}`]],

@@ -13,7 +13,7 @@ const clusterState = emptyClusterState()
 for (let count = 0; count < 15; count++) round(clusterState)
 const reconciled = observedIn(clusterState)
 const { owner, route } = reconciled
-if (owner === undefined || route?.route === undefined) throw new Error('it serves')
+if (owner === undefined || route?.route === undefined) throw new Error('the database does not serve')
 const { route: open } = route
 const closed = { ...route, route: { ...open, rules: [] }, acknowledged: true }
 

@@ -168,7 +168,7 @@ describe.each([
     const [first] = keys
     expect(new Set(keys.map(({ kid }) => kid)).size).toBe(1)
     const [store] = stores
-    if (store === undefined || first === undefined) throw new Error('there is none')
+    if (store === undefined || first === undefined) throw new Error('the object is missing')
     const kid = await rotateKeysInState(store, secret)
     const after = await loadKeysInState(store, secret)
     expect(after.kid).toBe(kid)

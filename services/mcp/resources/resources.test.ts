@@ -33,7 +33,7 @@ function provider({ database = {}, disabled = [], resultTokens = 10_000 }: Optio
 
 async function textOf(uri: string, options?: Options): Promise<string> {
   const outcome = await provider(options).read(uri, callContext())
-  if (outcome?.kind !== 'result') throw new Error('it is none of these resources')
+  if (outcome?.kind !== 'result') throw new Error('the call returned no resource')
   const [content] = outcome.result.contents
   expect(outcome.result.contents.length).toBe(1)
   expect([content?.uri, content?.mimeType]).toEqual([uri, 'application/json'])

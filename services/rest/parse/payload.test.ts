@@ -28,7 +28,7 @@ const refused = (body: string, contentType?: string, how?: How) => refusal(() =>
 
 /** The JSON of a payload. For CSV, the keys are column names. */
 function jsonOf(payload: Payload): unknown {
-  if (payload.kind !== 'json') throw new Error('it is no JSON')
+  if (payload.kind !== 'json') throw new Error('the payload is not JSON')
   const { json, csvKeys } = payload
   const text = typeof json === 'string' ? json : Buffer.concat(piecesOf(json)).toString()
   const value: unknown = JSON.parse(text)
@@ -267,7 +267,7 @@ describe('CSV', () => {
     ]
     for (const text of worst) {
       const payload = read(text, 'text/csv')
-      if (payload.kind !== 'json' || typeof payload.json === 'string') throw new Error('it is no JSON of bytes')
+      if (payload.kind !== 'json' || typeof payload.json === 'string') throw new Error('the payload is not JSON bytes')
       const length = piecesOf(payload.json).reduce((sum, piece) => sum + piece.length, 0)
       expect(length).toBeLessThanOrEqual(9 * text.length + 10)
     }
@@ -340,7 +340,7 @@ describe('a form', () => {
         const parts = () => splitAt(Buffer.from(body), positions)
         const found = codeOr(() => {
           const payload = readParts(parts(), type, { forFunction: true })
-          if (payload.kind !== 'form') throw new Error('it is no form')
+          if (payload.kind !== 'form') throw new Error('the payload is not a form')
           return payload.fields.map(([name, value]) => [name, Buffer.concat(piecesOf(value)).toString()])
         })
         expect(found).toEqual(expected)
@@ -357,7 +357,7 @@ describe('a form', () => {
 
   const fieldsOf = (parts: readonly Buffer[]) => {
     const payload = readParts(parts, type, { forFunction: true })
-    if (payload.kind !== 'form') throw new Error('it is no form')
+    if (payload.kind !== 'form') throw new Error('the payload is not a form')
     return payload.fields.map(([name, value]) => [name, Buffer.concat(piecesOf(value)).toString()])
   }
 

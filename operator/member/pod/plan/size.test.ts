@@ -15,7 +15,7 @@ import { isSizeUnblocked, recordedSize, type SizeState, sizeFinding, sizeState }
 const { children, observedOf } = reconciledDatabase()
 const { claim, statefulSet } = children
 const { size: smallSize } = observedOf()
-if (smallSize === undefined) throw new Error('there is a size')
+if (smallSize === undefined) throw new Error('the size is missing')
 const at = '2026-01-01T00:00:00Z'
 const small = { name: 'small', version: 1 }
 const large = { name: 'large', version: 1 }

@@ -34,7 +34,7 @@ const annotated = (changes: Record<string, string | undefined>): Template => ({
 /** The template of the next pod. */
 const templateFor = (given: Given, restarts: RestartsOf = noRestarts): Template => {
   const { spec } = assessmentOf({ ...given, rest: { ...newer, ...given.rest } }, restarts).desired.statefulSet ?? {}
-  if (spec === undefined) throw new Error('there is a StatefulSet')
+  if (spec === undefined) throw new Error('the StatefulSet is missing')
   return spec.template
 }
 const imagesOf = ({ spec }: Template) =>

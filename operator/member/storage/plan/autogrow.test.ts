@@ -174,7 +174,7 @@ test('a file system that is smaller than its volume blocks the next growth', () 
   round(clusterState)
   const { children, ...observed } = observedIn(clusterState)
   const claim = children.claim
-  if (claim === undefined) throw new Error('there is a claim')
+  if (claim === undefined) throw new Error('the claim is missing')
   const conditions = [{ type: 'FileSystemResizePending', status: 'True' }]
   const lagging = {
     ...observed,
