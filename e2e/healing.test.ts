@@ -84,7 +84,10 @@ describe('self-healing', () => {
     const forced = { ...secret.metadata.annotations, [annotations.force]: 'true' }
     await provider.cluster.replace('Secret', { ...secret, metadata: { ...secret.metadata, annotations: forced } })
     await provider.cluster.delete('Secret', key)
-    await eventually('told', async () => (await condition('CredentialsReady'))?.reason === 'CredentialsLost')
+    await eventually(
+      'CredentialsReady has the reason CredentialsLost',
+      async () => (await condition('CredentialsReady'))?.reason === 'CredentialsLost',
+    )
     expect(await query(old, 'SELECT 1 AS one')).toEqual([{ one: 1 }])
     const found = await provider.cluster.get('ManagedDatabase', { namespace, name: database.name })
     if (found === undefined) throw new Error('there is no database')

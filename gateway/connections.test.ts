@@ -159,7 +159,7 @@ describe('an admitted connection', () => {
     await until('the target has the question', () => targets[0]?.readableEnded === true)
     expect(connections.count()).toBe(1)
     socket.destroy()
-    await until('the target is told', () => {
+    await until('the connection to the target is closed', () => {
       targets[0]?.write('answer')
       return connections.count() === 0 && targets[0]?.destroyed === true
     })
@@ -276,7 +276,9 @@ describe('a connection is refused', () => {
       },
     })
     expect(await refusalOf(await dial())).toMatchObject({ C: '28000' })
-    await until('the target is let go', () => targets.every(each => each.readableEnded || each.destroyed))
+    await until('the connections to the targets are closed', () =>
+      targets.every(each => each.readableEnded || each.destroyed),
+    )
   })
 
   test.each<[string, Partial<ConnectionLimits>]>([

@@ -107,9 +107,9 @@ test('an unreachable database is listed in the Lease, for a limited time', async
   expect(await listed()).toEqual([])
   target = { host, port: await freePort(host) }
   expect(await answerOf(port)).toBe('57P03')
-  await until('it is told', async () => (await listed()).includes(port))
+  await until('the Lease reports the port as unreachable', async () => (await listed()).includes(port))
   clock.offset += 16_000
-  await until('it is told no more', async () => (await listed()).length === 0)
+  await until('the Lease no longer reports the port', async () => (await listed()).length === 0)
 })
 
 test('1,000 open sessions survive changes of their rules, and no new client is admitted afterwards', async () => {

@@ -35,7 +35,11 @@ test(
     const under = query(connection, 'INSERT INTO kept VALUES (43)')
     under.catch(() => {}) // awaited below
     try {
-      await eventually('the hang is told', async () => (await volumeReason()) === 'WriteHangs', minutes(2))
+      await eventually(
+        'the volume reports the reason WriteHangs',
+        async () => (await volumeReason()) === 'WriteHangs',
+        minutes(2),
+      )
       expect(Date.now() - began).toBeLessThan(minutes(1))
       expect((await it.api.read(it.database.id)).body.status).toBe('degraded')
     } finally {

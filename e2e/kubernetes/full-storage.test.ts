@@ -131,7 +131,11 @@ test(
     try {
       branch = await createBranch(it.api, it.database.id)
       const { name } = branch.body
-      await eventually('the quota is told', async () => (await messagesOf(name)).includes('exceeded quota'), minutes(2))
+      await eventually(
+        'the branch reports the exceeded quota',
+        async () => (await messagesOf(name)).includes('exceeded quota'),
+        minutes(2),
+      )
       empty = await fill()
       await lift()
       const claim = { namespace: it.namespace, name: childNames.claim(branch.body.id, 1) }

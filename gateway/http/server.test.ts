@@ -216,7 +216,7 @@ describe('streams', () => {
     await sleep(50)
     expect([closed, it.server.requests()]).toEqual([0, 1])
     stream.close()
-    await until('the service is told', () => closed === 1)
+    await until('the service sees the closed request', () => closed === 1)
     expect(it.server.requests()).toBe(0)
   })
 
