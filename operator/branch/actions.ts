@@ -8,7 +8,7 @@ export type Replaced = { incarnation: number; claimUid: string | undefined }
 
 export type OwnAction =
   | { do: 'create-backup'; draft: Draft<'Backup'> }
-  /** Sets `spec.deletionRequestedAt` of an expired branch, as the API does. */
+  /** Requests the deletion of an expired branch: sets `spec.deletionRequestedAt`. */
   | { do: 'request-deletion'; at: string }
   /**
    * Deletes the branch's remaining objects. Lists these objects from the API server, because a cache can lag. Once no
@@ -16,8 +16,8 @@ export type OwnAction =
    */
   | { do: 'leave-record'; status: BranchStatus }
   /**
-   * Deletes the previous volume after a move, or the new volume after a failed move. Once no object of the deleted
-   * volume is left, writes `status`.
+   * Deletes the previous volume after a move, or the new volume after a failed move. Writes `status` once no object is
+   * left, or if the claim must be kept (`deleteReplaced`).
    */
   | { do: 'delete-replaced'; replaced: Replaced; status: BranchStatus }
   /** Deletes the record at the end of its retention. */

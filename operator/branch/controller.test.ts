@@ -116,9 +116,9 @@ describe('a branch', () => {
 
   test('is deleted when it expires', async () => {
     await it.create('timed')
-    // The expiry is one hour ahead, so that a slow creation ends before the expiry. `under` starts an operator whose clock
-    // is one hour ahead. For this operator every gateway's Lease has expired, so no gateway can acknowledge the closed
-    // endpoint. The deletion completes only under the operator with the real clock.
+    // The expiry is one hour ahead, so that a slow creation ends before the expiry. `under` starts an operator whose
+    // clock is one hour ahead. For this operator every gateway's Lease has expired, so no gateway can acknowledge the
+    // closed endpoint. The deletion completes only under the operator with the real clock.
     await made('timed-1', 'timed', { expiresAt: new Date(Date.now() + 3600_000).toISOString() })
     await under({ now: () => Date.now() + 3600_000 }, async () => {
       await when('timed-1', ({ spec }) => spec.deletionRequestedAt !== undefined)
@@ -145,7 +145,7 @@ describe('a database with branches', () => {
     await eventually(snapshots, found => found.length === 0)
   })
 
-  test('is not deleted while a branch exists that was requested just before the deletion', async () => {
+  test('is not deleted while it has a branch that was requested just before the deletion', async () => {
     for (const propagation of ['Background', 'Foreground'] as const) {
       const name = `raced${propagation.toLowerCase()}`
       const before = await it.create(name)

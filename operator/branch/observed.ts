@@ -33,13 +33,13 @@ export type Observed = ObservedOwner & {
   root: ManagedDatabase | undefined
   /**
    * The Backup with the name of the branch's prebranch backup. `ownBackup` checks that it was taken for this branch.
-   * After the branch's source is recorded, an ended Backup has only some of its fields.
+   * After the branch's source is recorded, an ended Backup comes from the cache, which omits some fields.
    */
   backup: Backup | undefined
   /**
    * The backup and WAL from which `spec.target` can be recovered, or the reason why it cannot be recovered. Undefined
-   * without `spec.target`, and if `spec.target.backupName` names no durable backup. Also undefined after the source is
-   * recorded, except while a move to another target is requested.
+   * without `spec.target` or without the source database, and if `spec.target.backupName` names no durable backup. Also
+   * undefined after the source is recorded, except while a move to another target is requested.
    */
   recovery?: Recovery
   /** The branch limit per database, if this branch exceeds the limit. */
@@ -84,8 +84,8 @@ export function instanceOf(branch: Branch, now: number, pods: Pick<PodSettings, 
 }
 
 /**
- * Returns the start time of the branch's deletion. If this time is in the future, returns the current time. Returns
- * undefined if the branch is not being deleted. A failed creation counts as a deletion.
+ * Returns the start time of the branch's deletion. A future `spec.deletionRequestedAt` counts as the current time.
+ * Returns undefined if the branch is not being deleted. A failed creation counts as a deletion.
  */
 function deletionSince(branch: Branch, now: number): string | undefined {
   const { metadata, spec, status } = branch

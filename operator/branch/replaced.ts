@@ -10,8 +10,8 @@ import type { Replaced } from './actions.ts'
 import { replacedIncarnation } from './plan/moving.ts'
 
 /**
- * Deletes the workload, then the claim. Keeps the claim if the Branch was deleted or recreated, if the branch can still
- * use the volume, or if the claim has another owner or uid.
+ * Deletes the workload, then the claim. Deletes nothing if the Branch was deleted or recreated, or can still use the
+ * volume. Keeps a claim with another owner or uid.
  * @returns true if no object is left, or if the claim is in use or has another owner or uid; otherwise false, and the
  *   next pass checks again
  * @throws ClusterError

@@ -1,6 +1,6 @@
 /**
- * Enqueues a branch when its prebranch backup changes. Also enqueues a branch when the database that it names changes,
- * is created or is deleted, and the database's id is not `spec.databaseId`.
+ * Enqueues a branch when its prebranch backup changes. Also enqueues a branch whose `spec.databaseName` names a
+ * database with another id than `spec.databaseId`, when this database is created, is deleted or gets this id.
  */
 import { keyOf } from '../../cluster/informer/index.ts'
 import { type Backup, childNames, labels } from '../../crds/index.ts'

@@ -1,7 +1,7 @@
 /**
- * Plans the deletion of a branch in this order: `spec.services`, route, Postgres, volume, source backup. Credentials and
- * address are deleted last, together. A deletion by `spec.deletionRequestedAt` leaves a record for 30 days. A branch
- * whose creation failed keeps its failure reason until a user deletes the branch. Pure.
+ * Plans the deletion of a branch: deletes its services, closes the endpoint, stops Postgres, then deletes the volume
+ * and the source backup. Deletes the credentials and the route last. A deletion by `spec.deletionRequestedAt` leaves a
+ * record for 30 days. A branch whose creation failed keeps its failure reason until a user deletes the branch. Pure.
  */
 import type { AnyObject } from '../../../cluster/index.ts'
 import type { Condition } from '../../../crds/index.ts'
@@ -126,7 +126,10 @@ function ownedByUid({ branch, owned }: Observed): Observed['owned'] {
 const outcomeOf = (observed: Observed): BranchStatus =>
   withOutcome({ ...observed.branch.status, operation: endedOperation(observed) })
 
-/** Reasons of Ready after the API server has rejected a write. A later pass replaces them with the branch's outcome. */
+/**
+ * Ready has one of these reasons after the API server has rejected a write. A later pass replaces them with the
+ * branch's outcome.
+ */
 const transientReasons = new Set(['Refused', 'NameTaken'])
 
 /** If Ready has a transient reason, copies the branch's outcome from Progressing to Ready. */

@@ -141,7 +141,7 @@ describe('a move that cannot succeed', () => {
     expect(returning(running(), { ...none, serves: true }, deadline, undefined)).toBeUndefined()
   })
 
-  test("keeps the branch's phase at creating until its deadline, and never sets failed", () => {
+  test("keeps the branch's phase at creating before its deadline", () => {
     const none = {
       ...{ claim: undefined, configuration: undefined, statefulSet: undefined, pod: undefined, credentials: undefined },
       ...{ certificate: undefined, service: undefined, networkPolicy: undefined, disruptionBudget: undefined },

@@ -29,8 +29,8 @@ const failedCreation: GivenBranch['status'] = { phase: 'failed', connectableAt: 
 const ended = { status: { phase: 'succeeded', finishedAt: ago(0) } } as Task // only these fields are read
 
 /**
- * A branch with one object that lacks the owner annotation. `isChild`: whether the object is in `children`. The plan
- * changes only the objects in `children`.
+ * A branch with one object that lacks the owner annotation. `isChild`: whether the object is in `children`. Apart from
+ * owner annotations, the plan changes only the objects in `children`.
  */
 function unmarked(object: AnyObject, field: 'services' | 'claims', isChild: boolean, more: object = {}): GivenBranch {
   const { owned, children } = serving

@@ -100,7 +100,7 @@ describe('a branch that is being created', () => {
     expect(statusOf(creating(), deadline).phase).toBe('available')
     expect(statusOf({ rest: down }, deadline).phase).toBe('available')
   })
-  test('has no deadline without source.recordedAt', () => {
+  test('has no deadline without status.source', () => {
     const given = creating({ rest: down, status: { source: undefined } })
     expect([planOf(given, deadline).requeueAt, statusOf(given, deadline).phase]).toEqual([undefined, 'creating'])
   })

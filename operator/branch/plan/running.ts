@@ -100,8 +100,8 @@ function creationFailure(
 }
 
 /**
- * Returns the time at which the branch stopped serving, or `now` if the branch served in the previous pass. After a
- * move, returns at least the end of the move, because the operator closes the endpoint during a move.
+ * Returns the time at which the branch stopped serving, or `now` if the branch served in the previous pass. Never
+ * returns a time before the end of the last move, because the operator closes the endpoint during a move.
  */
 function notServingSince({ branch }: Observed, now: number): number {
   const ready = conditionOf(branch.status, 'Ready')
