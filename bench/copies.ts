@@ -163,7 +163,7 @@ try {
   /** Even if it takes longer than the request's timeout. */
   const reaches = (status: string, what: string) =>
     eventually(
-      `${what} ${status}`,
+      `${what} is ${status}`,
       async () => {
         const { body } = await api.call<Made>('GET', what)
         return body.status === status && body
@@ -217,7 +217,7 @@ try {
     const isAlone = async () => (await volumes()).items.length === 1
     // Postgres's later work for the load would change every page, of the source and of each branch.
     await query(source, 'VACUUM (FREEZE, ANALYZE)')
-    await eventually('the branches before gone', isAlone, 300_000)
+    await eventually('the volumes of the earlier branches are deleted', isAlone, 300_000)
     const [volume] = (await volumes()).items
     const directory = join(measured, 'volumes', volume?.spec?.csi?.volumeHandle ?? '')
     const bytes = { all: diskUse(directory), data: diskUse(directory, '--exclude=pg_wal') }
@@ -226,7 +226,7 @@ try {
     const before = await stableUsedBytes()
     for (const id of made) await remove(`${path}/branches/${id}`)()
     // Their storage is the space freed by their deletion; the space of earlier copies is freed before.
-    await eventually('the storage of the branches free', isAlone, 300_000)
+    await eventually('the volumes of the branches are deleted', isAlone, 300_000)
     const alone = await stableUsedBytes()
     const percent = (sourceBytes: number) => ((before - alone) / sourceBytes) * 100
     const storageUsed = against(percent(bytes.all), sharesBlocks ? 5 : unchangedBranches * 100, 'at most', ' %')
@@ -240,10 +240,10 @@ try {
     const { status } = await api.call<Database>('POST', `${path}/restore`, { backup_id: backup })
     if (status !== 202) throw new Error(`the restore is refused: ${status}`)
     const isBack = async () => (await api.read(database.id)).body.status === 'available' && query(source, 'SELECT 1')
-    await eventually('the data of the backup', isBack, 300_000)
+    await eventually('the restored database answers a query', isBack, 300_000)
     // Otherwise later work would delay the next one.
     return () =>
-      eventually('its last backup', async () => {
+      eventually('every remaining backup is completed', async () => {
         const { body } = await api.call<(Made & { purpose: string })[]>('GET', `/backups?database_id=${database.id}`)
         for (const { id, purpose, status } of body)
           if (purpose !== 'user' && status === 'completed') await api.call('DELETE', `/backups/${id}`)

@@ -127,7 +127,7 @@ async function restart(cluster: TestCluster, haproxy: TestHaproxy, agent: ChildP
     await haproxy.kill('SIGKILL')
     await haproxy.start()
     const began = performance.now()
-    await until('HAProxy has its deadline', async () =>
+    await until('HAProxy has received its deadline', async () =>
       (await haproxy.runCommand(`get map ${haproxy.paths.state} deadline`)).includes('found=yes'),
     )
     times.push(performance.now() - began)

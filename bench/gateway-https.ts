@@ -102,7 +102,7 @@ async function main(): Promise<void> {
   await haproxy.kill('SIGKILL')
   await haproxy.start()
   const began = performance.now()
-  await until('HAProxy has its deadline', async () =>
+  await until('HAProxy has received its deadline', async () =>
     (await haproxy.runCommand(`get map ${haproxy.paths.state} deadline`)).includes('found=yes'),
   )
   print('HAProxy restarted, until it has everything', `${(performance.now() - began).toFixed(0)} ms`)

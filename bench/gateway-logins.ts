@@ -112,7 +112,10 @@ async function main(): Promise<void> {
     const route: Route = { databaseId: 'id', label: 'db', port, target, rules: ['127.0.0.0/8'] }
     await cluster.putService(target, postgres.host)
     const version = await cluster.putRoute(route)
-    await until('both admit', async () => acknowledged(version, await cluster.leases(), Date.now()).done)
+    await until(
+      'both gateways have acknowledged the route',
+      async () => acknowledged(version, await cluster.leases(), Date.now()).done,
+    )
     const direct: Address = { host: postgres.host, port: postgres.port, cert, key }
     // By password, like clients: the script must detect the end of this login.
     const user = { user: 'shopper', password: 'a password of some length' }

@@ -62,11 +62,11 @@ async function writeTo(connection: Connection, n: number): Promise<string> {
 
 /** A moment with this much WAL since the last base backup, which the archive has. */
 async function momentOf(id: string, n: number): Promise<string> {
-  await eventually('archiving', () => isArchiving(provider, id), timeoutMs)
+  await eventually('the database archives WAL', () => isArchiving(provider, id), timeoutMs)
   await succeeded(api, await createBackup(api, id, 'durable'))
   const moment = await writeTo(await api.connection(id), n)
   await eventually(
-    'the moment in the archive',
+    'the recovery window reaches the moment',
     async () => {
       const { body } = await api.call<{ latest_time: string | null }>('GET', `/databases/${id}/recovery-window`)
       return (body.latest_time ?? '') > moment
@@ -130,7 +130,11 @@ async function measureRestores(id: string): Promise<void> {
       return containsRow(connection, round)
     }
     took.push(await timed(`restore ${round}`, serves))
-    await eventually('available', async () => (await api.read(id)).body.status === 'available', timeoutMs)
+    await eventually(
+      'the database is available',
+      async () => (await api.read(id)).body.status === 'available',
+      timeoutMs,
+    )
   }
   report('a moment in place, to a first query', took)
 }
@@ -142,7 +146,11 @@ try {
   try {
     const { body } = await api.create({ name: 'moments', size: 'small', backup: { durable: true }, ip_allowlist })
     try {
-      await eventually('available', async () => (await api.read(body.id)).body.status === 'available', timeoutMs)
+      await eventually(
+        'the database is available',
+        async () => (await api.read(body.id)).body.status === 'available',
+        timeoutMs,
+      )
       await prepare(await api.connection(body.id))
       print('data', `${megabytes} MB in ${accounts} accounts, ${walMegabytes} MB of WAL`)
       for (const [name, measure] of Object.entries(measures))

@@ -88,7 +88,7 @@ async function measureBranches({ id }: Served): Promise<void> {
     const began = performance.now()
     const { body } = await api.call<Served>('POST', `/databases/${id}/branches`, {})
     const path = `/databases/${id}/branches/${body.id}`
-    const branch = await eventually('addresses of its services', async () => {
+    const branch = await eventually('every service of the branch has an address', async () => {
       const read = await readServed(api, path)
       return read.services?.every(({ uri }) => uri !== null && uri !== undefined) ? read : undefined
     })

@@ -115,7 +115,7 @@ test('the leader does the work, a second process takes over, and nothing remains
   const done: string[] = []
   const one = await startProcess(cluster, 'one', done)
   const two = await startProcess(store.connect('other'), 'two', done)
-  await until('everything is copied', () => done.length === 600)
+  await until('all 600 objects are copied', () => done.length === 600)
   expect(new Set(done).size).toBe(600)
   expect(done.every(entry => entry.startsWith('one '))).toBe(true)
   expect([one.election.leading, two.election.leading]).toEqual([true, false])
@@ -125,7 +125,7 @@ test('the leader does the work, a second process takes over, and nothing remains
   expect(text).toContain('espalier_informer_objects{informer="maps",kind="ConfigMap"} 600')
   expect(text).toContain('espalier_leader{lease="test"} 1')
   expect(text).toMatch(/request_duration_seconds_count\{verb="replace",kind="ConfigMap",outcome="ok"\} 600/)
-  await until('the Events are written', async () => {
+  await until('an Event is written for each of the 600 copies', async () => {
     const { items } = await cluster.list('Event', { namespace: 'work' })
     return items.length === 600 && items.every(({ reason, count }) => reason === 'Copied' && count === 1)
   })
@@ -133,10 +133,10 @@ test('the leader does the work, a second process takes over, and nothing remains
   await one.stop()
   const changed = await cluster.get('ConfigMap', { namespace: 'work', name: 'map-7' })
   if (changed) await cluster.replace('ConfigMap', { ...changed, data: { ...changed.data, wanted: 'second' } })
-  await until('the second process copied', () => done.length === 601)
+  await until('the second process copies the new object', () => done.length === 601)
   expect(done.at(-1)).toBe('two work/map-7 second')
   await two.stop()
   expect((await cluster.get('Lease', { namespace: system, name: 'test' }))?.spec?.holderIdentity).toBe('')
   await store.close()
-  await until('timers and sockets are gone', () => openResources() <= openBefore)
+  await until('no more timers and sockets are open than before', () => openResources() <= openBefore)
 })

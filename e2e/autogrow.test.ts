@@ -42,7 +42,7 @@ test('grows up to its limit, while sessions continue', async () => {
   const changed = await api.call<Shown>('PATCH', `/databases/${id}`, { storage: { autogrow } })
   expect(changed).toMatchObject({ status: 200, body: { status: 'available', storage: { autogrow } } })
   await eventually(
-    'the growth',
+    'the volume is grown to 360Mi',
     async () => {
       const { storage, status } = (await api.call<Shown>('GET', `/databases/${id}`)).body
       expect(status).toBe('available')

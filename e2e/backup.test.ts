@@ -57,7 +57,7 @@ const snapshotsOf = async (backupId: string) =>
   ).items
 const deleted = (backupId: string) =>
   eventually(
-    'the backup deleted',
+    'the backup and its snapshots are deleted',
     async () => (await read(backupId)).status === 404 && (await snapshotsOf(backupId)).length === 0,
   )
 
@@ -65,7 +65,7 @@ test('is taken under writes, reports its content, affects no client, and its del
   const { id } = await create('kept')
   const connection = await api.connection(id)
   const writer = await writeTo(connection)
-  await eventually('writes', async () => writer.count() > 50)
+  await eventually('the writer has committed 50 transactions', async () => writer.count() > 50)
   const [before] = await query<{ lsn: string }>(connection, 'SELECT pg_current_wal_flush_lsn()::text AS lsn')
 
   const requested = await createBackup(id)
@@ -122,7 +122,9 @@ test('two concurrent backups are taken one after the other, and an allowlist can
   expect((await listed(id)).map(backup => backup.id)).toEqual([second.body.id, first.body.id])
   const rules = [...openTo(provider.clientAddress).rules, { cidr: '203.0.113.0/24' }]
   expect((await api.change(id, { ip_allowlist: { rules } })).body.status).toBe('available')
-  await eventually('both', async () => (await listed(id)).every(({ status }) => status === 'completed'))
+  await eventually('every backup is completed', async () =>
+    (await listed(id)).every(({ status }) => status === 'completed'),
+  )
   await writer.stop()
   await api.remove(id)
   await deleted(first.body.id)
@@ -135,13 +137,13 @@ test('waits for a Postgres that is killed during or just before it, and is compl
   const { id } = await create('struck')
   const connection = await api.connection(id)
   const completed = (backupId: string) =>
-    eventually('its end', async () => {
+    eventually('the backup is completed or failed', async () => {
       const { body: backup } = await read(backupId)
       return (backup.status === 'completed' || backup.status === 'failed') && backup
     })
   // For a moment after the postmaster has ended, the API and the pod's status may still report it as running.
   const strike = () =>
-    eventually('a postmaster to kill', async () => {
+    eventually('the postmaster is found and killed', async () => {
       const killed = provider.postmaster(provider.namespace(), id).then(postmaster => postmaster.kill())
       return killed.then(
         () => true,
@@ -149,14 +151,14 @@ test('waits for a Postgres that is killed during or just before it, and is compl
       )
     })
   const writer = await writeTo(connection)
-  await eventually('writes', async () => writer.count() > 20)
+  await eventually('the writer has committed 20 transactions', async () => writer.count() > 20)
   const { body: during } = await createBackup(id, {})
   await strike()
   await writer.stop().catch(() => {})
   const taken = [await completed(during.id)]
   const branches: string[] = []
   for (let round = 0; round < (process.env.ESPALIER_SOAK ? 3 : 1); round++) {
-    await eventually('available', async () => (await api.read(id)).body.status === 'available')
+    await eventually('the database is available', async () => (await api.read(id)).body.status === 'available')
     await strike()
     const [backup, branch] = await Promise.all([
       createBackup(id, {}),
@@ -169,7 +171,7 @@ test('waits for a Postgres that is killed during or just before it, and is compl
     if (branch.status === 409) continue
     const path = `/databases/${id}/branches/${branch.body.id}`
     branches.push(
-      await eventually('the branch', async () => {
+      await eventually('the status of the branch is no longer creating', async () => {
         const { status } = (await api.call<Database>('GET', path)).body
         return status !== 'creating' && status
       }),
@@ -187,7 +189,7 @@ test('stays after the deletion of its database if it must be retained', async ()
   const { id, name } = await create('heirloom')
   const { body: backup } = await createBackup(id)
   const key = { namespace: provider.namespace(), name }
-  await eventually('the wish', async () => {
+  await eventually('keepBackups is written to the spec', async () => {
     const database = await provider.cluster.get('ManagedDatabase', key)
     if (database === undefined) throw new Error('there is no database')
     return provider.cluster.replace('ManagedDatabase', {
@@ -212,7 +214,11 @@ test('is verified on a temporary copy while databases serve', { timeout: 300_000
   expect(backup.status).toBe('completed')
   const requested = await api.call<Backup>('POST', `/backups/${backup.id}/verify`)
   expect(requested).toMatchObject({ status: 202, body: { metadata: { verification: 'pending' } } })
-  await eventually('a verdict', async () => (await read(backup.id)).body.metadata.verification !== 'pending', 240_000)
+  await eventually(
+    'the verification has ended',
+    async () => (await read(backup.id)).body.metadata.verification !== 'pending',
+    240_000,
+  )
   const { verification, verification_result: result } = (await read(backup.id)).body.metadata
   expect({ error: undefined, verification, ...result }).toMatchObject({
     error: undefined,
@@ -224,7 +230,7 @@ test('is verified on a temporary copy while databases serve', { timeout: 300_000
   expect(result?.indexes).toBeGreaterThan(300)
   expect(result?.pages).toBeGreaterThan(2_500)
   const selection = { namespace: provider.namespace(), labels: { [labels.component]: 'verification' } }
-  await eventually('nothing of it left', async () => {
+  await eventually('the pod and the claim of the verification are deleted', async () => {
     const found = await Promise.all([
       provider.cluster.list('Pod', selection),
       provider.cluster.list('PersistentVolumeClaim', selection),

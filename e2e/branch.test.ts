@@ -146,13 +146,13 @@ test('has the data of one instant and its own address and passwords, and is isol
 
   expect((await remove(id, branchId)).status).toBe(204)
   expect(await countOf(id)).toBe(0)
-  const deleted = await eventually('the branch gone', async () => {
+  const deleted = await eventually('the branch is deleted', async () => {
     const [found] = await list(id, '?include_deleted=true')
     return found?.status === 'deleted' && found
   })
   expect(deleted).toMatchObject({ connectable_at: connectableAt, deletion_requested_at: expect.any(String) })
   expect(await list(id)).toEqual([])
-  await eventually('its storage free', async () => (await storageOf(branchId)).length === 0)
+  await eventually('the storage of the branch is deleted', async () => (await storageOf(branchId)).length === 0)
   expect(await sqlState(() => query(own, 'SELECT 1'))).not.toBe('none')
   await api.remove(id)
 }, 240_000)
@@ -165,7 +165,7 @@ test("has its own allowlist, which changes of the source's allowlist do not affe
   await api.change(id, { ip_allowlist: { rules: [] } })
   expect(await query(await connectionOf(id, copied.id), 'SELECT 1 AS one')).toEqual([{ one: 1 }])
   await api.remove(id, '?force=true')
-  await eventually('all of it gone', async () => (await api.read(id)).status === 404)
+  await eventually('the database is deleted', async () => (await api.read(id)).status === 404)
   for (const { id: branchId } of [copied, closed]) expect(await storageOf(branchId)).toEqual([])
 }, 240_000)
 
@@ -173,7 +173,7 @@ test('branches of a database under writes, and of that branch, are consistent; a
   const { id } = await create('ledger')
   const source = await api.connection(id)
   const load = await transfers(source, 4)
-  await eventually('transfers', async () => load.count() > 50)
+  await eventually('the load has made 50 transfers', async () => load.count() > 50)
   const first = await made(id)
   const [one] = [await connectionOf(id, first.id)]
   expect(await total(one)).toBe(accounts * balance)
@@ -222,9 +222,12 @@ test('expires at its time, and recovers after its Postgres was killed', async ()
   await query(own, 'CREATE TABLE kept AS SELECT 1 AS one')
   const before = await provider.postmaster(provider.namespace(), retained.id)
   await before.kill()
-  await eventually('its Postgres back', async () => (await query(own, 'TABLE kept')).length === 1)
+  await eventually('Postgres of the branch answers again', async () => (await query(own, 'TABLE kept')).length === 1)
   expect(await connectionOf(id, retained.id)).toEqual(own)
-  await eventually('the other gone by itself', async () => (await read(id, short.id)).status === 'deleted')
+  await eventually(
+    'the short-lived branch is deleted without a request',
+    async () => (await read(id, short.id)).status === 'deleted',
+  )
   expect((await read(id, retained.id)).status).toBe('available')
   expect(await countOf(id)).toBe(1)
   await api.remove(id, '?force=true')
@@ -250,12 +253,18 @@ test('can be requested by kubectl too, and reports why it is impossible', async 
   await apply('applied-wrong', { pgVersion: pgVersion === '17' ? '16' : '17' })
   const phaseOf = async (branchName: string) =>
     (await provider.cluster.get('Branch', { namespace, name: branchName }))?.status?.phase
-  await eventually('the branch', async () => (await phaseOf('applied-preview')) === 'available')
-  await eventually('the reason', async () => (await phaseOf('applied-wrong')) === 'failed')
+  await eventually(
+    'the Branch applied-preview is available',
+    async () => (await phaseOf('applied-preview')) === 'available',
+  )
+  await eventually('the Branch applied-wrong is failed', async () => (await phaseOf('applied-wrong')) === 'failed')
   const [found] = (await list(id)).filter(one => one.name === 'applied-preview')
   const made = await provider.cluster.get('Branch', { namespace, name: 'applied-preview' })
   expect(made?.status?.domain).toMatch(new RegExp(`^applied-preview-${found?.id.replaceAll('-', '').slice(-8)}\\.`))
   await provider.cluster.delete('Branch', { namespace, name: 'applied-preview' })
-  await eventually('it gone', async () => (await phaseOf('applied-preview')) === undefined)
+  await eventually(
+    'the Branch applied-preview is deleted',
+    async () => (await phaseOf('applied-preview')) === undefined,
+  )
   await api.remove(id, '?force=true')
 }, 240_000)

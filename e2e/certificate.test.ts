@@ -70,7 +70,7 @@ test('after a change of the authority, refused clients get its certificate at on
   ]
   const draft = stateDraft({ authorities, changedAt: new Date().toISOString() }, 'the new authority signs')
   await cluster.replace('Secret', { ...state, data: draft.data })
-  await eventually('the new authority has signed', () => isTrusted(next), 10_000)
+  await eventually('a certificate of the new authority is served', () => isTrusted(next), 10_000)
   expect(await isTrusted(before)).toBe(false)
   expect((await session.query('select 1 as one')).rows).toEqual([{ one: 1 }])
   await session.end()

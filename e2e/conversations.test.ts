@@ -20,7 +20,7 @@ let id: string
 
 const read = async (path: string): Promise<Served> => (await api.call<Served>('GET', path)).body
 const running = (path: string) =>
-  eventually('the services', async () => {
+  eventually('the database is available and its services run', async () => {
     const found = await read(path)
     return found.status === 'available' && found.services.every(({ state }) => state === 'running') && found
   })
@@ -125,9 +125,9 @@ test('a restore in place resets conversations to the backup, and a branch starts
 
   await api.call('POST', `/databases/${id}/restore`, { backup_id: backup.id }, wait)
   await running(`/databases/${id}`)
-  const restored = await eventually('conversations', () => contents(uri).catch(() => undefined))
+  const restored = await eventually('the service returns the conversations', () => contents(uri).catch(() => undefined))
   expect(restored).toContain('first words')
   expect(restored).not.toContain('later words')
   // After the restore, the tool server may start again without its sessions, so the client logs in again.
-  await eventually('a conversation', () => write(uri, 'words after the restore').catch(() => undefined))
+  await eventually('the service stores a message', () => write(uri, 'words after the restore').catch(() => undefined))
 }, 180_000)

@@ -74,7 +74,7 @@ describe.each(testedVersions)('Postgres %s', pg_version => {
     const read = async (parameters = '') => api.call<Metrics>('GET', `/databases/${database.id}/metrics${parameters}`)
     const newest = async (name: string) =>
       (await read()).body.series?.find(series => series.name === name)?.values.at(-1)
-    await eventually('the first sample', async () => (await newest('database'))?.[1] !== undefined)
+    await eventually('the database has a first sample', async () => (await newest('database'))?.[1] !== undefined)
     expect(await newest('connections')).toEqual([expect.any(String), ...Array(5).fill(expect.any(Number))])
     expect((await newest('volume'))?.[1]).toBeGreaterThan(0)
     const before = await read('?interval=1 hour&start_time=2026-01-01T00:00:00Z&end_time=2026-01-02T00:00:00Z')
@@ -162,7 +162,7 @@ describe('changes', () => {
     const { status, headers } = await api.change(body.id, { display_name: 'too early' }, {})
     expect(status).toBe(409)
     expect(Number(headers.get('retry-after'))).toBeGreaterThan(0)
-    await eventually('available', async () => (await api.read(body.id)).body.status === 'available')
+    await eventually('the database is available', async () => (await api.read(body.id)).body.status === 'available')
     await api.remove(body.id)
   })
 

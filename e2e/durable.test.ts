@@ -41,7 +41,11 @@ type Window = { earliest_time: string | null; latest_time: string | null; latest
 const isSoak = process.env.ESPALIER_SOAK === '1'
 const durable = { backup: { durable: true }, ip_allowlist: openToThisMachine }
 const isArchiving = (id: string) =>
-  eventually('archiving', async () => (await archiving(id))?.reason === 'Archiving', 90_000)
+  eventually(
+    'the database reports the reason Archiving',
+    async () => (await archiving(id))?.reason === 'Archiving',
+    90_000,
+  )
 const backUp = async (id: string): Promise<Backup> => {
   const requested = await api.call<Backup>(
     'POST',
@@ -59,7 +63,11 @@ const windowOf = async (id: string) => (await api.call<Window>('GET', `/database
 const restore = async (id: string, target: object): Promise<void> => {
   const requested = await api.call<Database>('POST', `/databases/${id}/restore`, target, { prefer: 'wait=60' })
   expect(requested.status, JSON.stringify(requested.body)).toBe(202)
-  await eventually('available again', async () => (await api.read(id)).body.status === 'available', 120_000)
+  await eventually(
+    'the database is available after the restore',
+    async () => (await api.read(id)).body.status === 'available',
+    120_000,
+  )
   const { items } = await provider.cluster.list('Restore')
   const last = items.filter(({ spec }) => spec.databaseId === id).at(-1)
   expect(last?.status?.phase, JSON.stringify(last?.status)).toBe('completed')
@@ -90,25 +98,27 @@ test('a database archives its writes, has a durable backup, and its archive is d
   await query(connection, 'CREATE TABLE entry AS SELECT generate_series(1, 1000) AS n')
   const admin = await api.connection(id, 'admin')
   await query(admin, 'CREATE TABLE filler AS SELECT repeat(md5(n::text), 40) AS text FROM generate_series(1, 20000) n')
-  await eventually('a whole WAL file', async () => objects(id, 'wal').length > 0)
+  await eventually('a complete WAL file is in the archive', async () => objects(id, 'wal').length > 0)
 
   const listed = async () => (await api.call<Backup[]>('GET', `/backups?kind=durable`)).body
   // The recovery window begins with an automatic backup.
-  await eventually('the first backup', async () => (await listed()).some(({ status }) => status === 'completed'))
+  await eventually('the first backup is completed', async () =>
+    (await listed()).some(({ status }) => status === 'completed'),
+  )
   const backup = await backUp(id)
   expect(backup.metadata.size_bytes).toBeGreaterThan(1_000_000)
   expect((await listed()).map(({ purpose }) => purpose).sort()).toEqual(['scheduled', 'user'])
   expect(objects(id, `backups/${backup.id}`).length).toBeGreaterThan(2)
   // The first durable backup of a tenant on a day is verified, as the proof of that day.
   const proof = await eventually(
-    'the proof',
+    'the verification of a backup has ended',
     async () => (await listed()).find(({ metadata }) => ['verified', 'failed'].includes(metadata.verification ?? '')),
     120_000,
   )
   expect(proof.metadata).toMatchObject({ verification: 'verified', verification_result: { faults: 0 } })
 
   expect((await api.call('DELETE', `/backups/${backup.id}`)).status).toBe(204)
-  await eventually('the backup gone', async () => (await api.call('GET', `/backups/${backup.id}`)).status === 404)
+  await eventually('the backup is deleted', async () => (await api.call('GET', `/backups/${backup.id}`)).status === 404)
   expect(objects(id, `backups/${backup.id}`)).toEqual([])
   expect((await archiving(id))?.status).toBe('True')
   const suspended = await api.call<Database>('POST', `/databases/${id}/suspend`, undefined, { prefer: 'wait=60' })
@@ -123,7 +133,7 @@ test('a database archives its writes, has a durable backup, and its archive is d
   const began = Date.now()
   const { body: another } = await api.create({ name: 'kept', ...durable })
   await eventually(
-    'a piece of WAL',
+    'the archive has WAL of the new database',
     async () => objects(another.id, 'tail').length + objects(another.id, 'wal').length > 0,
   )
   await isArchiving(another.id)
@@ -140,7 +150,7 @@ test('a database can be restored to any moment since its first durable backup', 
   const second = await written(id, 2)
   await written(id, 3)
   const reaches = async ({ time }: { time: string }) => ((await windowOf(id)).latest_time ?? '') > time
-  await eventually('the window', () => reaches(second), 120_000)
+  await eventually('the recovery window reaches the second write', () => reaches(second), 120_000)
   const tooLate = await api.call('POST', `/databases/${id}/restore`, { target_time: '2100-01-01T00:00:00Z' })
   expect(tooLate.status).toBe(400)
   const branchInput = { target_time: second.time, ip_allowlist: openToThisMachine }
@@ -149,7 +159,7 @@ test('a database can be restored to any moment since its first durable backup', 
   const path = `/databases/${id}/branches/${branch.body.id}`
   const available = () =>
     eventually(
-      'the branch',
+      'the branch is available',
       async () => {
         const { body } = await api.call<Branch>('GET', path)
         return body.status === 'available' ? body.connection : undefined
@@ -175,16 +185,20 @@ test('a database can be restored to any moment since its first durable backup', 
   await isArchiving(id)
   await backUp(id)
   const [fourth] = [await written(id, 4), await written(id, 5)]
-  await eventually('the window', () => reaches(fourth), 120_000)
+  await eventually('the recovery window reaches the fourth write', () => reaches(fourth), 120_000)
   await restore(id, { target_lsn: fourth.lsn })
   expect(await numbers(id)).toEqual([4])
 
   await isArchiving(id)
   const last = await backUp(id)
   expect((await api.remove(id, '?keep_backups=true')).status).toBe(204)
-  await eventually('the database gone', async () => (await api.call('GET', `/databases/${id}`)).status === 404)
+  await eventually('the database is deleted', async () => (await api.call('GET', `/databases/${id}`)).status === 404)
   const { body: again } = await api.create({ name: 'again', ...durable, source_backup_id: last.id })
-  await eventually('the new database', async () => (await api.read(again.id)).body.status === 'available', 120_000)
+  await eventually(
+    'the new database is available',
+    async () => (await api.read(again.id)).body.status === 'available',
+    120_000,
+  )
   expect(await numbers(again.id)).toEqual([4])
   await api.remove(again.id)
 }, 600_000)
@@ -200,13 +214,17 @@ test.skipIf(!isSoak)(
     const before = await api.connection(id)
     await query(await api.connection(id, 'admin'), 'INSERT INTO entry VALUES (2)')
     expect((await api.remove(id)).status).toBe(204)
-    await eventually('the database gone', async () => (await api.call('GET', `/databases/${id}`)).status === 404)
+    await eventually('the database is deleted', async () => (await api.call('GET', `/databases/${id}`)).status === 404)
     const listed = async () => (await api.call<{ id: string }[]>('GET', '/deleted-databases')).body
     expect(await listed()).toContainEqual(expect.objectContaining({ id, name: 'gone' }))
 
     const requested = await api.call<Database>('POST', `/databases/${id}/undelete`)
     expect(requested, JSON.stringify(requested.body)).toMatchObject({ status: 201, body: { id, name: 'gone' } })
-    await eventually('the database back', async () => (await api.read(id)).body.status === 'available', 120_000)
+    await eventually(
+      'the undeleted database is available',
+      async () => (await api.read(id)).body.status === 'available',
+      120_000,
+    )
     const after = await api.connection(id)
     expect([after.port, after.password]).toEqual([before.port, before.password])
     expect(await numbersOf(before)).toEqual([1, 2])
@@ -214,7 +232,11 @@ test.skipIf(!isSoak)(
 
     expect((await api.remove(id, '?purge=true')).status).toBe(204)
     const remaining = () => globSync(join(provider.home, 'archive', id, '**/*'), { withFileTypes: true })
-    await eventually('nothing in the archive', async () => remaining().every(entry => !entry.isFile()), 60_000)
+    await eventually(
+      'the archive has no file of the database',
+      async () => remaining().every(entry => !entry.isFile()),
+      60_000,
+    )
     expect((await listed()).map(each => each.id)).not.toContain(id)
   },
   600_000,

@@ -42,7 +42,7 @@ async function start(onFinished: OnFinished, options: Parameters<typeof startEmb
       const { body } = await api.create({ name, ip_allowlist: openToThisMachine, ...more })
       // Several installations start at the same time.
       const isAvailable = async () => (await api.read(body.id)).body.status === 'available'
-      await eventually(`${name} available`, isAvailable, 120_000)
+      await eventually(`${name} is available`, isAvailable, 120_000)
       return body
     },
   }
@@ -86,14 +86,14 @@ describe.runIf(canMount)('a full disk', { concurrent: true, timeout: 240_000 }, 
     }
     await expect(writing()).rejects.toThrow()
 
-    const full = await eventually('the condition', async () => {
+    const full = await eventually('the condition VolumeReady is False', async () => {
       const found = await condition('filled', 'VolumeReady')
       return found?.status === 'False' && found
     })
     expect(full.reason).toBe('DiskFull')
     expect(await statusOf(database)).not.toBe('available')
     await empty()
-    await eventually('available again', async () => (await statusOf(database)) === 'available')
+    await eventually('the database is available again', async () => (await statusOf(database)) === 'available')
     const [row] = await query(connection, 'SELECT coalesce(max(n), 0) AS last FROM written')
     expect(row?.last).toBe(acknowledged)
     expect(await condition('filled', 'VolumeReady')).toMatchObject({ status: 'True' })
@@ -122,19 +122,22 @@ describe.runIf(canMount)('a full disk', { concurrent: true, timeout: 240_000 }, 
     await fillDisk(join(runtime, 'volumes'))
     await Promise.all(databases.map(async ({ id }) => writeUntilFull(await api.connection(id))))
     for (const { name } of databases) {
-      await eventually(`the condition of ${name}`, async () => {
+      await eventually(`${name} reports the reason DiskFull`, async () => {
         return (await condition(name, 'VolumeReady'))?.reason === 'DiskFull'
       })
     }
 
     expect((await api.call('POST', `/databases/${resized.id}/size`, { size: 'small' })).status).toBe(204)
-    await eventually('the growth', async () => (await resource('growing'))?.status?.storage?.capacity === '1500Mi')
+    await eventually(
+      'the volume is grown to 1500Mi',
+      async () => (await resource('growing'))?.status?.storage?.capacity === '1500Mi',
+    )
     // Like a volume on a cluster whose disk grows.
     execFileSync('mount', ['-o', 'remount,size=900m', runtime])
     for (const database of databases) {
       const { id, name } = database
       const isAvailable = async () => (await statusOf(database)) === 'available'
-      await eventually(`${name} available again`, isAvailable, 120_000)
+      await eventually(`${name} is available again`, isAvailable, 120_000)
       const countRows = "SELECT count(*)::int AS rows FROM written WHERE text = 'kept'"
       expect(await query(await api.connection(id), countRows), name).toEqual([{ rows: 1000 }])
       await query(await api.connection(id), padding)
@@ -165,7 +168,7 @@ describe.runIf(canMount)('a full disk', { concurrent: true, timeout: 240_000 }, 
     expect(refused).toBe(503)
     const { options } = (await api.read(database.id)).body
     await empty()
-    await eventually('writes are taken again', async () => {
+    await eventually('the API accepts a write again', async () => {
       return (await api.change(database.id, { display_name: 'healed' }, {})).status === 200
     })
     expect((await api.read(database.id)).body).toMatchObject({ display_name: 'healed', options })
@@ -179,12 +182,12 @@ describe.concurrent('resources taken away from an installation', { timeout: 240_
     const { api, condition, create, statusOf } = await start(onTestFinished, { ports: 2 })
     const [first] = await Promise.all([create('first'), create('second')])
     const { body: third } = await api.create({ name: 'third' }, {})
-    await eventually('the condition', async () => {
+    await eventually('the database reports the reason PortRangeExhausted', async () => {
       return (await condition('third', 'EndpointReady'))?.reason === 'PortRangeExhausted'
     })
     expect(await statusOf(third)).toBe('creating')
     await api.remove(first.id)
-    await eventually('available', async () => (await statusOf(third)) === 'available')
+    await eventually('the third database is available', async () => (await statusOf(third)) === 'available')
   })
 
   test('the sealing key, and then the authority, is missing: this is reported, it is never created again, and the installation recovers when it is restored', async ({
@@ -203,15 +206,15 @@ describe.concurrent('resources taken away from an installation', { timeout: 240_
       if (secret === undefined) throw new Error(`no Secret ${name}`)
       await cluster.delete('Secret', key)
       const isReportedOf = async (one: string) => (await condition(one, 'KeysAvailable'))?.reason === reason
-      await eventually(`the condition ${reason}`, () => isReportedOf('keyed'))
+      await eventually(`the existing database reports the reason ${reason}`, () => isReportedOf('keyed'))
       await api.create({ name: later }, {})
-      await eventually(`${reason} of a new one`, () => isReportedOf(later))
+      await eventually(`the new database reports the reason ${reason}`, () => isReportedOf(later))
       expect(await cluster.get('Secret', key), name).toBeUndefined()
       await serves()
 
       const { uid: _uid, resourceVersion: _version, creationTimestamp: _time, ...metadata } = secret.metadata
       await cluster.create('Secret', { ...secret, metadata })
-      await eventually(`${later} healed`, async () => (await condition(later, 'Ready'))?.status === 'True')
+      await eventually(`${later} is ready`, async () => (await condition(later, 'Ready'))?.status === 'True')
       expect(await api.connection(database.id), name).toEqual(before)
       await serves()
     }
@@ -253,7 +256,7 @@ describe.concurrent('manual changes to the files of a stopped installation', { t
   const owner = async (client: ApiClient, { id }: Database) =>
     (await query(await client.connection(id), 'SELECT name FROM whose'))[0]?.name
   const failed = async (client: ApiClient, { id, name }: Database) => {
-    await eventually(`${name} failed`, async () => (await client.read(id)).body.status === 'failed')
+    await eventually(`${name} is failed`, async () => (await client.read(id)).body.status === 'failed')
     expect(await sqlState(async () => connect(await client.connection(id)))).not.toBe('none')
   }
 
@@ -276,7 +279,10 @@ describe.concurrent('manual changes to the files of a stopped installation', { t
     await swap()
     client = await clientOf(home)
     for (const { database } of both) {
-      await eventually('served again', async () => (await owner(client, database)) === database.name)
+      await eventually(
+        `${database.name} serves its own data again`,
+        async () => (await owner(client, database)) === database.name,
+      )
     }
   })
 
@@ -335,7 +341,10 @@ describe.concurrent('manual changes to the files of a stopped installation', { t
 
     test.each(Object.keys(written))('%s written by hand changes nothing', async file => {
       const { database } = hurtBy(file)
-      await eventually('served', async () => (await owner(client, database)) === database.name)
+      await eventually(
+        `${database.name} serves its own data`,
+        async () => (await owner(client, database)) === database.name,
+      )
       const connection = await client.connection(database.id)
       expect(await sqlState(() => connect({ ...connection, password: 'wrong' }))).toBe('28P01')
       expect(await sqlState(() => connect(connection, { ssl: false }))).toBe('28000')

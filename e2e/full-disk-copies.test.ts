@@ -45,7 +45,7 @@ describe.runIf(canMount)('a disk without space for a copy', { timeout: 240_000 }
     const writer = await writeTo(connection)
     const goesOn = async () => {
       const since = writer.count()
-      await eventually('further writes', async () => writer.count() > since + 20)
+      await eventually('the writer commits 20 more transactions', async () => writer.count() > since + 20)
     }
     /** Ignores files with which the runtime tests the file system. */
     const staged = async () => (await readdir(join(runtime, 'staging'))).filter(name => name !== 'espalier-probe')
@@ -57,13 +57,13 @@ describe.runIf(canMount)('a disk without space for a copy', { timeout: 240_000 }
     })
     const snapshot = { namespace, name: childNames.snapshot(backup.body.id) }
     const refused = await eventually(
-      'the reason',
+      'the VolumeSnapshot reports an error',
       async () => (await cluster.get('VolumeSnapshot', snapshot))?.status?.error,
     )
     expect(refused.message).toBe('the disk is full')
     await goesOn()
     await empty()
-    await eventually('the backup', async () => {
+    await eventually('the backup is completed', async () => {
       return (await api.call<{ status: string }>('GET', `/backups/${backup.body.id}`)).body.status === 'completed'
     })
 
@@ -71,7 +71,7 @@ describe.runIf(canMount)('a disk without space for a copy', { timeout: 240_000 }
     const freeDisk = await fillDisk(runtime, bytes + spare)
     const path = `/databases/${database.id}/branches`
     const { body: branch } = await api.call<{ id: string; name: string }>('POST', path)
-    const made = await eventually('the branch', async () => {
+    const made = await eventually('the branch is available', async () => {
       const { body } = await api.call<{ status: string; connection?: Connection }>('GET', `${path}/${branch.id}`)
       return body.status === 'available' && body.connection
     })
@@ -82,13 +82,16 @@ describe.runIf(canMount)('a disk without space for a copy', { timeout: 240_000 }
     // The snapshot stays, and there is no space for a volume created from it.
     const { body: copied } = await api.create({ name: 'copied', source_backup_id: backup.body.id }, {})
     const claim = { namespace, name: childNames.claim(copied.id, 1) }
-    await eventually('the reason', async () => {
+    await eventually('the claim reports that the disk is full', async () => {
       const found = await cluster.get('PersistentVolumeClaim', claim)
       return found?.status?.conditions?.some(({ message }) => message === 'the disk is full')
     })
     await goesOn()
     await freeDisk()
-    await eventually('the copy', async () => (await api.read(copied.id)).body.status === 'available')
+    await eventually(
+      'the database created from the backup is available',
+      async () => (await api.read(copied.id)).body.status === 'available',
+    )
     expect(await staged()).toEqual([])
     expect((await writer.stop()).count).toBeGreaterThan(40)
   })

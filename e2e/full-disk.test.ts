@@ -34,7 +34,7 @@ describe.each(disks)('with $copies, a completely full disk', { timeout: 240_000 
     const isAvailable = async (id: string) => (await api.read(id)).body.status === 'available'
     const make = async (name: string) => {
       const { body } = await api.create({ name, ip_allowlist: openToThisMachine })
-      await eventually('available', () => isAvailable(body.id))
+      await eventually('the database is available', () => isAvailable(body.id))
       return body.id
     }
     const readiness = async () => {
@@ -47,13 +47,14 @@ describe.each(disks)('with $copies, a completely full disk', { timeout: 240_000 
     expect(await readiness()).toMatchObject({ status: 200 })
 
     let empty = await fillDisk(home.path)
-    await eventually('not ready', async () => (await readiness()).status === 503, 5_000)
+    await eventually('the readiness check returns 503', async () => (await readiness()).status === 503, 5_000)
     expect(await readiness()).toEqual(full)
     for (const id of [kept, first, second])
-      await eventually('not available', async () => !(await isAvailable(id)), 20_000)
+      await eventually('the database is not available', async () => !(await isAvailable(id)), 20_000)
     const refused = await api.create({ name: 'another' })
     expect([refused.status, refused.body]).toMatchObject([503, { message: expect.stringContaining('is full: delete') }])
-    const deleted = (id: string) => eventually('deleted', async () => (await api.read(id)).status === 404)
+    const deleted = (id: string) =>
+      eventually('the database is deleted', async () => (await api.read(id)).status === 404)
     expect((await api.remove(first)).status).toBeLessThan(300)
     await deleted(first)
 
@@ -78,12 +79,12 @@ describe.each(disks)('with $copies, a completely full disk', { timeout: 240_000 
     // A start can also free some space.
     await empty()
     empty = await fillDisk(home.path)
-    await eventually('not ready', async () => (await readiness()).status === 503, 5_000)
+    await eventually('the readiness check returns 503', async () => (await readiness()).status === 503, 5_000)
     expect(await readiness()).toEqual(full)
 
     await empty()
-    await eventually('ready', async () => (await readiness()).status === 200)
-    await eventually('available', () => isAvailable(kept))
+    await eventually('the readiness check returns 200', async () => (await readiness()).status === 200)
+    await eventually('the remaining database is available', () => isAvailable(kept))
     await make('another')
   })
 })

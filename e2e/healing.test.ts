@@ -48,7 +48,7 @@ describe('self-healing', () => {
   test('Postgres is killed', async () => {
     const killed = await postmaster()
     await killed.kill()
-    await eventually('another postmaster', async () => (await postmaster()).id !== killed.id)
+    await eventually('a new postmaster runs', async () => (await postmaster()).id !== killed.id)
     await answers()
   })
 
@@ -67,7 +67,7 @@ describe('self-healing', () => {
     for (const [kind, key] of taken) {
       const before = await provider.cluster.get(kind, key)
       await provider.cluster.delete(kind, key)
-      await eventually(`another ${kind}`, async () => {
+      await eventually(`the operator creates the ${kind} again`, async () => {
         const after = await provider.cluster.get(kind, key)
         return after !== undefined && after.metadata.uid !== before?.metadata.uid
       })
@@ -85,7 +85,7 @@ describe('self-healing', () => {
     await provider.cluster.replace('Secret', { ...secret, metadata: { ...secret.metadata, annotations: forced } })
     await provider.cluster.delete('Secret', key)
     await eventually(
-      'CredentialsReady has the reason CredentialsLost',
+      'the database reports the reason CredentialsLost',
       async () => (await condition('CredentialsReady'))?.reason === 'CredentialsLost',
     )
     expect(await query(old, 'SELECT 1 AS one')).toEqual([{ one: 1 }])
@@ -96,13 +96,16 @@ describe('self-healing', () => {
       ...found,
       metadata: { ...found.metadata, annotations: rotating },
     })
-    await eventually('other credentials', async () => (await api.connection(database.id)).password !== old.password)
+    await eventually(
+      'the API returns a new password',
+      async () => (await api.connection(database.id)).password !== old.password,
+    )
     await answers()
   })
 
   test('the certificate is deleted', async () => {
     await provider.cluster.delete('Secret', { namespace, name: childNames.tls(database.id) })
-    await eventually('another certificate', () =>
+    await eventually('the operator creates the certificate again', () =>
       provider.cluster.get('Secret', { namespace, name: childNames.tls(database.id) }),
     )
     await answers()
@@ -112,7 +115,7 @@ describe('self-healing', () => {
     const key = { namespace, name: childNames.pod(database.id, 1) }
     const before = await provider.cluster.get('Pod', key)
     await provider.cluster.delete('Pod', key)
-    await eventually('another pod', async () => {
+    await eventually('the pod is created again', async () => {
       const after = await provider.cluster.get('Pod', key)
       return after !== undefined && after.metadata.uid !== before?.metadata.uid
     })
@@ -126,11 +129,13 @@ describe('self-healing', () => {
     // A change inside Postgres is detected within six minutes. A restarted Postgres is checked at once.
     await (await postmaster()).kill()
     await eventually(
-      'the condition',
+      'the database reports the reason PasswordChangedByUser',
       async () => (await condition('CredentialsReady'))?.reason === 'PasswordChangedByUser',
     )
     // A check just before the kill can set the condition while Postgres still starts.
-    const own = await eventually('an answer', () => query({ ...app, password: 'my own' }, 'SELECT 1 AS one'))
+    const own = await eventually('Postgres accepts the password of the user', () =>
+      query({ ...app, password: 'my own' }, 'SELECT 1 AS one'),
+    )
     expect(own).toEqual([{ one: 1 }])
     expect(admin.username).toBe('admin')
   })
@@ -149,10 +154,10 @@ describe('self-healing', () => {
     })
     await provider.cluster.delete('PersistentVolumeClaim', key)
     const secured = async () => (await condition('VolumeReady'))?.message?.includes('no data are lost') === true
-    await eventually('secured', secured)
+    await eventually('the database reports that no data are lost', secured)
     await provider.cluster.delete('Pod', { namespace, name: childNames.pod(database.id, 1) })
     await eventually(
-      'another claim',
+      'a new claim is bound',
       async () => {
         const after = await provider.cluster.get('PersistentVolumeClaim', key)
         return after?.metadata.uid !== before.metadata.uid && after?.status?.phase === 'Bound'

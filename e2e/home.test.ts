@@ -18,7 +18,10 @@ test('deleting the home of a running installation ends the installation, and no 
   const running = await home.run()
   const api = createApiClient(running.api, running.token)
   const created = await api.create({ name: 'rootless', ip_allowlist: openToThisMachine })
-  await eventually('available', async () => (await api.read(created.body.id)).body.status === 'available')
+  await eventually(
+    'the database is available',
+    async () => (await api.read(created.body.id)).body.status === 'available',
+  )
   let errors = ''
   running.process.stderr?.on('data', chunk => {
     errors += chunk

@@ -34,7 +34,7 @@ test('returns what Postgres has logged, newest first, without passwords', async 
   const secret = 'hunter2'
   for (const statement of [`ALTER ROLE nobody PASSWORD '${secret}'`, `ALTER ROLE app PASSWORD ${secret}`])
     expect(await sqlState(() => query(connection, statement))).not.toBe('none')
-  await eventually('the log', async () =>
+  await eventually('the log has the statement ALTER ROLE app', async () =>
     (await logs(id)).some(({ statement }) => statement?.startsWith('ALTER ROLE app')),
   )
   const all = await logs(id, '?max_lines=1000')
@@ -65,7 +65,10 @@ test('returns what Postgres has logged, newest first, without passwords', async 
   expect(await logs(id)).toEqual([])
   await api.call('POST', `/databases/${id}/resume`, undefined, { prefer: 'wait=60' })
   const isReady = ({ message }: Entry) => message.includes('ready to accept connections')
-  await eventually('the log of both', async () => (await logs(id, '?max_lines=1000')).filter(isReady).length === 2)
+  await eventually(
+    'the log has the starts of both pods',
+    async () => (await logs(id, '?max_lines=1000')).filter(isReady).length === 2,
+  )
   const both = await logs(id, '?max_lines=1000')
   expect(both.some(({ statement }) => statement === 'TABLE pears')).toBe(true)
   expect(JSON.stringify(both)).not.toContain(secret)

@@ -23,7 +23,7 @@ test('an installation refuses to start without its store, and a rescue restores 
   let running = await home.run()
   let api = createApiClient(running.api, running.token)
   const available = (id: string) =>
-    eventually('available', async () => (await api.read(id)).body.status === 'available', 120_000)
+    eventually('the database is available', async () => (await api.read(id)).body.status === 'available', 120_000)
   const { body: made } = await api.create({ name: 'orders', size: 'small', ip_allowlist: openToThisMachine })
   await available(made.id)
   const before = await api.connection(made.id)
@@ -39,7 +39,7 @@ test('an installation refuses to start without its store, and a rescue restores 
   const { body: branch } = await api.call<{ id: string; name: string }>('POST', `/databases/${made.id}/branches`)
   const runtime = join(home.path, 'runtime')
   const directories = [join(runtime, 'volumes'), ...(canMakePool ? [join(runtime, 'pool', 'volumes')] : [])]
-  await eventually('the records', async () => {
+  await eventually('the record of each volume is written', async () => {
     const files = await Promise.all(directories.map(directory => readdir(directory, { recursive: true })))
     const records = files.map(names => names.filter(name => /^[^/]+\/[^/]+\.json$/.test(name)).length)
     return canMakePool ? records.every(count => count === 1) : records[0] === 2
@@ -63,7 +63,7 @@ test('an installation refuses to start without its store, and a rescue restores 
   for (const { id } of list) {
     await available(id)
     // The operator creates new credentials in parallel with the first reconciliation of the database.
-    const connection = await eventually('the connection', () => api.connection(id))
+    const connection = await eventually('the API returns the connection', () => api.connection(id))
     expect(await query(connection, 'SELECT n FROM kept')).toEqual([{ n: 7 }])
     await query(connection, 'INSERT INTO kept VALUES (8)')
   }

@@ -56,7 +56,7 @@ function described(provider: EmbeddedProvider, { seen }: ProviderDouble): void {
     }
     const read = async (path: string): Promise<Served> => (await api.call<Served>('GET', path)).body
     const running = (path: string) =>
-      eventually('the service', async () => {
+      eventually('the database is available and its services run', async () => {
         const found = await read(path)
         return found.status === 'available' && found.services.every(({ state }) => state === 'running') && found
       })
@@ -67,7 +67,7 @@ function described(provider: EmbeddedProvider, { seen }: ProviderDouble): void {
         body: JSON.stringify(body),
       })
     const answerOf = (of: Served, about: string) =>
-      eventually(`an answer about the ${about}`, async () => {
+      eventually(`the service answers a question about the ${about}`, async () => {
         const answer = await send(of, { query: `Tell me of the ${about}` })
         return answer.status === 200 && ((await answer.json()) as { answer: string }).answer
       })

@@ -43,16 +43,16 @@ test('kill -9 of all processes during writes loses no acknowledged write', async
 
     running = await home.run()
     api = createApiClient(running.api, running.token)
-    await eventually('available again', async () => (await api.read(id)).body.status === 'available')
+    await eventually('the database is available again', async () => (await api.read(id)).body.status === 'available')
     expect(await api.connection(id)).toEqual(connection)
-    const rows = await eventually('the data', async () =>
+    const rows = await eventually('Postgres returns the rows', async () =>
       query<{ n: string }>(connection, 'SELECT n FROM written ORDER BY n'),
     )
     const numbers = new Set(rows.map(row => Number(row.n)))
     expect([...acknowledged].filter(n => !numbers.has(n))).toEqual([])
     const { body: list } = await api.call<Database[]>('GET', '/databases')
     expect(list.map(database => database.name)).toContain('survivor')
-    await eventually('what was begun is finished', async () => {
+    await eventually('every database is available', async () => {
       const { body } = await api.call<Database[]>('GET', '/databases')
       return body.every(database => database.status === 'available')
     })
@@ -70,6 +70,6 @@ test('a clean stop and a new start keep everything, and no process remains', asy
   await expect(connect(connection)).rejects.toThrow()
   const second = await home.run()
   const again = createApiClient(second.api, first.token)
-  await eventually('available', async () => (await again.read(body.id)).body.status === 'available')
+  await eventually('the database is available', async () => (await again.read(body.id)).body.status === 'available')
   expect(await query(connection, 'SELECT n FROM kept')).toEqual([{ n: 7 }])
 }, 180_000)

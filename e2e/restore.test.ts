@@ -41,7 +41,11 @@ const restore = (id: string, backupId: string, headers: Record<string, string> =
 const listed = async (id: string, purpose: string): Promise<Backup[]> =>
   (await api.call<Backup[]>('GET', `/backups?database_id=${id}`)).body.filter(backup => backup.purpose === purpose)
 const available = (id: string) =>
-  eventually('available again', async () => (await api.read(id)).body.status === 'available', 120_000)
+  eventually(
+    'the database is available after the restore',
+    async () => (await api.read(id)).body.status === 'available',
+    120_000,
+  )
 
 /** Commits one row after another until it is disconnected; returns the number of acknowledged rows. */
 async function writeUntilDisconnected(connection: Connection): Promise<number> {
@@ -109,7 +113,7 @@ test('undoes a mistake, with the same id, address and password; and its retained
   expect(await query(connection, 'TABLE fruit')).toEqual([{ name: 'pear' }])
   expect(await query(connection, 'SELECT count(*)::int AS count FROM entry')).toEqual([{ count: 0 }])
   await query(connection, "INSERT INTO fruit VALUES ('plum')")
-  const last = await eventually('the backup after it', async () =>
+  const last = await eventually('the postrestore backup is completed', async () =>
     (await listed(id, 'postrestore')).find(({ status }) => status === 'completed'),
   )
   expect(last.status).toBe('completed')
@@ -131,7 +135,7 @@ test('undoes a mistake, with the same id, address and password; and its retained
   // The previous volumes are retained and counted until a user requests their deletion.
   const previous = async () => (await api.call<Previous[]>('GET', `/databases/${id}/previous`)).body
   const isRetained = ({ reason, kept_until }: Previous) => reason === 'KeptForADay' && kept_until !== undefined
-  const volumes = await eventually('both volumes kept', async () => {
+  const volumes = await eventually('both previous volumes are listed with the reason KeptForADay', async () => {
     const found = await previous()
     return found.length === 2 && found.every(isRetained) ? found : undefined
   })
@@ -140,7 +144,7 @@ test('undoes a mistake, with the same id, address and password; and its retained
   expect(await used()).toBeGreaterThanOrEqual(counted)
   for (const { incarnation } of volumes)
     expect((await api.call('DELETE', `/databases/${id}/previous/${incarnation}`)).status).toBe(204)
-  await eventually('no volume of before left', async () => (await previous()).length === 0)
+  await eventually('every previous volume is deleted', async () => (await previous()).length === 0)
   expect(await query(connection, 'SELECT count(*)::int AS count FROM entry')).toEqual(rows)
   await api.remove(id)
 }, 240_000)
@@ -171,7 +175,7 @@ test('a deleted database is restored as a new one, from a retained backup', asyn
   await query(connection, "CREATE TABLE fruit AS SELECT 'pear' AS name")
   const backup = await backUp(id)
   await api.remove(id, '?keep_backups=true')
-  await eventually('the database gone', async () => (await api.read(id)).status === 404)
+  await eventually('the database is deleted', async () => (await api.read(id)).status === 404)
 
   const made = await api.create({
     name: 'latter',
@@ -185,5 +189,5 @@ test('a deleted database is restored as a new one, from a retained backup', asyn
   await query(own, "INSERT INTO fruit VALUES ('plum')")
   await api.remove(made.body.id)
   expect((await api.call('DELETE', `/backups/${backup.id}`)).status).toBe(204)
-  await eventually('the backup gone', async () => (await api.call('GET', `/backups/${backup.id}`)).status === 404)
+  await eventually('the backup is deleted', async () => (await api.call('GET', `/backups/${backup.id}`)).status === 404)
 }, 240_000)

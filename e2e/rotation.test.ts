@@ -63,17 +63,20 @@ test('kubectl requests it by an annotation, whose Task reports the result', asyn
   const { id } = database
   const before = await api.connection(id)
   const key = { namespace: provider.namespace(), name: 'annotated' }
-  await eventually('the annotation', async () => {
+  await eventually('the annotation is written', async () => {
     const found = await provider.cluster.get('ManagedDatabase', key)
     if (found === undefined) throw new Error('there is no database')
     const annotations = { ...found.metadata.annotations, 'espalier.dev/rotate-password-app': 'please' }
     return provider.cluster.replace('ManagedDatabase', { ...found, metadata: { ...found.metadata, annotations } })
   })
-  await eventually('the Task', async () => {
+  await eventually('the Task rotate-password-managed has succeeded', async () => {
     const { body } = await api.call<{ name: string; status: string }[]>('GET', `/tasks?subject_id=${id}`)
     return body.some(({ name, status }) => name === 'rotate-password-managed' && status === 'succeeded')
   })
-  await eventually('the database at rest', async () => (await api.read(id)).body.status === 'available')
+  await eventually(
+    'the database is available after the rotation',
+    async () => (await api.read(id)).body.status === 'available',
+  )
   await reach(await api.connection(id))
   expect(await sqlState(() => reach(before))).toBe('28P01')
   await api.remove(id)
@@ -86,7 +89,10 @@ test('every password shown as available is valid, through successive rotations',
   for (let round = 0; round < 5; round++) {
     expect((await rotate(id, 'app', {})).status).toBe(204)
     expect((await rotate(id, 'app', {})).status).toBe(409)
-    await eventually('the rotation', async () => (await api.read(id)).body.status === 'available')
+    await eventually(
+      'the database is available after the rotation',
+      async () => (await api.read(id)).body.status === 'available',
+    )
     const { body } = await api.read(id)
     if (body.connection === undefined) throw new Error('no connection')
     await reach(body.connection)

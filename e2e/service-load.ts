@@ -22,7 +22,7 @@ export type Reached = Service & { uri: string }
 /** A `fetch` that verifies the installation's authority and connects to the gateway's port on this machine. */
 export async function fetchingFrom({ api }: Pick<Provider, 'api'>): Promise<Fetch> {
   // An installation that has just started may not have its authority yet.
-  const authority = await eventually('the authority', async () => {
+  const authority = await eventually('the API returns the certificate of the authority', async () => {
     const answer = await fetch(`${api}/managed/v1/ca.pem`)
     const text = await answer.text()
     if (answer.status !== 200) throw new Error(`${answer.status} ${text}`)
@@ -79,7 +79,7 @@ const addServices = (api: ApiClient, id: string, clientAddress: string) =>
 /** @returns a database with that table, once its services run */
 export async function createServed(api: ApiClient, name: string, clientAddress: string): Promise<Served> {
   // The API answers 503 while the operator has not set up the tenant yet.
-  const body = await eventually('the database', async () => {
+  const body = await eventually('the API creates the database', async () => {
     const created = await api.create({ name, ip_allowlist: openTo(clientAddress) })
     if (created.status >= 300) throw new Error(`${created.status} ${JSON.stringify(created.body)}`)
     return created.body

@@ -41,7 +41,7 @@ beforeAll(async () => {
     ],
   })
   expect(status, JSON.stringify(body)).toBe(200)
-  database = await eventually('the services', async () => {
+  database = await eventually('the database is available and its services run', async () => {
     const found = await read(body.id)
     return found.status === 'available' && found.services.every(({ state }) => state === 'running') && found
   })
@@ -76,7 +76,7 @@ test('MCP and REST clients can use the services through the gateway', async () =
      GRANT SELECT ON fruit TO web_anonymous`,
   )
   const rest = new PostgrestClient(serviceOf(database, 'rest').uri, { fetch: fetching })
-  await eventually('the table by REST', async () => {
+  await eventually('REST returns the row of the table', async () => {
     const { data } = await rest.from('fruit').select('name')
     return data?.length === 1 && data[0]?.name === 'pear'
   })
@@ -95,7 +95,7 @@ async function tried(type: 'rest' | 'mcp', body: object, of = `/databases/${data
 test('the API sends requests to services', async () => {
   const fruit = { method: 'GET', path: 'fruit', query: 'select=name' }
   // On Kubernetes, the network may take a moment to apply the policy of a new pod.
-  await eventually('REST by the API', async () => {
+  await eventually('the API returns 200 for a request to REST', async () => {
     const path = `/databases/${database.id}/services/rest/try`
     return (await api.call('POST', path, fruit)).status === 200
   })
@@ -130,10 +130,10 @@ test('services are measured', async () => {
   const { mcp, rest } = requestsTo(database, fetching)
   expect(await failuresOfNow({ mcp, rest })).toEqual([])
   // A sample is taken every 30 seconds.
-  const requests = await eventually('a sample of REST after its start', () => newestOf('rest', 'requests'))
+  const requests = await eventually('REST has a sample taken after its start', () => newestOf('rest', 'requests'))
   expect(requests.error_ratio === null || requests.error_ratio === 0).toBe(true)
   for (const service of ['mcp', 'rest']) {
-    const memory = await eventually(`the memory of ${service}`, () => newestOf(service, 'memory'))
+    const memory = await eventually(`${service} has a sample of its memory`, () => newestOf(service, 'memory'))
     expect(memory.bytes).toBeGreaterThan(20_000_000)
     expect((await newestOf(service, 'pods'))?.sampled).toBeGreaterThanOrEqual(1)
   }
@@ -164,7 +164,7 @@ test('a branch has its own services, which refuse the tokens of the source', asy
     { prefer: 'wait=60' },
   )
   const path = `/databases/${database.id}/branches/${branch.id}`
-  const ready = await eventually('the services of the branch', async () => {
+  const ready = await eventually('the services of the branch run', async () => {
     const { body } = await api.call<Served>('GET', path)
     return body.services.every(({ state }) => state === 'running') && body
   })
@@ -195,7 +195,7 @@ test('a restore in place keeps the services, which serve the restored rows', asy
   await query(await api.connection(database.id), 'DROP TABLE stone; DELETE FROM fruit')
   const loads = loadBoth(isAway)
   await api.call('POST', `/databases/${database.id}/restore`, { backup_id: backup.id }, { prefer: 'wait=60' })
-  const restored = await eventually('the restore', async () => {
+  const restored = await eventually('the database is available after the restore', async () => {
     const found = await read(database.id)
     return found.status === 'available' && found
   })
@@ -203,7 +203,7 @@ test('a restore in place keeps the services, which serve the restored rows', asy
   expect(await stopAll(loads)).toEqual([])
   await servesAgain()
   await eventually(
-    'the restored table by REST',
+    'REST serves the restored table',
     async () => (await raw(serviceOf(database, 'rest'), '/stone')).status === 200,
   )
   expect(await (await raw(serviceOf(database, 'rest'), '/fruit')).text()).toContain('pear')
@@ -213,13 +213,16 @@ test('a restore in place keeps the services, which serve the restored rows', asy
 test('a service of a suspended database answers 503, and serves again after it is resumed', async () => {
   const loads = loadBoth(isAway)
   await api.call('POST', `/databases/${database.id}/suspend`, undefined, { prefer: 'wait=60' })
-  const refused = await eventually('the refusal', async () => {
+  const refused = await eventually('REST answers 503', async () => {
     const answer = await raw(serviceOf(database, 'rest'), '/fruit')
     return answer.status === 503 && answer
   })
   expect(await refused.text()).toContain('suspended')
   await api.call('POST', `/databases/${database.id}/resume`, undefined, { prefer: 'wait=60' })
-  await eventually('the table by REST', async () => (await raw(serviceOf(database, 'rest'), '/fruit')).status === 200)
+  await eventually(
+    'REST serves the table again',
+    async () => (await raw(serviceOf(database, 'rest'), '/fruit')).status === 200,
+  )
   expect((await read(database.id)).services.map(({ state }) => state)).toEqual(['running', 'running'])
   await untilRunning(api, database.id)
   expect(await stopAll(loads)).toEqual([])
@@ -233,7 +236,7 @@ test('no request fails while a change replaces a service, or while passwords are
   const rest = { service_type: 'rest', rest_config: { ...restConfig, max_rows: 1 } }
   const { status, body } = await api.change(database.id, { services: [{ service_type: 'mcp' }, rest] })
   expect(status, JSON.stringify(body)).toBe(200)
-  await eventually('the change', async () => (await requestsTo(database, fetching).rest()) === 1)
+  await eventually('REST returns one row', async () => (await requestsTo(database, fetching).rest()) === 1)
   await untilRunning(api, database.id)
   for (const role of ['app', 'app_read_only']) {
     const path = `/databases/${database.id}/roles/${role}/rotate-password`
@@ -249,7 +252,7 @@ test('a service that a change omits is removed, and an empty allowlist closes th
   const rest = { service_type: 'rest', ip_allowlist: { rules: [] }, rest_config: restConfig }
   const { status, body } = await api.change(database.id, { services: [rest] })
   expect(status, JSON.stringify(body)).toBe(200)
-  await eventually('the change', async () => {
+  await eventually('the database is available with one service', async () => {
     const found = await read(database.id)
     return found.status === 'available' && found.services.length === 1
   })

@@ -17,7 +17,10 @@ test('runs on a database and on its branch, but not on a suspended database', as
   expect(created).toBe(200)
   const path = `/databases/${database.id}`
   // On Kubernetes, the network may take a moment to apply the policy of a new pod.
-  await eventually('the first statement', async () => (await api.sql(path, { text: 'SELECT 1' })).status === 200)
+  await eventually(
+    'the endpoint runs the first statement',
+    async () => (await api.sql(path, { text: 'SELECT 1' })).status === 200,
+  )
   const rowsOf = async (of: string, body: object) => {
     const { status, lines } = await api.sql(of, { ...body })
     expect([status, lines.at(-1)?.type], JSON.stringify(lines)).toEqual([200, 'complete'])
@@ -30,7 +33,10 @@ test('runs on a database and on its branch, but not on a suspended database', as
 
   const { body: branch } = await api.call<{ id: string }>('POST', `${path}/branches`, undefined, { prefer: 'wait=60' })
   const branchPath = `${path}/branches/${branch.id}`
-  await eventually('the branch', async () => (await api.sql(branchPath, { text: 'SELECT 1' })).status === 200)
+  await eventually(
+    'the endpoint runs a statement on the branch',
+    async () => (await api.sql(branchPath, { text: 'SELECT 1' })).status === 200,
+  )
   await rowsOf(branchPath, { text: "INSERT INTO words VALUES ('branch')", mode: 'write' })
   expect(await rowsOf(branchPath, { text: 'SELECT count(*) FROM words' })).toEqual([['2']])
   expect(await rowsOf(path, { text: 'SELECT count(*) FROM words' })).toEqual([['1']])
@@ -38,7 +44,10 @@ test('runs on a database and on its branch, but not on a suspended database', as
 
   // After the password is replaced, the endpoint uses the new password.
   await api.call('POST', `${path}/roles/app_read_only/rotate-password`, undefined, { prefer: 'wait=60' })
-  await eventually('the new password', async () => (await api.sql(path, { text: 'SELECT 1' })).status === 200)
+  await eventually(
+    'the endpoint uses the new password',
+    async () => (await api.sql(path, { text: 'SELECT 1' })).status === 200,
+  )
 
   await api.call('POST', `${path}/suspend`, undefined, { prefer: 'wait=60' })
   expect((await api.sql(path, { text: 'SELECT 1' })).status).toBe(409)

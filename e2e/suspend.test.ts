@@ -66,7 +66,7 @@ test('can be resized, and deleted, while it is suspended', async () => {
   expect((await api.read(id)).body.status).toBe('suspended')
   expect((await request(id, 'resume')).body.status).toBe('available')
   // Some volumes grow only while a pod has them mounted.
-  await eventually('the size', async () => {
+  await eventually('the database is available with the size small', async () => {
     const { size, status } = (await api.read(id)).body
     return size === 'small' && status === 'available'
   })

@@ -55,7 +55,7 @@ const denialLimits = { perAddress: { perSecond: 1000, burst: 1000 }, total: { pe
 
 async function admitAll(cluster: TestCluster, route: Route): Promise<void> {
   const version = await cluster.putRoute(route)
-  await until('acknowledged', async () => acknowledged(version, await cluster.leases(), Date.now()).done)
+  await until('the route is acknowledged', async () => acknowledged(version, await cluster.leases(), Date.now()).done)
 }
 const routeOn = (port: number, target: number): Route => ({
   databaseId: 'id',
@@ -189,7 +189,10 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
 
   test('a client with many silent connections is refused, and blocks neither other clients nor the operator', async () => {
     const silent = await fallSilent(attacker, 200)
-    await until('some have reached Postgres', () => answered(silent) >= loginLimits.perAddress)
+    await until(
+      'Postgres has answered the maximum of connections per address',
+      () => answered(silent) >= loginLimits.perAddress,
+    )
 
     const began = performance.now()
     const other = await login('127.0.0.7')
@@ -238,7 +241,10 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
       passwordRequests++
     }
     for (let index = 0; index < count; index++) void one().catch(() => {})
-    await until('some are asked for a password', () => passwordRequests >= loginLimits.perAddress)
+    await until(
+      'Postgres has requested the maximum of passwords per address',
+      () => passwordRequests >= loginLimits.perAddress,
+    )
     return () => passwordRequests
   }
 
@@ -256,7 +262,10 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
 
   test('two silent addresses do not use up all login slots', async () => {
     const silent = [...(await fallSilent('127.0.2.1', 100)), ...(await fallSilent('127.0.2.2', 100))]
-    await until('some have reached Postgres', () => answered(silent) >= loginLimits.perAddress)
+    await until(
+      'Postgres has answered the maximum of connections per address',
+      () => answered(silent) >= loginLimits.perAddress,
+    )
     const began = performance.now()
     await login('127.0.0.7')
     expect(performance.now() - began).toBeLessThan(3_000)
@@ -267,7 +276,7 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
     onTestFinished,
   }) => {
     const silent = await fallSilent('127.0.0.8', loginLimits.perAddress, onTestFinished)
-    await until('all have reached Postgres', () => answered(silent) === silent.length)
+    await until('Postgres has answered all silent connections', () => answered(silent) === silent.length)
     const closed = silent.map(({ socket }) => received(socket))
     const began = performance.now()
     await Promise.all(closed)
@@ -293,19 +302,25 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
         ),
       )
     const database = '{database="shop-12345678"}'
-    await until('those of before are over', async () => (await read()).logins === 0, 20_000)
+    await until('the logins of earlier tests have ended', async () => (await read()).logins === 0, 20_000)
     expect(await read()).toEqual({ logins: 0, logins_waiting: 0 })
     const silent = await fallSilent('127.0.0.11', 10)
-    await until('the places are taken', () => answered(silent) === loginLimits.perAddress)
+    await until(
+      'Postgres has answered the maximum of connections per address',
+      () => answered(silent) === loginLimits.perAddress,
+    )
     const taken = { logins: loginLimits.perAddress, logins_waiting: 10 - loginLimits.perAddress }
-    await until('all are counted', async () => (await read()).logins_waiting === taken.logins_waiting)
+    await until(
+      'all waiting connections are counted',
+      async () => (await read()).logins_waiting === taken.logins_waiting,
+    )
     expect(await read()).toEqual({
       ...taken,
       [`database_logins${database}`]: taken.logins,
       [`database_logins_waiting${database}`]: taken.logins_waiting,
     })
     for (const { socket } of silent) socket.destroy()
-    await until('none is left', async () => Object.values(await read()).every(value => value === 0))
+    await until('every gauge is 0', async () => Object.values(await read()).every(value => value === 0))
     expect(await read()).toEqual({ logins: 0, logins_waiting: 0 })
   }, 60_000)
 

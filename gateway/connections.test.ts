@@ -105,7 +105,7 @@ describe('an admitted connection', () => {
     const socket = await dial()
     socket.end('question')
     expect((await received(socket)).toString()).toBe('answer')
-    await until('nothing is left', () => connections.count() === 0)
+    await until('every connection is closed', () => connections.count() === 0)
   })
 
   test('gets the last data of a target that closes', async () => {
@@ -116,7 +116,7 @@ describe('an admitted connection', () => {
     socket.write('question')
     expect((await received(socket)).length).toBe(300_000)
     socket.end()
-    await until('nothing is left', () => connections.count() === 0)
+    await until('every connection is closed', () => connections.count() === 0)
   })
 
   test("is closed if the target's connection is reset", async () => {
@@ -125,7 +125,7 @@ describe('an admitted connection', () => {
     socket.write('question')
     expect((await received(socket)).length).toBe(0)
     socket.end()
-    await until('nothing is left', () => connections.count() === 0)
+    await until('every connection is closed', () => connections.count() === 0)
   })
 
   test("is closed towards the target if the client's connection is reset", async () => {
@@ -134,9 +134,12 @@ describe('an admitted connection', () => {
     socket.write('question')
     await until('the target is connected', () => targets.length === 1)
     socket.resetAndDestroy()
-    await until('the target has noticed', () => targets[0]?.readableEnded === true || targets[0]?.destroyed === true)
+    await until(
+      'the target detects that the client disconnected',
+      () => targets[0]?.readableEnded === true || targets[0]?.destroyed === true,
+    )
     targets[0]?.end()
-    await until('nothing is left', () => connections.count() === 0)
+    await until('every connection is closed', () => connections.count() === 0)
   })
 
   test.each<[string, (target: Socket) => void]>([
@@ -149,17 +152,17 @@ describe('an admitted connection', () => {
     const socket = await dial()
     socket.write('question')
     await received(socket)
-    await until('nothing is left', () => connections.count() === 0)
+    await until('every connection is closed', () => connections.count() === 0)
   })
 
   test('whose client closed its half and then disconnected is closed at the next byte for the client', async () => {
     const { dial, connections, targets } = await front(socket => void socket.resume())
     const socket = await dial()
     socket.end('question')
-    await until('the target has the question', () => targets[0]?.readableEnded === true)
+    await until('the target has received the end of the question', () => targets[0]?.readableEnded === true)
     expect(connections.count()).toBe(1)
     socket.destroy()
-    await until('the connection to the target is closed', () => {
+    await until('the connection is closed at both ends', () => {
       targets[0]?.write('answer')
       return connections.count() === 0 && targets[0]?.destroyed === true
     })
@@ -181,7 +184,7 @@ describe('an admitted connection', () => {
     socket.pause()
     socket.write('question')
     let before = -1
-    await until('the target stalls', async () => {
+    await until('the target stops writing while the client does not read', async () => {
       const stalled = written > 0 && written === before
       before = written
       await new Promise(resolve => setTimeout(resolve, 50))
@@ -191,7 +194,7 @@ describe('an admitted connection', () => {
     expect(written).toBeLessThan(64 * 1024 * 1024)
     const base = socket.bytesRead
     socket.resume()
-    await until('it goes on once the client reads', () => socket.bytesRead > base + 64 * 1024 * 1024)
+    await until('the client receives another 64 MiB once it reads', () => socket.bytesRead > base + 64 * 1024 * 1024)
   })
 
   test('is not closed by a change of its rules, but a new connection uses the new rules', async () => {
@@ -231,7 +234,7 @@ describe('a connection is refused', () => {
     Object.assign(state, change)
     expect(await refusalOf(await dial())).toMatchObject({ S: 'FATAL', ...expected })
     expect(await outcomes()).toEqual({ [outcome]: 1 })
-    await until('nothing is left', () => connections.count() === 0)
+    await until('every connection is closed', () => connections.count() === 0)
   })
 
   test('if the target refuses', async () => {
@@ -260,7 +263,7 @@ describe('a connection is refused', () => {
   test('if the rules change before its first bytes, and the target receives nothing', async () => {
     const { dial, state, targets, connections } = await front(echo)
     const socket = await dial()
-    await until('it is admitted', () => connections.count() === 1)
+    await until('the client is admitted', () => connections.count() === 1)
     state.decide = { kind: 'deny', label: 'shop' }
     expect(await refusalOf(socket)).toMatchObject({ C: '28000' })
     expect(targets).toHaveLength(0)
@@ -276,7 +279,7 @@ describe('a connection is refused', () => {
       },
     })
     expect(await refusalOf(await dial())).toMatchObject({ C: '28000' })
-    await until('the connections to the targets are closed', () =>
+    await until('the connection to the target is closed', () =>
       targets.every(each => each.readableEnded || each.destroyed),
     )
   })
@@ -288,10 +291,10 @@ describe('a connection is refused', () => {
     const { dial, connections, outcomes } = await front(echo, limits)
     const [first, second] = await Promise.all([dial(), dial()])
     for (const client of [first, second]) client?.write('?')
-    await until('two are admitted', async () => (await outcomes()).allowed === 2)
+    await until('two clients are admitted', async () => (await outcomes()).allowed === 2)
     expect(await refusalOf(await dial())).toMatchObject({ C: '53300', M: 'too many connections to shop' })
     first?.destroy()
-    await until('a place is free', () => connections.count() === 1)
+    await until('one connection remains', () => connections.count() === 1)
     const third = await dial()
     third.write('question')
     expect(String((await once(third, 'data'))[0])).toBe('question')
@@ -302,7 +305,7 @@ describe('a connection is refused', () => {
 test('a client that sends nothing in time is disconnected, and the target receives nothing', async () => {
   const { dial, targets, connections, outcomes } = await front(echo, { firstBytesMs: 100 })
   expect((await received(await dial())).length).toBe(0)
-  await until('nothing is left', () => connections.count() === 0)
+  await until('every connection is closed', () => connections.count() === 0)
   expect(targets).toHaveLength(0)
   expect(await outcomes()).toEqual({ silent: 1 })
 })
@@ -312,7 +315,7 @@ test('silent connections of an address do not block its other clients', async ()
   const { silentPerAddress } = loginLimits
   const silent = await Promise.all(Array.from({ length: silentPerAddress + 20 }, () => dial()))
   const closed = silent.map(socket => received(socket))
-  await until('the oldest are evicted', async () => (await outcomes()).silent === 20)
+  await until('the 20 oldest connections are closed', async () => (await outcomes()).silent === 20)
   const client = await dial()
   client.write('question')
   expect(String((await once(client, 'data'))[0])).toBe('question')
@@ -325,7 +328,7 @@ test('a client that closes at once, such as a health check, leaves nothing behin
   const { dial, targets, connections } = await front(echo)
   for (const close of [(s: Socket) => s.destroy(), (s: Socket) => s.end(), (s: Socket) => s.resetAndDestroy()])
     close(await dial())
-  await until('nothing is left', () => connections.count() === 0)
+  await until('every connection is closed', () => connections.count() === 0)
   expect(targets).toHaveLength(0)
 })
 

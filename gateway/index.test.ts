@@ -107,9 +107,9 @@ test('an unreachable database is listed in the Lease, for a limited time', async
   expect(await listed()).toEqual([])
   target = { host, port: await freePort(host) }
   expect(await answerOf(port)).toBe('57P03')
-  await until('the Lease reports the port as unreachable', async () => (await listed()).includes(port))
+  await until('the Lease lists the port as unreachable', async () => (await listed()).includes(port))
   clock.offset += 16_000
-  await until('the Lease no longer reports the port', async () => (await listed()).length === 0)
+  await until('the list no longer has the port', async () => (await listed()).length === 0)
 })
 
 test('1,000 open sessions survive changes of their rules, and no new client is admitted afterwards', async () => {
@@ -144,7 +144,9 @@ test('a route opens and closes its port, and open connections continue', async (
   await cluster.deleteRoute(port)
   await until('the port is closed', async () => (await answerOf(port)) === 'ECONNREFUSED')
   socket.write('still here')
-  await until('it echoes', async () => String((await once(socket, 'data'))[0]).includes('still here'))
+  await until('the target returns the bytes', async () =>
+    String((await once(socket, 'data'))[0]).includes('still here'),
+  )
   expect(gateway.connections()).toBe(1)
 })
 
@@ -162,7 +164,7 @@ test('a route that becomes unreadable is closed, and acknowledged', async () => 
 
 test("the Lease has holder and times in the API server's format", async () => {
   await start()
-  await until('there is a Lease', async () => (await cluster.leases()).length === 1)
+  await until('the gateway has created its Lease', async () => (await cluster.leases()).length === 1)
   const [lease] = await cluster.leases()
   expect(lease?.metadata.name).toBe('gateway-one')
   expect(lease?.metadata.labels?.['espalier.dev/component']).toBe('gateway')
@@ -187,7 +189,7 @@ test('a port used by another program is reported with the acknowledgement, until
   const refusing = async () => portRefusedBy(taken.port, await cluster.leases(), now())
   expect(await refusing()).toEqual(['gateway-one'])
   taken.server.close()
-  await until('it is not reported any more', async () => (await refusing()).length === 0)
+  await until('the Lease no longer lists the port', async () => (await refusing()).length === 0)
   expect(await answerOf(taken.port)).toBe('ok')
 })
 
@@ -196,7 +198,7 @@ test('the operator waits for both of two replicas', async () => {
   const other = ownLoopback()
   await start()
   await start({ identity: 'two', listenHost: other })
-  await until('both are there', async () => (await cluster.leases()).length === 2)
+  await until('both gateways have created their Leases', async () => (await cluster.leases()).length === 2)
   await untilAcknowledged(await cluster.putRoute(routeOn(port, everyone)))
   const names = (await cluster.leases()).map(lease => lease.metadata.name)
   expect(names.sort()).toEqual(['gateway-one', 'gateway-two'])
@@ -223,7 +225,7 @@ describe('when the cluster is unreachable', () => {
     expect(gateway.admitting()).toBe(false)
     Object.assign(cluster.faults, { routes: false, leases: false })
     await untilAcknowledged(version)
-    await until('it admits', () => gateway.admitting())
+    await until('the gateway admits clients', () => gateway.admitting())
     expect(await answerOf(port)).toBe('ok')
   })
 
@@ -261,9 +263,11 @@ describe('when the cluster is unreachable', () => {
     expect(await answerOf(port)).toBe('57P03')
     expect(acknowledged('0', await cluster.leases(), now() + 20_000)).toEqual({ done: false, waitingFor: [] })
     socket.write('still here')
-    await until('it echoes', async () => String((await once(socket, 'data'))[0]).includes('still here'))
+    await until('the target returns the bytes', async () =>
+      String((await once(socket, 'data'))[0]).includes('still here'),
+    )
     cluster.faults.routes = false
-    await until('it admits again', () => gateway.admitting())
+    await until('the gateway admits clients again', () => gateway.admitting())
     expect(await answerOf(port)).toBe('ok')
   })
 
@@ -276,7 +280,7 @@ describe('when the cluster is unreachable', () => {
     clock.offset += lapse
     expect(await answerOf(port)).toBe('57P03')
     cluster.faults.leases = false
-    await until('it admits again', () => gateway.admitting())
+    await until('the gateway admits clients again', () => gateway.admitting())
     expect(await answerOf(port)).toBe('ok')
   })
 
@@ -291,10 +295,10 @@ describe('when the cluster is unreachable', () => {
     clock.offset += 2 * lapse
     // The lease becomes valid again before the gateway can read the routes.
     Object.assign(cluster.faults, { routes: true, leases: false })
-    await until('its lease is live', async () => acknowledged('0', await cluster.leases(), now()).done)
+    await until('the Lease of the gateway is valid', async () => acknowledged('0', await cluster.leases(), now()).done)
     expect(await answerOf(port)).toBe('57P03')
     cluster.faults.routes = false
-    await until('it admits again', () => gateway.admitting())
+    await until('the gateway admits clients again', () => gateway.admitting())
     expect(await answerOf(port)).toBe('28000')
   })
 })

@@ -44,7 +44,7 @@ test('listens on exactly the ports that were set last', async () => {
   await listeners.opened()
   await dial(host, two)
   await expect(dial(host, one)).rejects.toMatchObject({ code: 'ECONNREFUSED' })
-  await until('both were accepted', () => accepted.length === 2)
+  await until('both connections are accepted', () => accepted.length === 2)
   expect(accepted).toEqual([one, two])
 })
 
@@ -85,7 +85,7 @@ test('a port in use is reported and retried; once it is free, the gateway listen
   await listeners.opened()
   expect(listeners.refused()).toEqual([port])
   server.close()
-  await until('the port is listened on', () => recovered.times === 1)
+  await until('the gateway listens on the port', () => recovered.times === 1)
   expect(listeners.refused()).toEqual([])
   await dial(host, port)
 })

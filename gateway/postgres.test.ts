@@ -57,7 +57,7 @@ afterAll(async () => {
 async function allow(...rules: string[]): Promise<void> {
   const target: Route['target'] = { namespace: 'espalier-t-1', service: 'db-1', port: 5432 }
   const version = await cluster.putRoute({ databaseId: 'id', label: 'shop-12345678', port, target, rules })
-  await until('acknowledged', async () => acknowledged(version, await cluster.leases(), Date.now()).done)
+  await until('the route is acknowledged', async () => acknowledged(version, await cluster.leases(), Date.now()).done)
 }
 
 /** Both ends verify the other's certificate, so a client that logs in has used TLS with Postgres itself. */

@@ -58,21 +58,21 @@ test('a renewed certificate is used without a restart', async () => {
   const { swap, shown } = await follow()
   expect(await shown()).toBe('DNS:first.test')
   await swap(second)
-  await until('the new one is shown', async () => (await shown()) === 'DNS:second.test')
+  await until('the new certificate is shown', async () => (await shown()) === 'DNS:second.test')
 })
 
 test('a mismatched pair is ignored and logged once without its key, and a later valid pair is used', async () => {
   const { swap, shown, warnings } = await follow()
   await swap({ cert: second.cert, key: first.key })
-  await until('it is said', () => warnings.length > 0)
+  await until('the mismatched pair is logged', () => warnings.length > 0)
   expect(await shown()).toBe('DNS:first.test')
   // A reader that opens the files before and after the update also gets a mismatched pair.
   await swap({ cert: 'garbage', key: first.key })
-  await until('it is said again', () => warnings.length > 1)
+  await until('the second mismatched pair is logged', () => warnings.length > 1)
   expect(await shown()).toBe('DNS:first.test')
   expect(warnings.join()).not.toContain('PRIVATE')
   await swap(second)
-  await until('the new one is shown', async () => (await shown()) === 'DNS:second.test')
+  await until('the new certificate is shown', async () => (await shown()) === 'DNS:second.test')
 })
 
 test('intermediate certificates may be in a separate file', async () => {
@@ -84,6 +84,6 @@ test('intermediate certificates may be in a separate file', async () => {
 test('a missing file keeps the previous certificate', async () => {
   const { swap, shown, warnings } = await follow()
   await swap({ cert: second.cert })
-  await until('it is said', () => warnings.length > 0)
+  await until('the missing file is logged', () => warnings.length > 0)
   expect(await shown()).toBe('DNS:first.test')
 })

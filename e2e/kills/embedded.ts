@@ -109,7 +109,7 @@ export async function startEmbeddedTarget(): Promise<Target> {
         remaining = await directoriesOf(runtime)
         return remaining.length === 0
       }
-      await eventually('no directory left', isClean).catch(() => {})
+      await eventually('every directory of a volume, snapshot or pod is deleted', isClean).catch(() => {})
       await home.stop()
       return [...remaining, ...(await objectsOf(home.path))]
     },

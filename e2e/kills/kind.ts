@@ -85,7 +85,7 @@ export async function startKindTarget(): Promise<Target> {
         remaining = (await everyImage(provider)).filter(line => !before.includes(line))
         return remaining.length === 0
       }
-      await eventually('nothing left', isClean, 180_000).catch(() => {})
+      await eventually('every new object, image and mount is deleted', isClean, 180_000).catch(() => {})
       return remaining
     },
     stop: () => provider.stop(),

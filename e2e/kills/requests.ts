@@ -51,7 +51,7 @@ export function createRequests(target: Target) {
     let last: Task | undefined
     try {
       return await eventually(
-        'the end of the task',
+        'the task has succeeded or failed',
         async () => {
           await sleep(pauseMs)
           last = await read<Task>(`/tasks/${taskId}`)

@@ -170,7 +170,7 @@ async function atRest({ requests: { read }, reported }: Run): Promise<string[]> 
   const tasks = (status: string) => read<Listed[]>(`/tasks?status=${status}&limit=100`)
   try {
     await eventually(
-      'rest',
+      'no Task runs and every database is available',
       async () => {
         const running = [...(await tasks('running')), ...(await tasks('queued'))]
         const databases = await read<Listed[]>('/databases')

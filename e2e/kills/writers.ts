@@ -61,7 +61,7 @@ async function damageOf(client: pg.Client): Promise<string[]> {
 
 /** `connection`: reads the connection from the API each time, since passwords are rotated. */
 export async function startWriters(connection: (userType: 'application' | 'admin') => Promise<Connection>) {
-  await eventually('the schema', async () => {
+  await eventually('the schema of the ledger exists', async () => {
     const client = await connect(await connection('application'), longTimeouts)
     try {
       const { rows } = await client.query("SELECT to_regclass('public.trace') AS made")

@@ -27,10 +27,10 @@ const archiving = (id: string) => isArchiving(provider, id)
 const numbers = async (connection: Connection): Promise<number[]> =>
   (await query<{ n: number }>(connection, 'SELECT n FROM entry ORDER BY n')).map(({ n }) => n)
 const available = (id: string) =>
-  eventually('available', async () => (await api.read(id)).body.status === 'available', minutes(5))
+  eventually('the database is available', async () => (await api.read(id)).body.status === 'available', minutes(5))
 const reaches = (id: string, time: string) =>
   eventually(
-    'the window',
+    'the recovery window reaches the time',
     async () => {
       const { body } = await api.call<{ latest_time: string | null }>('GET', `/databases/${id}/recovery-window`)
       return (body.latest_time ?? '') > time
@@ -56,7 +56,7 @@ test(
     const { id } = body
     onTestFinished(async () => void (await api.remove(id, '?force=true&purge=true')))
     await available(id)
-    await eventually('archiving', () => archiving(id), minutes(3))
+    await eventually('the database archives WAL', () => archiving(id), minutes(3))
     await query(await api.connection(id), 'CREATE TABLE entry (n int)')
     const backup = await createBackup(api, id, 'durable')
     await succeeded(api, backup)
@@ -69,7 +69,7 @@ test(
     const branch = await api.call<{ id: string }>('POST', `/databases/${id}/branches`, { ...target, ...opened })
     expect(branch.status, JSON.stringify(branch.body)).toBe(201)
     await eventually(
-      'the branch',
+      'the branch is available',
       async () => (await readBranch(api, id, branch.body.id)).status === 'available',
       minutes(5),
     )
@@ -89,12 +89,12 @@ test(
     expect(await numbers(before)).toEqual([1])
 
     // The recovery window of the new volume begins with its first durable backup.
-    await eventually('archiving', () => archiving(id), minutes(3))
+    await eventually('the database archives WAL', () => archiving(id), minutes(3))
     await succeeded(api, await createBackup(api, id, 'durable'))
     await written(id, 4)
     await reaches(id, await written(id, 5))
     expect((await api.remove(id)).status).toBe(204)
-    await eventually('the database gone', async () => (await api.read(id)).status === 404, minutes(2))
+    await eventually('the database is deleted', async () => (await api.read(id)).status === 404, minutes(2))
     const undeleted = await api.call('POST', `/databases/${id}/undelete`)
     expect(undeleted.status, JSON.stringify(undeleted.body)).toBe(201)
     await available(id)

@@ -59,7 +59,7 @@ export default async function setup(): Promise<() => Promise<void>> {
       return remaining.length === 0
     }
     try {
-      await eventually('everything is gone', isClean, 90_000)
+      await eventually('every new object of the cluster is deleted', isClean, 90_000)
     } catch {
       await dump()
       throw new Error(`left behind:\n${remaining.join('\n')}`)

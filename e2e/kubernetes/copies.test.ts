@@ -110,7 +110,7 @@ async function verificationOf(id: string): Promise<Pick<Outcome, 'faults' | 'fai
     const { metadata } = await readBackup(it.api, id)
     return ['verified', 'failed'].includes(metadata.verification ?? '') && metadata
   }
-  const { verification, ...more } = await eventually('a verdict', finished, minutes(10))
+  const { verification, ...more } = await eventually('the verification has ended', finished, minutes(10))
   return { faults: verification === 'verified' ? [] : [`${verification}: ${JSON.stringify(more)}`] }
 }
 
@@ -171,7 +171,7 @@ test(
       if (remaining.length > 0) throw new Error(remaining.join('\n'))
       return true
     }
-    await eventually('everything gone', isDeleted, minutes(3))
+    await eventually('every new object, image and mount is deleted', isDeleted, minutes(3))
     const rest = (await everyImage(it.provider)).filter(line => before.includes(line))
     expect(rest.length).toBeLessThan(before.length)
   },

@@ -47,7 +47,7 @@ test(
     }
     await under
     await eventually(
-      'available',
+      'the database is available',
       async () => (await it.api.read(it.database.id)).body.status === 'available',
       minutes(2),
     )

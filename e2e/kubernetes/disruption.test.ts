@@ -20,7 +20,7 @@ afterAll(() => it?.stop(), minutes(3))
 const resource = async (name = 'steady'): Promise<ManagedDatabase | undefined> =>
   it.provider.cluster.get('ManagedDatabase', { namespace: it.namespace, name })
 const reconciled = (id: string) =>
-  eventually('available', async () => (await it.api.read(id)).body.status === 'available', minutes(3))
+  eventually('the database is available', async () => (await it.api.read(id)).body.status === 'available', minutes(3))
 const serves = async () => {
   const rows = await query(await it.api.connection(it.database.id), 'SELECT n FROM kept')
   expect(rows).toEqual([{ n: 42 }])
@@ -84,7 +84,7 @@ describe('the operator is killed', () => {
         const { id } = await find(name)
         await it.provider.kubectl(['delete', 'mdb', name, '-n', it.namespace, '--wait=false'])
         await kill(await operators())
-        await eventually('gone', async () => (await resource(name)) === undefined, minutes(3))
+        await eventually('the database is deleted', async () => (await resource(name)) === undefined, minutes(3))
         expect(
           await it.provider.cluster.get('PersistentVolumeClaim', {
             namespace: it.namespace,
@@ -119,7 +119,11 @@ describe('the operator is killed', () => {
       await kill([led])
       const changed = await it.api.change(it.database.id, { display_name: 'led again' }, {})
       expect(changed.status).toBe(200)
-      await eventually('another leader', async () => ![led, ''].includes(await leader()), minutes(1))
+      await eventually(
+        'another replica of the operator is the leader',
+        async () => ![led, ''].includes(await leader()),
+        minutes(1),
+      )
       await it.api.change(it.database.id, { ip_allowlist: { rules: [] } })
       expect(await sqlState(async () => connect(await it.api.connection(it.database.id)))).toBe('28000')
       await it.api.change(it.database.id, { ip_allowlist: openTo(it.provider.clientAddress) })
@@ -150,7 +154,7 @@ test(
     await session.end()
 
     const { body } = await eventually(
-      'the API again',
+      'the API answers again',
       async () => {
         // A kept-alive connection may be closed now. Repeats the request with the same key, as a client should.
         const headers = { prefer: 'wait=60', 'idempotency-key': 'afterwards' }
@@ -181,10 +185,13 @@ test(
         `--pod-selector=${selector}`,
         '--timeout=150s',
       ])
-      await eventually('not available', async () => (await it.api.read(it.database.id)).body.status !== 'available')
+      await eventually(
+        'the database is not available',
+        async () => (await it.api.read(it.database.id)).body.status !== 'available',
+      )
       // The scheduler's reason appears once the replacement of the evicted pod has been created and every node has
       // refused it.
-      await eventually('the reason', async () => {
+      await eventually('the condition Ready reports that the pod cannot be scheduled', async () => {
         const ready = (await resource())?.status?.conditions?.find(each => each.type === 'Ready')
         if (ready?.status === 'False' && /unschedulable|cordon|node/i.test(ready.message)) return true
         throw new Error(JSON.stringify(ready))
@@ -208,7 +215,7 @@ test(
     const speak = await it.provider.silenceNode()
     try {
       const ready = await eventually(
-        'the reason',
+        'the database reports the reason NodeLost',
         async () => (await resource())?.status?.conditions?.find(each => each.reason === 'NodeLost'),
         minutes(3),
       )
@@ -218,10 +225,14 @@ test(
     } finally {
       await speak()
     }
-    await eventually('available', async () => (await resource())?.status?.phase === 'available', minutes(3))
+    await eventually(
+      'the database is available',
+      async () => (await resource())?.status?.phase === 'available',
+      minutes(3),
+    )
     await reconciled(it.database.id)
     // The node updates its routes to Services shortly after it reports again. Until then, the routes do not work.
-    await eventually('the database is reachable', () => serves().then(() => true))
+    await eventually('the database serves clients', () => serves().then(() => true))
     expect(await postmaster()).toBe(before)
     expect(await pods()).toEqual(uids)
   },

@@ -33,7 +33,7 @@ beforeEach(async () => {
 const fill = async () => fillPool(it.provider, (await poolBytes(it.provider)) * hardlyAny)
 const allDeleted = () =>
   eventually(
-    'nothing left',
+    'every new object, image and mount is deleted',
     async () => {
       const remaining = (await everyImage(it.provider)).filter(line => !before.includes(line))
       if (remaining.length > 0) throw new Error(remaining.join('\n'))
@@ -43,7 +43,9 @@ const allDeleted = () =>
   )
 /** Checks that the source serves: the writers have made steps since then. */
 const goesOn = async (since: Position) =>
-  eventually('further transactions', async () => ledger.position().every((n, writer) => n > (since[writer] ?? 0) + 5))
+  eventually('each writer commits 5 more transactions', async () =>
+    ledger.position().every((n, writer) => n > (since[writer] ?? 0) + 5),
+  )
 const branchNamed = (name: string) => it.provider.cluster.get('Branch', { namespace: it.namespace, name })
 const messagesOf = async (name: string) =>
   (await branchNamed(name))?.status?.conditions?.map(({ message }) => message).join('; ') ?? ''
@@ -110,7 +112,10 @@ test(
     try {
       const name = childNames.snapshot(backup.body.id)
       const snapshot = () => it.provider.cluster.get('VolumeSnapshot', { namespace: it.namespace, name })
-      await eventually('the refusal', async () => (await snapshot())?.status?.error !== undefined)
+      await eventually(
+        'the VolumeSnapshot reports an error',
+        async () => (await snapshot())?.status?.error !== undefined,
+      )
     } finally {
       await empty()
     }
@@ -132,15 +137,23 @@ test(
       branch = await createBranch(it.api, it.database.id)
       const { name } = branch.body
       await eventually(
-        'the branch reports the exceeded quota',
+        'the branch reports that the quota is exceeded',
         async () => (await messagesOf(name)).includes('exceeded quota'),
         minutes(2),
       )
       empty = await fill()
       await lift()
       const claim = { namespace: it.namespace, name: childNames.claim(branch.body.id, 1) }
-      await eventually('the claim', () => it.provider.cluster.get('PersistentVolumeClaim', claim), minutes(3))
-      await eventually('the full pool is reported', async () => /storage|pool/.test(await messagesOf(name)), minutes(3))
+      await eventually(
+        'the claim of the branch is created',
+        () => it.provider.cluster.get('PersistentVolumeClaim', claim),
+        minutes(3),
+      )
+      await eventually(
+        'the branch reports that the pool is full',
+        async () => /storage|pool/.test(await messagesOf(name)),
+        minutes(3),
+      )
       expect((await readBranch(it.api, it.database.id, branch.body.id)).status).toBe('creating')
       await goesOn(ledger.position())
     } finally {

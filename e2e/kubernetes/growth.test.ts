@@ -73,7 +73,7 @@ const resize = async (id: string, size: string): Promise<Task> => {
   const answer = await api.call('POST', `/databases/${id}/size`, { size })
   expect(answer.status).toBe(204)
   return eventually(
-    'the end of the task',
+    'the task has succeeded or failed',
     async () => {
       const { body: task } = await api.call<Task>('GET', `/tasks/${answer.headers.get('x-task-id')}`)
       return ['succeeded', 'failed'].includes(task.status) && task
@@ -93,7 +93,7 @@ test(
       metadata: { name: 'e2e-storage', namespace },
       spec: { hard: { 'requests.storage': '1Gi' } },
     })
-    await eventually('the quota counts', async () => {
+    await eventually('the ResourceQuota counts 1Gi as used', async () => {
       const used = await kubectl(['get', 'quota/e2e-storage', '-n', namespace, '-o', 'jsonpath={.status.used}'])
       return used.includes('1Gi')
     })
@@ -107,8 +107,12 @@ test(
     await expectRows(connection)
 
     await kubectl(['delete', 'quota/e2e-storage', '-n', namespace])
-    await eventually('the size', async () => (await api.read(id)).body.size === grown, minutes(3))
-    await eventually('available', async () => (await api.read(id)).body.status === 'available', minutes(2))
+    await eventually('the database has the new size', async () => (await api.read(id)).body.size === grown, minutes(3))
+    await eventually(
+      'the database is available',
+      async () => (await api.read(id)).body.status === 'available',
+      minutes(2),
+    )
     expect(await capacity(id)).toBe('2Gi')
     expect(await sizeApplied('limited')).toBeUndefined()
     expect(await postmaster(id)).not.toBe(before)
@@ -138,7 +142,7 @@ test(
       metadata: { name: inflexible },
       spec: { ...local?.spec, storageClass: inflexible },
     })
-    await eventually('the region on offer', async () => {
+    await eventually('the API lists the new region', async () => {
       const { body } = await api.call<{ name?: string; id?: string }[]>('GET', '/regions')
       return JSON.stringify(body).includes(inflexible)
     })

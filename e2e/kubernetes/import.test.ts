@@ -40,7 +40,7 @@ async function importFrom({ username, password, host, port, database }: Connecti
   const { id } = created.body
   onTestFinished(async () => void (await api.remove(id)))
   return eventually(
-    `${name} ${status}`,
+    `${name} is ${status}`,
     async () => {
       const { body } = await api.call<Imported>('GET', `/databases/${id}`)
       if (body.status !== status) throw new Error(JSON.stringify(body.import))
@@ -72,7 +72,10 @@ test(
     const connection = await serving.api.connection(imported.id)
     expect(await query(connection, 'SELECT count(*)::int AS n FROM large')).toEqual([{ n: 10 }])
     expect(await query(connection, 'INSERT INTO orders (total) VALUES (1) RETURNING id')).toEqual([{ id: 1001 }])
-    await eventually('nothing left', async () => (await remainingOf(imported.id)).length === 0)
+    await eventually(
+      'every object of the imported database is deleted',
+      async () => (await remainingOf(imported.id)).length === 0,
+    )
   },
   minutes(4),
 )
@@ -84,7 +87,10 @@ test(
     expect(refused.import).toMatchObject({ status: 'failed' })
     expect(refused.import?.error).toContain('SourceRefused')
     expect(refused.import?.error).not.toContain('wrong@')
-    await eventually('nothing left', async () => (await remainingOf(refused.id)).length === 0)
+    await eventually(
+      'every object of the refused database is deleted',
+      async () => (await remainingOf(refused.id)).length === 0,
+    )
   },
   minutes(4),
 )

@@ -39,7 +39,7 @@ const listed = async (id: string, purpose: string) =>
 const statusOf = async (id: string) => (await api.read(id)).body.status
 const allDeleted = (id: string) =>
   eventually(
-    'nothing left',
+    'every object of the database is deleted',
     async () => {
       const remaining = await remainingOf(provider, id)
       if (remaining.length > 0) throw new Error(remaining.join('\n'))
@@ -72,7 +72,10 @@ const operations: Record<string, (subject: Subject) => Promise<void>> = {
     subject.branchId = requested.body.id
     expect(await tableOf(await connectionOf(api, subject.id, subject.branchId))).toEqual([1])
     // The source of the branch is deleted once the branch is independent.
-    await eventually('no prebranch backup left', async () => (await listed(subject.id, 'prebranch')).length === 0)
+    await eventually(
+      'every prebranch backup is deleted',
+      async () => (await listed(subject.id, 'prebranch')).length === 0,
+    )
   },
   'delete of a branch': async subject => {
     await succeeded(api, await api.call('DELETE', `/databases/${subject.id}/branches/${subject.branchId}`))
@@ -87,7 +90,7 @@ const operations: Record<string, (subject: Subject) => Promise<void>> = {
     expect(await tableOf(subject.connection)).toEqual([1])
     const prerestores = await listed(subject.id, 'prerestore')
     expect(prerestores.map(({ status }) => status)).toEqual(['completed'])
-    await eventually('the backup after it', async () => {
+    await eventually('the only postrestore backup is completed', async () => {
       const [after, ...more] = await listed(subject.id, 'postrestore')
       return after?.status === 'completed' && more.length === 0
     })

@@ -43,7 +43,7 @@ test('apply, wait, connect, edit and delete', async () => {
 
   // The API's own watch sees a change shortly before or after kubectl.
   const database = await eventually(
-    'the API reports the same',
+    'the API reports the applied database as available',
     async () => {
       const { body } = await api.call<Database[]>('GET', '/databases')
       return body.find(({ name, status }) => name === 'applied' && status === 'available')
@@ -56,7 +56,7 @@ test('apply, wait, connect, edit and delete', async () => {
 
   const patch = JSON.stringify({ spec: { ipAllowlist: { rules: [] } } })
   await kubectl(['patch', 'mdb', 'applied', '-n', namespace, '--type=merge', '-p', patch])
-  await eventually('closed', () =>
+  await eventually('the gateway refuses the client', () =>
     query(connection, 'SELECT 1').then(
       () => false,
       error => error.code === '28000',
@@ -113,7 +113,7 @@ test("a tenant's limit applies to kubectl, and the API reports it as a limit", a
   const limit = (databases: number) =>
     kubectl(['patch', 'tenant', name, '--type=merge', '-p', JSON.stringify({ spec: { limits: { databases } } })])
   const inForce = (databases: number) =>
-    eventually('the quota', async () => {
+    eventually(`the ResourceQuota allows ${databases} databases`, async () => {
       const path = 'jsonpath={.status.hard.count/manageddatabases\\.espalier\\.dev}'
       return (await kubectl(['get', 'quota', 'espalier-limits', '-n', namespace, '-o', path])) === `${databases}`
     })

@@ -76,7 +76,7 @@ test('a deleted binding is created again soon', async () => {
     ).trim()
   const before = await read()
   await kubectl(['delete', 'rolebinding', 'espalier-operator', '-n', namespace, '--wait=false'])
-  await eventually('the binding is there again', async () => {
+  await eventually('the RoleBinding is created again', async () => {
     const uid = await read().catch(() => '')
     return uid !== '' && uid !== before
   })

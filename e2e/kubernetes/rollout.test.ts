@@ -43,7 +43,9 @@ afterAll(async () => {
   await upgrade(grace.before)
   // The upgrade replaces the servers, which ends a kept-alive connection.
   for (const { id } of databases ?? [])
-    await eventually('removed', async () => [204, 404].includes((await api.remove(id)).status))
+    await eventually('the database is deleted or does not exist', async () =>
+      [204, 404].includes((await api.remove(id)).status),
+    )
   await provider.stop()
 }, minutes(15))
 
@@ -83,7 +85,7 @@ test(
     const sessions = await Promise.all(databases.map(async ({ id }) => connect(await api.connection(id))))
     await upgrade(grace.after)
     await eventually(
-      'a restart is pending for each',
+      'every database reports a pending restart',
       async () => (await all()).every(({ status }) => (status?.pendingRestart ?? []).length > 0),
       minutes(10),
     )
@@ -114,7 +116,7 @@ test(
 
     await setWindow(openNow())
     await eventually(
-      'each restarted',
+      'every database is restarted and available',
       async () =>
         (await all()).every(
           ({ status }) =>
@@ -133,7 +135,9 @@ test(
     const recorded = await restarts()
     expect(recorded.map(({ spec }) => spec.subject.name).sort()).toEqual(databases.map(({ name }) => name).sort())
     // A Task ends shortly after the status of its database changes.
-    await eventually('each Task ended', async () => (await restarts()).every(({ status }) => status?.finishedAt))
+    await eventually('every Task of a restart has ended', async () =>
+      (await restarts()).every(({ status }) => status?.finishedAt),
+    )
     expect((await restarts()).map(({ status }) => status?.phase)).toEqual(databases.map(() => 'succeeded'))
     for (const { id } of databases)
       expect(await query(await api.connection(id), 'SELECT 1 AS one')).toEqual([{ one: 1 }])
@@ -148,8 +152,16 @@ test(
     const [{ id, name }] = databases as [Database]
     const before = await runs()
     await provider.kubectl(['annotate', '-n', namespace, 'mdb', name, 'espalier.dev/restart=please', '--overwrite'])
-    await eventually('modifying', async () => (await api.read(id)).body.status === 'modifying', minutes(1))
-    await eventually('available', async () => (await api.read(id)).body.status === 'available', minutes(5))
+    await eventually(
+      'the database is being modified',
+      async () => (await api.read(id)).body.status === 'modifying',
+      minutes(1),
+    )
+    await eventually(
+      'the database is available',
+      async () => (await api.read(id)).body.status === 'available',
+      minutes(5),
+    )
     const changed = [...(await runs())].filter(([pod, run]) => before.get(pod) !== run)
     expect(changed).toHaveLength(1)
     expect(await query(await api.connection(id), 'SELECT 1 AS one')).toEqual([{ one: 1 }])

@@ -58,7 +58,7 @@ test(
     const { id } = database
     onTestFinished(async () => void (await api.remove(id)))
     await eventually(
-      'a pod of each service on each node',
+      'each service has a pod on each node',
       async () => {
         const podNodes = await podNodesOf(id)
         if (podNodes.join() !== onBoth([node, provider.nodeName]).join()) throw new Error(podNodes.join('; '))
@@ -76,7 +76,7 @@ test(
     const flags = ['--ignore-daemonsets', '--delete-emptydir-data', `--pod-selector=${labels.component}!=postgres`]
     await provider.kubectl(['drain', node, ...flags, '--timeout=240s'])
     await eventually(
-      'two pods of each service elsewhere',
+      'each service has two pods on the other node',
       async () => (await podNodesOf(id)).join() === onBoth([provider.nodeName, provider.nodeName]).join(),
       minutes(3),
     )

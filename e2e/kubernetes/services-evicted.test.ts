@@ -55,7 +55,7 @@ test(
       pod.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true
     const twoOfEach = () =>
       eventually(
-        'two pods of each service',
+        'each service has two ready pods',
         async () => (await pods()).filter(isReady).length === 6 && (await pods()),
         minutes(2),
       )
@@ -68,7 +68,7 @@ test(
     const loads = Object.entries(requestsTo(database, fetching)).map(([name, one]) => load(name, one))
     for (const { metadata } of evicted) {
       // A disruption budget refuses the eviction until the replacement of the previous pod is ready.
-      await eventually('the eviction', () => evict(metadata.name).then(() => true), minutes(2))
+      await eventually('the API server accepts the eviction', () => evict(metadata.name).then(() => true), minutes(2))
       expect(loads.flatMap(({ failures }) => failures)).toEqual([])
     }
     const names = new Set(evicted.map(({ metadata }) => metadata.name))

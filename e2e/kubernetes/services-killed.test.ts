@@ -46,7 +46,7 @@ test(
       await meanwhile()
       await untilRunning(api, id, minutes(3))
       const took = performance.now() - from
-      await eventually('the new configuration', async () => (await send.rest()) === rows, 5_000)
+      await eventually('REST serves with the new configuration', async () => (await send.rest()) === rows, 5_000)
       return took
     }
     const takes = await change(9, async () => {})

@@ -84,7 +84,7 @@ test(
     const requested = await createBranch(api, database.id)
     await succeeded(api, requested)
     const branchPath = `${path}/branches/${requested.body.id}`
-    const branch = await eventually('the services of the branch', async () => {
+    const branch = await eventually('the services of the branch run', async () => {
       const found = await readServed(api, branchPath)
       return found.services.every(({ state }) => state === 'running') && found
     })
@@ -105,7 +105,7 @@ test(
     const rows = await (await fetching(`${serviceOf(branch, 'rest').uri}/fruit?select=id&limit=100`)).json()
     expect(rows).toHaveLength(10) // its max_rows, of the 15 remaining
     expect((await api.call('DELETE', branchPath, undefined, { prefer: 'wait=60' })).status).toBe(204)
-    await eventually('its addresses are gone', async () => {
+    await eventually('the address of the branch answers 404 or 421', async () => {
       const { status } = await fetching(`${serviceOf(branch, 'rest').uri}/fruit`)
       return [404, 421].includes(status)
     })
@@ -124,15 +124,15 @@ test(
     const killed = await postmaster()
     const loads = loadAll(clients, { mayBeAway: true })
     await killed.kill()
-    await eventually('another postmaster', async () => !['', killed.id].includes((await postmaster()).id), 120_000)
-    await eventually('it answers', async () =>
+    await eventually('a new postmaster runs', async () => !['', killed.id].includes((await postmaster()).id), 120_000)
+    await eventually('Postgres accepts a connection', async () =>
       (await connect(await api.connection(database.id))).end().then(() => true),
     )
     await servicesStay()
     await servesAgain()
     const { id: before } = await postmaster()
     await provider.kubectl(['delete', 'pod', '-n', namespace, childNames.pod(database.id, 1), '--wait=false'])
-    await eventually('its pod is another', async () => !['', before].includes((await postmaster()).id), 120_000)
+    await eventually('a new postmaster runs', async () => !['', before].includes((await postmaster()).id), 120_000)
     await servicesStay()
     await sleep(1_000)
     expect(await firstFailures(loads)).toEqual([])
@@ -185,7 +185,7 @@ test(
       expect(answer.headers.get('retry-after')).not.toBe(null)
     }
     // Pods of services finish their requests before they stop.
-    await eventually('no pod is left', async () =>
+    await eventually('every pod of the database is deleted', async () =>
       (await remainingOf(provider, database.id)).every(line => !line.startsWith('Pod ')),
     )
     await succeeded(api, await api.call('POST', `${path}/resume`))
@@ -205,7 +205,7 @@ test(
   async () => {
     await succeeded(api, await api.remove(database.id))
     for (const { uri } of database.services) expect([404, 421]).toContain((await fetching(`${uri}/`)).status)
-    await eventually('nothing left', async () => {
+    await eventually('every object of the database is deleted', async () => {
       const remaining = await remainingOf(provider, database.id)
       if (remaining.length > 0) throw new Error(remaining.join('\n'))
       return true

@@ -62,7 +62,7 @@ test('no request of any service fails during a change of one service or a new pa
   const changed = await api.change(id, { services: [mcp, rest(5), rag] })
   expect(changed, JSON.stringify(changed.body)).toMatchObject({ status: 200 })
   await untilRunning(api, id)
-  await eventually('the new configuration', async () => (await send.rest()) === 5, 5_000)
+  await eventually('REST serves with the new configuration', async () => (await send.rest()) === 5, 5_000)
   // mcp was not changed, so its sessions and streams continue.
   expect(loads.flatMap(({ failures }) => failures)).toEqual([])
   expect([bridged.accepted(), stream.ended()]).toEqual([0, undefined])

@@ -26,10 +26,15 @@ const serves = async () => {
 }
 const patch = (spec: object) =>
   kubectl('patch', 'mdb', 'stored', '-n', it.namespace, '--type=merge', '-p', JSON.stringify({ spec }))
-const isBound = () => eventually('bound', async () => (await condition('VolumeReady'))?.reason === 'Bound', minutes(4))
+const isBound = () =>
+  eventually(
+    'the database reports the reason Bound',
+    async () => (await condition('VolumeReady'))?.reason === 'Bound',
+    minutes(4),
+  )
 const isSecured = () =>
   eventually(
-    'secured',
+    'the database reports that no data are lost',
     async () => (await condition('VolumeReady'))?.message.includes('no data are lost') === true,
     minutes(1),
   )
@@ -43,7 +48,7 @@ afterAll(() => it?.provider.stop())
 
 test('without force no client can delete a claim or a volume of a database', async () => {
   const labelled = async () => (await volume())?.metadata.labels?.['espalier.dev/database'] === it.database.id
-  await eventually('labelled', labelled, minutes(1))
+  await eventually('the volume has the label of the database', labelled, minutes(1))
   expect(await refusal('delete', 'pvc', claimName(), '-n', it.namespace, '--wait=false')).toContain(
     'espalier.dev/force',
   )
@@ -72,18 +77,26 @@ test.each([
     if (what === 'claim') await patch({ size: { name: 'wide', version: 1 } })
     else {
       await patch({ suspended: true })
-      await eventually('suspended', async () => (await resource())?.status?.phase === 'suspended', minutes(4))
+      await eventually(
+        'the database is suspended',
+        async () => (await resource())?.status?.phase === 'suspended',
+        minutes(4),
+      )
       await patch({ suspended: false })
     }
     await isBound()
-    await eventually('available', async () => (await resource())?.status?.phase === 'available', minutes(4))
+    await eventually(
+      'the database is available',
+      async () => (await resource())?.status?.phase === 'available',
+      minutes(4),
+    )
     await serves()
     const after = { claim: await claim(), volume: await volume() }
     expect(after.claim?.metadata.uid, what).not.toBe(before.claim?.metadata.uid)
     expect(after.volume?.spec?.csi?.volumeHandle).toBe(before.volume?.spec?.csi?.volumeHandle)
     const isBack = async () =>
       (await volume())?.spec?.persistentVolumeReclaimPolicy === before.volume?.spec?.persistentVolumeReclaimPolicy
-    await eventually('given back', isBack, minutes(1))
+    await eventually('the volume has its original reclaim policy again', isBack, minutes(1))
   },
   minutes(12),
 )
@@ -113,15 +126,19 @@ test(
     // Until the operator has counted the branch, the policy may admit the deletion. The deletion then waits for the
     // branch.
     await remove()
-    await eventually('a branch', async () => (await branch())?.status?.phase === 'available', minutes(2))
+    await eventually('the branch is available', async () => (await branch())?.status?.phase === 'available', minutes(2))
     const isGoing = (await resource())?.metadata.deletionTimestamp !== undefined
     if (isGoing)
       await eventually(
-        'blocked',
+        'the database reports the reason HasBranches',
         async () => (await condition('DeletionBlocked'))?.reason === 'HasBranches',
         minutes(1),
       )
-    await eventually('counted', async () => (await resource())?.status?.blockingBranches === 1, minutes(1))
+    await eventually(
+      'the database reports one blocking branch',
+      async () => (await resource())?.status?.blockingBranches === 1,
+      minutes(1),
+    )
     expect(await remove()).toContain('the database has branches')
     expect((await resource())?.metadata.deletionTimestamp !== undefined).toBe(isGoing)
     // The collector has taken up to 15 s. If it deletes nothing, there is no event to wait for.
@@ -133,9 +150,9 @@ test(
     const name = await volumeName()
     await kubectl('annotate', 'mdb', 'stored', '-n', it.namespace, 'espalier.dev/force=true')
     await remove()
-    await eventually('gone', async () => (await resource()) === undefined, minutes(4))
+    await eventually('the database is deleted', async () => (await resource()) === undefined, minutes(4))
     await eventually(
-      'freed',
+      'the volume is deleted',
       async () => (await it.provider.cluster.get('PersistentVolume', { name })) === undefined,
       minutes(2),
     )

@@ -120,7 +120,7 @@ export async function startKind(): Promise<KindProvider> {
           () => true,
           () => false,
         )
-      await eventually('the API server is gone', async () => !(await answers()))
+      await eventually('the API server is stopped', async () => !(await answers()))
       return async () => {
         await onNode(`mv ${aside} ${manifest}`)
         await eventually('the API server answers', answers, 180_000)

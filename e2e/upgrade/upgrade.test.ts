@@ -33,7 +33,11 @@ beforeAll(async () => {
   for (const name of names) {
     const { body } = await api.create({ name, pg_version: '17', ip_allowlist })
     ids.set(name, body.id)
-    await eventually('available', async () => (await api.read(body.id)).body.status === 'available', 180_000)
+    await eventually(
+      'the database is available',
+      async () => (await api.read(body.id)).body.status === 'available',
+      180_000,
+    )
     const connection = await api.connection(body.id)
     await query(connection, `CREATE TABLE kept AS SELECT '${name}' AS name`)
     connections.set(name, connection)
@@ -121,11 +125,13 @@ test('ten databases continue to serve through an upgrade', async () => {
   // The new operator has reconciled every database once it has removed the owner references.
   await eventually('the new operator has reconciled all databases', async () => (await owned()).length === 0, 180_000)
   expect((await operatorPods()).filter(name => operatorsBefore.includes(name))).toEqual([])
-  await eventually('all at rest', async () => (await databases()).every(({ status }) => status?.phase === 'available'))
+  await eventually('every database is available', async () =>
+    (await databases()).every(({ status }) => status?.phase === 'available'),
+  )
 
   if (served !== undefined) {
     await eventually(
-      'the services are replaced',
+      'every service has a new image',
       async () => {
         const images = await serviceImages()
         return images.length === imagesBefore.length && !images.some(image => imagesBefore.includes(image))

@@ -47,7 +47,7 @@ const routeOn = (port: number, rules: string[]): Route => ({ databaseId: 'id', l
 /** Writes a route and waits until it is applied. */
 async function put(route: Route | HttpRoute): Promise<void> {
   const version = await cluster.putRoute(route)
-  await until('acknowledged', async () => acknowledged(version, await cluster.leases(), Date.now()).done)
+  await until('the route is acknowledged', async () => acknowledged(version, await cluster.leases(), Date.now()).done)
 }
 
 /** Sends a startup message. Returns `ok` if the gateway admits the client, otherwise the SQLSTATE. */
@@ -123,7 +123,9 @@ test('the thread continues after the store failed and ended its watches', async 
   await put(routeOn(port, []))
   cluster.faults.routes = true
   cluster.breakWatches()
-  await until('reported', () => lines.some(({ msg }) => msg.startsWith('cannot list or watch the cluster')))
+  await until('the failed list or watch is logged', () =>
+    lines.some(({ msg }) => msg.startsWith('cannot list or watch the cluster')),
+  )
   cluster.faults.routes = false
   await put(routeOn(port, ['0.0.0.0/0']))
   cluster.breakWatches()
@@ -135,7 +137,7 @@ test('an invalid certificate is logged without its text, and the previous certif
   const { gateway } = await start()
   await gateway.started
   gateway.setCertificate({ cert: 'none', key: 'a private key' })
-  await until('reported', () => lines.length > 0)
+  await until('a line is logged', () => lines.length > 0)
   expect(lines.map(({ level, msg }) => [level, msg])).toEqual([
     [40, "the gateway's certificate cannot be used; keeping the previous one"],
   ])

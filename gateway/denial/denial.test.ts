@@ -220,7 +220,7 @@ describe('limits', () => {
   test('concurrent conversations are limited', async () => {
     const { dial, agent, answers } = await refusing({ ...generous, concurrent: 2 })
     await Promise.all([dial(), dial()])
-    await until('both converse', () => agent.active() === 2)
+    await until('two conversations run', () => agent.active() === 2)
     expect(errorFields(await received(await dial()))).toEqual(expectedInPlain)
     expect(answers).toEqual([true, true, false])
   })

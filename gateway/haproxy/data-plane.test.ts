@@ -126,7 +126,7 @@ test('after a lost connection everything is pushed again', async () => {
   await plane.applied()
   commands.length = 0
   drop()
-  await until('HAProxy has everything again', () => recovered() === 2)
+  await until('the plane has pushed everything again', () => recovered() === 2)
   expect(commands.filter(command => command.startsWith('commit'))).toEqual([
     'commit map @1 ports.map',
     'commit map @1 allow.map',
@@ -143,7 +143,7 @@ test('an unexpected answer counts as a failure, and everything is pushed again u
   await expect(plane.applied()).rejects.toThrow('not applied: unexpected answer from HAProxy: Out of memory.')
   expect(plane.problem()).toContain('Out of memory')
   // A full push uses another command than a push of changes.
-  await until('HAProxy has everything', () => plane.problem() === undefined)
+  await until('the plane reports no problem', () => plane.problem() === undefined)
   expect(commands.filter(command => command === 'prepare map allow.map')).toHaveLength(2)
 })
 

@@ -99,7 +99,10 @@ else {
     const request = (path = '/rest/films') =>
       sendRequest(listener(), { name: host, path, headers: { connection: 'keep-alive' } })
     const showing = (name: string, expected: string) =>
-      until(`${name} is shown ${expected}`, async () => (await shownTo(haproxy, name)) === expected)
+      until(
+        `HAProxy shows the certificate ${expected} for ${name}`,
+        async () => (await shownTo(haproxy, name)) === expected,
+      )
 
     test('certificates are added, renewed and deleted without closing a stream, and pushed again after a restart', async () => {
       const one = testCertificate('*.one.test')
@@ -148,7 +151,7 @@ else {
         ]),
       )
       await showing('a.two.test', '*.two.test')
-      await until('the plane reports the refusal', () => plane.httpsCertificates() === 'refused')
+      await until('the plane reports that the certificates are refused', () => plane.httpsCertificates() === 'refused')
       plane.put(new Map(), hostsWith([]))
       await plane.applied()
       expect(await request()).toMatchObject({ status: 404 })
@@ -170,7 +173,7 @@ else {
       plane.put(new Map(), hostsWith(['rest']))
       await showing('a.new.test', '*.new.test')
       await until(
-        'the old one is deleted',
+        'the old certificate is deleted',
         async () => !(await haproxy.runCommand('show ssl cert')).includes('region-old'),
       )
       expect(await request()).toMatchObject({ status: 200 })
@@ -227,7 +230,7 @@ else {
         clearInterval(trickle)
         socket.destroy()
       })
-      await until('it is answered', () => received.includes('}'), 20_000)
+      await until('the client receives the whole response', () => received.includes('}'), 20_000)
       expect(received).toMatch(/^HTTP\/1.1 408 /)
       expect(received).toContain(JSON.stringify({ code: 408, message: 'the body of the request arrived too slowly' }))
       expect(service.wholes()).toBe(0)

@@ -143,7 +143,7 @@ else
         echoed += bytes
       }
       socket.on('data', listener).write(word)
-      await until('it echoes', () => echoed.includes(word))
+      await until('the target returns the bytes', () => echoed.includes(word))
       socket.off('data', listener)
       return true
     }
@@ -243,7 +243,10 @@ else
       await start()
       await openWithService(first, everyone)
       const [silent, lucky] = [await dial(first), await dial(first)]
-      await until('both wait', async () => (await haproxy.runCommand('show sess')).split(`src=${client}`).length === 3)
+      await until(
+        'HAProxy has two sessions of the client',
+        async () => (await haproxy.runCommand('show sess')).split(`src=${client}`).length === 3,
+      )
       await open(routeOn(first, []))
       silent.write(startupMessage())
       expect(errorFields(await received(silent))).toMatchObject({ C: '28000' })
@@ -307,7 +310,9 @@ else
         // The value that the operator reads.
         const leaseContent = async () =>
           (await cluster.leases()).map(({ metadata }) => metadata.annotations?.[unreachableAnnotation])
-        await until('the Lease reports it', async () => (await leaseContent()).includes(String(first + 1)))
+        await until('the Lease lists the port as unreachable', async () =>
+          (await leaseContent()).includes(String(first + 1)),
+        )
         expect(await echoes(socket)).toBe(true)
       })
 
@@ -316,7 +321,7 @@ else
         await open(routeOn(first, everyone))
         expect(await answerOf(first)).toBe('57P03')
         await cluster.putService(routeOn(first, []).target, backend.host)
-        await until('it is admitted', async () => (await answerOf(first)) === 'ok')
+        await until('the client is admitted', async () => (await answerOf(first)) === 'ok')
       })
 
       test('is reported as 57P03 until its Service is recreated with a reachable address', async () => {
@@ -328,7 +333,7 @@ else
         expect(await answerOf(first)).toBe('57P03')
         await cluster.operator.delete('Service', { namespace: target.namespace, name: target.service })
         await cluster.putService(target, backend.host)
-        await until('it is admitted', async () => (await answerOf(first)) === 'ok')
+        await until('the client is admitted', async () => (await answerOf(first)) === 'ok')
       })
     })
 
@@ -351,13 +356,13 @@ else
         const gateway = await start()
         await openWithService(first, everyone)
         await haproxy.kill('SIGKILL')
-        await until('the agent has noticed', () => gateway.problem() !== undefined)
+        await until('the agent reports a problem', () => gateway.problem() !== undefined)
         const version = await cluster.putRoute(routeOn(first, [`${client}/32`]))
         await cluster.putRoute(routeOn(first + 1, everyone))
         expect(await isAcknowledged(version)).toBe(false)
         // HAProxy starts with empty maps. The agent then pushes all entries.
         await haproxy.start()
-        await until('it is acknowledged', () => isAcknowledged(version))
+        await until('the route is acknowledged', () => isAcknowledged(version))
         expect(gateway.problem()).toBe(undefined)
         expect(await answerOf(first)).toBe('ok')
         expect(await answerOf(first, { from: '127.0.1.7' })).toBe('28000')
@@ -378,10 +383,10 @@ else
         await openWithService(first, everyone)
         await haproxy.kill('SIGSTOP')
         const version = await cluster.putRoute(routeOn(first, []))
-        await until('the agent has noticed', () => gateway.problem() !== undefined)
+        await until('the agent reports a problem', () => gateway.problem() !== undefined)
         expect(await isAcknowledged(version)).toBe(false)
         await haproxy.kill('SIGCONT')
-        await until('it is acknowledged', () => isAcknowledged(version))
+        await until('the route is acknowledged', () => isAcknowledged(version))
         expect(await answerOf(first)).toBe('28000')
       })
     })
@@ -414,26 +419,26 @@ else
         // The agent's clock is 87 s slow, so HAProxy's deadline is about 3 s after each renewal of the Lease.
         const agent = await startAgent(-(gatewayLeaseSeconds - 3) * 1000)
         await agent.put(routeOn(first, everyone))
-        await until('it is admitted', async () => (await answerOf(first)) === 'ok')
+        await until('the client is admitted', async () => (await answerOf(first)) === 'ok')
         const { socket } = await tryLogin(first)
         await agent.kill()
         const killedAt = Date.now()
         expect(await answerOf(first)).toBe('ok')
-        await until('it is closed', async () => (await answerOf(first)) === '')
+        await until('HAProxy closes new connections without a response', async () => (await answerOf(first)) === '')
         expect(Date.now() - killedAt).toBeGreaterThan(1_500)
         expect(Date.now() - killedAt).toBeLessThan(4_000)
         expect(await echoes(socket)).toBe(true)
 
         const next = await startAgent(0)
         await next.put(routeOn(first, everyone))
-        await until('it is admitted again', async () => (await answerOf(first)) === 'ok')
+        await until('the client is admitted again', async () => (await answerOf(first)) === 'ok')
         expect(await echoes(socket)).toBe(true)
       })
 
       test('and restarts before the deadline: no client is refused', async () => {
         const agent = await startAgent(0)
         await agent.put(routeOn(first, everyone))
-        await until('it is admitted', async () => (await answerOf(first)) === 'ok')
+        await until('the client is admitted', async () => (await answerOf(first)) === 'ok')
         await agent.kill()
         const answers: string[] = []
         let isBack = false
@@ -446,7 +451,7 @@ else
         await start()
         await until('HAProxy serves clients while the agent cannot read Services', () => answers.length > 3)
         cluster.faults.services = false
-        await until('it is acknowledged', () => isAcknowledged(version))
+        await until('the route is acknowledged', () => isAcknowledged(version))
         isBack = true
         await knocking
         expect(new Set(answers)).toEqual(new Set(['ok']))
@@ -462,7 +467,7 @@ else
       Object.assign(cluster.faults, { routes: true, leases: true })
       cluster.breakWatches()
       expect(await answerOf(first)).toBe('ok')
-      await until('it refuses', async () => (await answerOf(first)) !== 'ok')
+      await until('the client is refused', async () => (await answerOf(first)) !== 'ok')
       expect(await tryLogin(first)).toMatchObject({
         answer: '57P03',
         message: expect.stringContaining('control plane'),
@@ -470,9 +475,12 @@ else
       expect(await echoes(socket)).toBe(true)
       // With the correct clock, the agent detects that its Lease has expired.
       clock.offset = 0
-      await until('it is unready', () => gateway.problem() === 'the rules may be outdated')
+      await until(
+        'the gateway reports that the rules may be outdated',
+        () => gateway.problem() === 'the rules may be outdated',
+      )
       Object.assign(cluster.faults, { routes: false, leases: false })
-      await until('it admits again', async () => (await answerOf(first)) === 'ok')
+      await until('the client is admitted again', async () => (await answerOf(first)) === 'ok')
       expect(gateway.problem()).toBe(undefined)
     })
 
@@ -505,7 +513,9 @@ else
         const flood = await Promise.all(Array.from({ length: 300 }, () => dial(first, { from: '127.0.1.7' })))
         const answers = await Promise.all(Array.from({ length: 20 }, () => answerOf(first)))
         expect(new Set(answers)).toEqual(new Set(['ok']))
-        await until('all are closed', () => flood.every(socket => socket.readableEnded || socket.destroyed))
+        await until('all connections of the flood are closed', () =>
+          flood.every(socket => socket.readableEnded || socket.destroyed),
+        )
         expect((await handedOver()).total).toBeLessThan(150)
       })
 
@@ -518,7 +528,9 @@ else
         for (const socket of silent) socket.resume()
         expect((await handedOver()).most).toBeLessThan(refusalsAtOnce + 10)
         expect(await answerOf(first)).toBe('ok')
-        await until('all are closed', () => silent.every(socket => socket.readableEnded || socket.destroyed))
+        await until('all silent connections are closed', () =>
+          silent.every(socket => socket.readableEnded || socket.destroyed),
+        )
       })
     })
   })

@@ -89,7 +89,7 @@ test.each([
 test('invalid chunks abort the request at the service too', async () => {
   const response = await sendRaw(`${head('POST /rest/ HTTP/1.1', 'Transfer-Encoding: chunked')}5\r\nhello\r\nZZ\r\n`)
   expect(response).not.toContain(' 200 ')
-  await until('nothing is in progress', () => it.server.requests() === 0)
+  await until('no request is in progress', () => it.server.requests() === 0)
 })
 
 test('large headers get 431 over HTTP/1.1, and reset the stream of HTTP/2', async () => {
@@ -129,7 +129,7 @@ test('pipelined requests are answered in order, one at a time; above the limit t
   expect(urls).toEqual(Array.from({ length: 50 }, (_, index) => `/${index}`))
   urls = []
   await sendRaw(many(2_000, 'X: 1').join(''))
-  await until('nothing is in progress', () => it.server.requests() === 0)
+  await until('no request is in progress', () => it.server.requests() === 0)
   expect(urls.length).toBeLessThan(10)
 })
 
@@ -151,11 +151,11 @@ test('a client that cancels streams as fast as it opens them is disconnected', a
     const before = reached
     const streams = Array.from({ length: 20 }, () => session.request({ ':authority': shopHost, ':path': '/mcp' }))
     for (const stream of streams) stream.on('error', () => {})
-    await until('they arrive', () => isOver || reached >= before + 20)
+    await until('the 20 streams reach the service, or the session ends', () => isOver || reached >= before + 20)
     for (const stream of streams) stream.close(8)
   }
-  await until(`it is over; ${reached} reached the service`, () => isOver, 3_000)
-  await until('nothing is in progress', () => it.server.requests() === 0)
+  await until(`the session is closed; ${reached} requests reached the service`, () => isOver, 3_000)
+  await until('no request is in progress', () => it.server.requests() === 0)
   expect(reached).toBeLessThan(400)
 })
 
@@ -167,7 +167,7 @@ test('a client that is slow with its headers, before TLS or after it, is disconn
   const drip = setInterval(() => late.write('X'), 20)
   await Promise.all([once(early.resume(), 'close'), once(late.resume(), 'close')])
   clearInterval(drip)
-  await until('both are gone', () => it.server.connections() === 0)
+  await until('both connections are closed', () => it.server.connections() === 0)
 })
 
 test('a connection without a request is closed after a while, but not during a request', async () => {
@@ -208,7 +208,7 @@ test('a client that does not read its response is disconnected', async () => {
   const socket = await it.raw()
   socket.pause()
   socket.write(head('GET /mcp HTTP/1.1'))
-  await until('it is cut off', () => isClosed)
+  await until('the response of the service is closed', () => isClosed)
 })
 
 test('silent connections use a limited part of the listener, and block no client', async () => {
@@ -226,7 +226,7 @@ test('an address at its limit loses its oldest connection without a request', as
   await reopen({ connectionsPerAddress: 3 })
   const address = ownLoopback()
   const sockets = [await dial(address), await dial(address), await dial(address)]
-  await until('they are there', () => it.server.connections() === 3)
+  await until('the three connections are accepted', () => it.server.connections() === 3)
   const closed = once((sockets[0] as Socket).resume(), 'close')
   await dial(address)
   await closed

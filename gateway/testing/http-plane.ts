@@ -317,7 +317,7 @@ export function describeHttpPlane(name: string, openPlane: OpenHttpPlane): void 
       ] as const) {
         received = ''
         socket.write(`GET /mcp/v1 HTTP/1.1\r\nHost: ${host}\r\n\r\n`)
-        await until('it answers', () => received.includes('"bytes"'))
+        await until('the service answers', () => received.includes('"bytes"'))
         expect(received).toContain(`"as":"${as}"`)
       }
     })
@@ -329,15 +329,15 @@ export function describeHttpPlane(name: string, openPlane: OpenHttpPlane): void 
       stream.setEncoding('utf8').on('data', (text: string) => (received += text))
       for (const event of ['one', 'two']) {
         services.tools.send(event)
-        await until(`${event} arrives`, () => received.includes(event), 2_000)
+        await until(`the client receives the event ${event}`, () => received.includes(event), 2_000)
       }
       onTestFinished(() => plane.put(hosts))
       await plane.put(hostsOf(routesTo(services, []), [broken]))
       expect(await refused({ path: '/mcp/v1' })).toMatchObject({ status: 403 })
       services.tools.send('three')
-      await until('three arrives', () => received.includes('three'), 2_000)
+      await until('the client receives the event three', () => received.includes('three'), 2_000)
       stream.destroy()
-      await until('the service hears of it', () => services.tools.streams() === 0, 5_000)
+      await until('the stream at the service is closed', () => services.tools.streams() === 0, 5_000)
     })
 
     test('an aborted request does not reach the service as a complete request', async () => {

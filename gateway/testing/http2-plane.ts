@@ -75,11 +75,11 @@ export function describeHttp2(options: {
       stream.setEncoding('utf8').on('data', (text: string) => (received += text))
       for (const event of ['one', 'two']) {
         service().send(event)
-        await until(`${event} arrives`, () => received.includes(event), 2_000)
+        await until(`the client receives the event ${event}`, () => received.includes(event), 2_000)
         expect((await get(session)).status).toBe(200)
       }
       stream.close(constants.NGHTTP2_CANCEL)
-      await until('the service learns of it', () => service().streams() === 0, 5_000)
+      await until('the stream at the service is closed', () => service().streams() === 0, 5_000)
     })
 
     test('a client that cancels its streams at once blocks no other client', async () => {
@@ -95,7 +95,7 @@ export function describeHttp2(options: {
         await new Promise(resolve => setTimeout(resolve, 50))
       }
       clearInterval(attack)
-      await until('no stream is left at the service', () => service().streams() === 0, 5_000)
+      await until('every stream at the service is closed', () => service().streams() === 0, 5_000)
     }, 20_000)
 
     test('an endless header closes only its own connection', async () => {

@@ -38,24 +38,24 @@ async function runLifeCycle(after: number): Promise<string[]> {
   const path = async () => join(directory, 'volumes', (await volumeOf())?.spec?.csi?.volumeHandle ?? 'none')
 
   await cluster.create('PersistentVolumeClaim', claim('data', { storageClassName: 'local' }))
-  await eventually('bound', () => inPhase('Bound'))
+  await eventually('the claim is bound', () => inPhase('Bound'))
   const first = await path()
   const file = join(first, 'file')
   writeFileSync(file, 'precious')
 
   await change(spec => ({ ...spec, persistentVolumeReclaimPolicy: 'Retain' }))
   await cluster.delete('PersistentVolumeClaim', key)
-  await eventually('released', async () => (await volumeOf())?.status?.phase === 'Released')
+  await eventually('the volume is released', async () => (await volumeOf())?.status?.phase === 'Released')
   await change(spec => ({ ...spec, claimRef: { kind: 'PersistentVolumeClaim', ...key } }))
   const volumeName = (await volumeOf())?.metadata.name ?? ''
   await cluster.create('PersistentVolumeClaim', claim('data', { storageClassName: 'local', volumeName }))
-  await eventually('bound again', () => inPhase('Bound'))
+  await eventually('the claim is bound again', () => inPhase('Bound'))
   expect(await path()).toBe(first)
   expect(readFileSync(file, 'utf8')).toBe('precious')
 
   const resources = { requests: { storage: '2Gi' } }
   await cluster.apply('PersistentVolumeClaim', claim('data', { storageClassName: 'local', volumeName, resources }))
-  await eventually('grown', async () => {
+  await eventually('the claim has a capacity of 2Gi', async () => {
     const { status } = (await cluster.get('PersistentVolumeClaim', key)) ?? {}
     return status?.capacity?.storage === '2Gi' && status.conditions === undefined
   })
@@ -64,7 +64,7 @@ async function runLifeCycle(after: number): Promise<string[]> {
 
   await change(spec => ({ ...spec, persistentVolumeReclaimPolicy: 'Delete' }))
   await cluster.delete('PersistentVolumeClaim', key)
-  await eventually('gone', async () => (await volumeOf()) === undefined)
+  await eventually('the volume is deleted', async () => (await volumeOf()) === undefined)
   expect(existsSync(first)).toBe(false)
   expect(readdirSync(join(directory, 'volumes', namespace))).toEqual([])
   expect(readdirSync(join(directory, 'staging'))).toEqual([])

@@ -130,13 +130,13 @@ async function runLifeCycle(after: number, isDeleted: boolean): Promise<number> 
   await runtime.stop()
   const { eventually, effects, stop } = await startCrashingRuntime(store, directory, after)
   await cluster.create('VolumeSnapshot', snapshotDraft('one'))
-  await eventually('the snapshot', () => isReady(cluster, 'one'))
+  await eventually('the snapshot is ready', () => isReady(cluster, 'one'))
   if (isDeleted) {
     await cluster.delete('PersistentVolumeClaim', key('data'))
-    await eventually('no volume', async () => (await cluster.list('PersistentVolume')).items.length === 0)
+    await eventually('every volume is deleted', async () => (await cluster.list('PersistentVolume')).items.length === 0)
   } else {
     await cluster.create('Pod', writer)
-    await eventually('the write', () => readFileSync(join(path, 'file'), 'utf8') === 'changed')
+    await eventually('the pod has changed the file', () => readFileSync(join(path, 'file'), 'utf8') === 'changed')
   }
   const image = join(directory, 'snapshots', namespace, await uidOf(cluster, 'one'), 'file')
   expect(readFileSync(image, 'utf8')).toBe('precious')

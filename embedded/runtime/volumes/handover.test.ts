@@ -97,13 +97,13 @@ async function branchThrough(after: number): Promise<number> {
   await runtime.stop()
   const { eventually, effects, stop } = await startCrashingRuntime(store, directory, after)
   await cluster.create('VolumeSnapshot', snapshotDraft('once', true))
-  await eventually('the snapshot', async () => isReady(await snapshotOf(cluster, 'once')))
+  await eventually('the snapshot is ready', async () => isReady(await snapshotOf(cluster, 'once')))
   await cluster.create('PersistentVolumeClaim', claim('branch', from('once')))
   await eventually(
-    'bound',
+    'the claim of the branch is bound',
     async () => (await cluster.get('PersistentVolumeClaim', key('branch')))?.status?.phase === 'Bound',
   )
-  await eventually('handed over', async () => !isReady(await snapshotOf(cluster, 'once')))
+  await eventually('the snapshot is no longer ready', async () => !isReady(await snapshotOf(cluster, 'once')))
   expect(readFileSync(join(await pathOf(cluster, directory, 'branch'), 'file'), 'utf8')).toBe('precious')
   expect(readdirSync(join(directory, 'staging'))).toEqual([])
   expect(readdirSync(join(directory, 'snapshots', namespace))).toEqual([])
