@@ -177,14 +177,14 @@ async function measureSegments(port: number, archive: ChildProcess, s3: S3Server
   if (s3 !== undefined) {
     const straight = await measureStraight(s3, bytes, name)
     print(
-      'WAL, of the same without the archive',
-      `${(straight / (ours / segments)).toFixed(2)} (it: ${((16 * MiB) / 1e6 / straight).toFixed(0)} MB/s)`,
+      'WAL: rate relative to the same work without the archive',
+      `${(straight / (ours / segments)).toFixed(2)} (without: ${((16 * MiB) / 1e6 / straight).toFixed(0)} MB/s)`,
     )
   }
   print('WAL', against(megabytes / ours, 100, 'at least', ' MB/s'))
-  print('WAL, of a copy', (copy / ours).toFixed(2))
+  print('WAL: rate relative to a file copy', (copy / ours).toFixed(2))
   print('processor time of the archive', `${ms.toFixed(1)} ms for each MB`)
-  print('memory of the archive, highest', `${peakMiB(archive)} MiB`)
+  print('memory of the archive, maximum', `${peakMiB(archive)} MiB`)
 }
 
 /** Like an agent's work and the store's: digest, compression and a conditional write. @returns seconds for a segment */
@@ -219,7 +219,7 @@ async function measureAtRest(port: number, archive: ChildProcess): Promise<void>
     const ms = ((processorMs(archive) - before) / databases).toFixed(1)
     print(
       `${databases} databases at rest: ${round}`,
-      `${(databases / seconds).toFixed(0)}/s, p95 ${percentile(took, 0.95).toFixed(0)} ms, ${ms} ms of processor each`,
+      `${(databases / seconds).toFixed(0)}/s, p95 ${percentile(took, 0.95).toFixed(0)} ms, ${ms} ms of processor time each`,
     )
   }
   print('memory of the archive with their connections', `${peakMiB(archive)} MiB`)
@@ -248,11 +248,11 @@ async function measureMinute(port: number, archive: ChildProcess, clients: Clien
   const seconds = (performance.now() - began) / 1000
   const busy = (processorMs(archive) - before) / 1000
   print(
-    `${databases} databases, a piece each ${pauseMs / 1000} s`,
+    `${databases} databases, each sends a piece every ${pauseMs / 1000} s`,
     `${(took.length / seconds).toFixed(0)}/s, p95 ${percentile(took, 0.95).toFixed(0)} ms, ${((busy / seconds) * 100).toFixed(0)} % of a core, ${((busy * 1000) / took.length).toFixed(1)} ms each, ${residentMiB(archive)} MiB`,
   )
   // TLS 1.3 logs five secrets of each connection.
-  print('connections made in that time, and attempts refused', `${(connections / 5).toFixed(0)}, ${refused}`)
+  print('connections opened during this, and attempts refused', `${(connections / 5).toFixed(0)}, ${refused}`)
 }
 
 const { flags, env, server } = await startStore()
@@ -261,7 +261,7 @@ const archive = await startArchive(port, flags, env)
 try {
   if (segments > 0) await measureSegments(port, archive, server)
   if (databases > 0) await measureAtRest(port, archive)
-  print('load of the machine', (loadavg()[0] ?? 0).toFixed(1))
+  print('load average of the machine', (loadavg()[0] ?? 0).toFixed(1))
 } finally {
   archive.kill('SIGTERM')
   await once(archive, 'exit')

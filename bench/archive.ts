@@ -133,7 +133,7 @@ function report(results: readonly Result[]): void {
   const compare = (name: string, ours: (one: Result) => Cost, theirs: (one: Result) => Cost) => {
     print(name, `${rate(ours)} MB/s against ${rate(theirs)}`)
     print(
-      '  of that',
+      '  rate relative to the baseline',
       against(
         of(one => theirs(one).seconds / ours(one).seconds),
         0.8,
@@ -157,7 +157,7 @@ function report(results: readonly Result[]): void {
       ({ copy }) => copy,
     )
   }
-  print('load of the machine', (loadavg()[0] ?? 0).toFixed(1))
+  print('load average of the machine', (loadavg()[0] ?? 0).toFixed(1))
 }
 
 async function measureBackups(): Promise<void> {

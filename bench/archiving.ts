@@ -150,7 +150,10 @@ try {
     'commit of 1 MB, p95',
     `${percentile(took, 0.95).toFixed(0)} ms against ${percentile(without, 0.95).toFixed(0)} ms without`,
   )
-  print('memory above an agent that does not', against(memory(agent, 'VmHWM') - own, 40, 'at most', ' MiB'))
+  print(
+    'memory above that of an agent that does not archive',
+    against(memory(agent, 'VmHWM') - own, 40, 'at most', ' MiB'),
+  )
 
   const id = '0190bbbb-0000-7000-8000-000000000001'
   const from = performance.now()
@@ -163,7 +166,7 @@ try {
     'base backup by the agent',
     `${(job.bytes / 1e6 / took2).toFixed(1)} MB/s of ${(job.bytes / 1e6).toFixed(0)} MB`,
   )
-  print('the same memory with a base backup', against(memory(agent, 'VmHWM') - own, 40, 'at most', ' MiB'))
+  print('  the same, after a base backup', against(memory(agent, 'VmHWM') - own, 40, 'at most', ' MiB'))
   await ended(agent)
 } finally {
   await client.end()

@@ -155,11 +155,17 @@ try {
   const percent = (part: number): string => `${(part * 100).toFixed(2)} %`
   const share = databases / before.databases
   const caused = Math.max(0, managed.servers - alone.servers)
-  print(`${databases} databases at rest for ${seconds} s: our processes`, `${percent(managed.ours)} of a core`)
-  print('  of what they took before', against(managed.ours / (before.ours * share), 0.1, 'at most', ' times'))
-  print('their Postgres servers', `${percent(managed.servers)} of a core, by themselves ${percent(alone.servers)}`)
+  print(`${databases} databases at rest for ${seconds} s: processes of Espalier`, `${percent(managed.ours)} of a core`)
   print(
-    '  caused by us, of what that was before',
+    '  relative to the earlier measurement',
+    against(managed.ours / (before.ours * share), 0.1, 'at most', ' times'),
+  )
+  print(
+    'Postgres servers of these databases',
+    `${percent(managed.servers)} of a core, without Espalier ${percent(alone.servers)}`,
+  )
+  print(
+    '  caused by Espalier, relative to earlier',
     `${percent(caused)}, ${against(caused / (before.caused * share), 0.1, 'at most', ' times')}`,
   )
 } finally {

@@ -86,7 +86,7 @@ function startLoad(source: Connection) {
     stop: async () => {
       isStopped = true
       await Promise.all(running)
-      print('transactions meanwhile', String(count))
+      print('transactions during the measurement', String(count))
     },
   }
 }
@@ -113,7 +113,7 @@ async function measure(what: string, load: Load, work: () => Promise<() => Promi
   const compared = (value: number, aim: number | undefined) =>
     aim === undefined ? `${value.toFixed(2)} s` : against(value, aim, 'at most', ' s')
   print(
-    `${what}, asked to its end`,
+    `${what}: duration from the request`,
     `p95 ${compared(percentile(took, 0.95), aims.seconds)}, median ${median(took).toFixed(2)} s`,
   )
   print(
@@ -194,14 +194,14 @@ try {
   // It includes a checkpoint: otherwise the first measurement would include writing the data.
   await remove(`/backups/${await backUp()}`)()
   const empty = await measure(
-    'an empty database, to a first query',
+    'an empty database, to the first query',
     load,
     async () => remove(`/databases/${await create()}`),
     {},
   )
   await measure('backup', load, async () => remove(`/backups/${await backUp()}`), { seconds: 3, gap: 1 })
   const branched = await measure(
-    'branch, to a first query',
+    'branch, to the first query',
     load,
     async () => remove(`${path}/branches/${await branch()}`),
     {
@@ -209,7 +209,7 @@ try {
       gap: 1,
     },
   )
-  print('  median, in empty databases', (branched / empty).toFixed(2))
+  print('  median, relative to an empty database', (branched / empty).toFixed(2))
   await load.stop()
 
   if (!isKind) {
@@ -232,7 +232,7 @@ try {
     const storageUsed = against(percent(bytes.all), sharesBlocks ? 5 : unchangedBranches * 100, 'at most', ' %')
     print('storage of the source', `${Math.round(bytes.all / 1e6)} MB, ${Math.round(bytes.data / 1e6)} without its WAL`)
     print(`storage of ${unchangedBranches} unchanged branches`, `${storageUsed} of the source`)
-    print('  of its data without WAL', `${percent(bytes.data).toFixed(2)} %`)
+    print('  of the source without WAL', `${percent(bytes.data).toFixed(2)} %`)
   }
 
   const backup = await backUp()
@@ -251,7 +251,7 @@ try {
       })
   }
   const again = startLoad(source)
-  await measure('restore, to a first query', again, restore, {})
+  await measure('restore, to the first query', again, restore, {})
   await again.stop()
 } finally {
   await api.remove(database.id, '?force=true')

@@ -86,7 +86,7 @@ try {
       ours.push(ready)
     }
     print(
-      `create to available, Postgres ${major}`,
+      `create: from the request to available, Postgres ${major}`,
       `${against(median(ours) / median(hand), 1.5, 'at most', ' times')} by hand (${median(ours).toFixed(0)} ms against ${median(hand).toFixed(0)} ms)`,
     )
   }

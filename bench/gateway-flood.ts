@@ -105,7 +105,7 @@ async function main(): Promise<void> {
     const { api: base, token, process: child, readyAfterMs } = await home.run()
     const pid = child.pid ?? 0
     await pause(3_000)
-    print('start to ready', `${readyAfterMs.toFixed(0)} ms`)
+    print('from start to ready', `${readyAfterMs.toFixed(0)} ms`)
     print('memory of the process without databases', `${memoryMiB(pid, 'now').toFixed(0)} MiB`)
     const api = createApiClient(base, token)
     const { body } = await api.create({ name: 'flood', ip_allowlist: openToThisMachine })
@@ -117,10 +117,10 @@ async function main(): Promise<void> {
     await pause(2_000)
     const flooded = await logins(connection, seconds)
     const show = ({ p50, p99, count }: Times) => `p50 ${p50.toFixed(0)} ms, p99 ${p99.toFixed(0)} ms, of ${count}`
-    print('logins, quiet', show(quiet))
-    print(`logins, under ${(await rate).toFixed(0)} GET/s of one tenant`, show(flooded))
-    print('  p50 of quiet', `${(flooded.p50 / quiet.p50).toFixed(2)} times`)
-    print('  p99 of quiet', against(flooded.p99 / quiet.p99, aim, 'at most', ' times'))
+    print('logins without API requests', show(quiet))
+    print(`logins during ${(await rate).toFixed(0)} GET/s of one tenant`, show(flooded))
+    print('  p50 relative to no API requests', `${(flooded.p50 / quiet.p50).toFixed(2)} times`)
+    print('  p99 relative to no API requests', against(flooded.p99 / quiet.p99, aim, 'at most', ' times'))
     const { username: user, password, database } = connection
     const who = { user, password, database }
     await throughput({ host: connection.host, port: connection.port, ...who }, { ...postgresBelow(pid), ...who })

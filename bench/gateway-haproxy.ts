@@ -69,11 +69,11 @@ async function allowlistChanges(cluster: TestCluster, address: Address, targetPo
   const queries = await Promise.allSettled(sessions.map(session => session.query('select 1')))
   await Promise.all(sessions.map(session => session.end().catch(() => {})))
   const [p50, p95] = [percentile(times, 0.5), percentile(times, 0.95)]
-  print('allowlist change, write to acknowledged', `p50 ${p50.toFixed(1)} ms, p95 ${p95.toFixed(1)} ms`)
+  print('allowlist change: from the write until acknowledged', `p50 ${p50.toFixed(1)} ms, p95 ${p95.toFixed(1)} ms`)
   print('  p95 in seconds', against(p95 / 1000, 1, 'at most', ' s'))
-  print('  admitted or refused wrongly afterwards', `${against(wrong, 0, 'at most')} of 200`)
+  print('  wrong decisions afterwards', `${against(wrong, 0, 'at most')} of 200`)
   print(
-    '  sessions cut',
+    '  disconnected sessions',
     `${against(queries.filter(({ status }) => status === 'rejected').length, 0, 'at most')} of 100`,
   )
 }
@@ -137,12 +137,12 @@ async function restart(cluster: TestCluster, haproxy: TestHaproxy, agent: ChildP
     `HAProxy restarted, ${routes.toLocaleString('en')} routes of 50 rules`,
     `${entries.toLocaleString('en')} entries`,
   )
-  print('  until it has everything and admits', against(median(times) / 1000, 3, 'at most', ' s'))
+  print('  until it has all routes and admits clients', against(median(times) / 1000, 3, 'at most', ' s'))
   const one: number[] = []
   for (let index = 0; index < 100; index++)
     one.push(await change(cluster, routeOn(ports.first + index, someRules(49, index))))
   print(
-    '  one change then, p50 and p95',
+    '  one change afterwards, p50 and p95',
     `${percentile(one, 0.5).toFixed(1)} ms, ${percentile(one, 0.95).toFixed(1)} ms`,
   )
   print('  memory of HAProxy', residentMiB(haproxy.pid()))

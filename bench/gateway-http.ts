@@ -103,7 +103,7 @@ function tables(): HostTable {
   })
   print('3,000 routes: read all', `${all.toFixed(0)} ms`)
   print('3,000 routes: add one', against(median(adding), 100, 'at most', ' ms'))
-  print('3,000 routes: a verdict', `${(verdicts / 100).toFixed(1)} µs`)
+  print('3,000 routes: one decision', `${(verdicts / 100).toFixed(1)} µs`)
   return table
 }
 
@@ -125,7 +125,7 @@ async function compare(): Promise<void> {
     return (await once(client, 'message'))[0]
   }
   for (const [what, path, count] of [
-    ['a request answered at once', '/rest/fast', 200],
+    ['a request answered immediately', '/rest/fast', 200],
     ['a request of 5 ms', '/rest/slow', 60],
     ['the first event of a stream', '/rest/events', 20],
   ] as const) {
@@ -138,10 +138,10 @@ async function compare(): Promise<void> {
     print(`${what}, direct: p50, p99`, `${median(straight).toFixed(2)} ms, ${p99[1]?.toFixed(2)} ms`)
     print(`${what}, gateway: p50, p99`, `${median(through).toFixed(2)} ms, ${p99[0]?.toFixed(2)} ms`)
     if (path.endsWith('/events'))
-      print(`${what}: more at p50`, against(median(through) - median(straight), 5, 'at most', ' ms'))
+      print(`${what}: p50 added by the gateway`, against(median(through) - median(straight), 5, 'at most', ' ms'))
     else
       print(
-        `${what}: p50 and p99 of direct`,
+        `${what}: p50 and p99 relative to direct`,
         `${against(median(through) / median(straight), 1.2, 'at most')}; ${against((p99[0] ?? 0) / (p99[1] ?? 1), 1.5, 'at most')}`,
       )
   }

@@ -105,7 +105,7 @@ async function main(): Promise<void> {
   await until('HAProxy has received its deadline', async () =>
     (await haproxy.runCommand(`get map ${haproxy.paths.state} deadline`)).includes('found=yes'),
   )
-  print('HAProxy restarted, until it has everything', `${(performance.now() - began).toFixed(0)} ms`)
+  print('HAProxy restarted, until it has all routes', `${(performance.now() - began).toFixed(0)} ms`)
   await gateway.stop({ settleMs: 0 })
   await haproxy.close()
   await service.close()

@@ -65,7 +65,7 @@ async function main(): Promise<void> {
     times.length = 0
   }
   for (let turn = 0; turn < 20; turn++) await request()
-  report('before')
+  report('before the silent connections')
   let closed = 0
   for (let index = 0; index < silent; index++) {
     const socket = connect({ ...listener, localAddress: `127.0.8.${1 + (index % addresses)}` })
@@ -75,13 +75,13 @@ async function main(): Promise<void> {
     await request()
   }
   report(`while ${silent} connections are opened`)
-  print('  of these closed so far', String(closed))
+  print('  silent connections closed so far', String(closed))
   for (let turn = 0; turn < 30; turn++) {
     await request()
     await sleep(500)
   }
-  report('in the 15 s after that')
-  print('  of these closed so far', String(closed))
+  report('in the 15 s afterwards')
+  print('  silent connections closed so far', String(closed))
   await plane.stop()
   await haproxy.close()
   await service.close()

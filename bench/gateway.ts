@@ -90,11 +90,11 @@ async function allowlistChanges(cluster: TestCluster, address: Address): Promise
   const total = times.map(time => time.total)
   const write = median(times.map(time => time.write))
   const [p50, p95] = [percentile(total, 0.5), percentile(total, 0.95)]
-  print('allowlist change, write to acknowledged', `p50 ${p50.toFixed(1)} ms, p95 ${p95.toFixed(1)} ms`)
-  print('  against the write alone', `p50 ${(p50 / write).toFixed(1)} times`)
+  print('allowlist change: from the write until acknowledged', `p50 ${p50.toFixed(1)} ms, p95 ${p95.toFixed(1)} ms`)
+  print('  relative to the write alone', `p50 ${(p50 / write).toFixed(1)} times`)
   print('  p95 in seconds', against(p95 / 1000, 1, 'at most', ' s'))
-  print('  admitted or refused wrongly afterwards', `${against(wrong, 0, 'at most')} of 200`)
-  print('  sessions cut', `${against(disconnected, 0, 'at most')} of 100`)
+  print('  wrong decisions afterwards', `${against(wrong, 0, 'at most')} of 200`)
+  print('  disconnected sessions', `${against(disconnected, 0, 'at most')} of 100`)
 }
 
 const loadSeconds = 1
@@ -236,7 +236,7 @@ function tableFigures(): void {
   })
   print('5,000 routes of 50 rules: read', `${build.toFixed(0)} ms`)
   print('  one change', `${((changing / changes.length) * 1000).toFixed(0)} us`)
-  print('  one verdict', `${((judging / verdicts) * 1e6).toFixed(0)} ns`)
+  print('  one decision', `${((judging / verdicts) * 1e6).toFixed(0)} ns`)
 }
 
 async function main(): Promise<void> {

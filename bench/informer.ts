@@ -168,7 +168,7 @@ async function compare(objects: number): Promise<void> {
   )
   print(
     `${name}, memory of each, shared`,
-    `${bytesEach('informer shared', objects).toFixed(0)} B beside the store's own`,
+    `${bytesEach('informer shared', objects).toFixed(0)} B in addition to the store`,
   )
 }
 

@@ -91,7 +91,7 @@ function report(what: string, took: readonly number[]): void {
   const p95 = against(percentile(took, 0.95) / 1000, 30, 'at most', ' s')
   print(
     what,
-    `p50 ${seconds(median(took))}, p95 ${p95}, most ${seconds(Math.max(...took))} of ${took.length}, ${machine()}`,
+    `p50 ${seconds(median(took))}, p95 ${p95}, maximum ${seconds(Math.max(...took))} of ${took.length}, ${machine()}`,
   )
 }
 
@@ -112,7 +112,7 @@ async function measureBranches(id: string): Promise<void> {
     took.push(await timed(`branch ${round}`, serves))
     await api.call('DELETE', `${path}/${made}`, undefined, { prefer: 'wait=60' })
   }
-  report('a moment as a branch, to a first query', took)
+  report('branch at a moment, to the first query', took)
 }
 
 async function measureRestores(id: string): Promise<void> {
@@ -136,7 +136,7 @@ async function measureRestores(id: string): Promise<void> {
       timeoutMs,
     )
   }
-  report('a moment in place, to a first query', took)
+  report('restore in place to a moment, to the first query', took)
 }
 
 const measures = { branch: measureBranches, place: measureRestores }

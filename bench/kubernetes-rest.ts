@@ -17,7 +17,7 @@ export async function measureRest({ kubectl, cluster }: KindProvider): Promise<v
   // The request itself is one of them.
   print(
     'API server at rest',
-    `${(((await requests()) - before - 1) / 30).toFixed(1)} requests/s, the cluster's own among them`,
+    `${(((await requests()) - before - 1) / 30).toFixed(1)} requests/s, including those of the cluster itself`,
   )
   for (const component of ['operator', 'api', 'gateway']) {
     const labels = { 'app.kubernetes.io/component': component }

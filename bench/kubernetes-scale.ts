@@ -79,7 +79,7 @@ try {
       made = next
     }
     await untilStable(count)
-    print(`${count} databases, suspended`, `settled after ${((performance.now() - start) / 1_000).toFixed(0)} s`)
+    print(`${count} databases, suspended`, `reached after ${((performance.now() - start) / 1_000).toFixed(0)} s`)
     await sleep(30_000)
     await measureRest(provider)
   }

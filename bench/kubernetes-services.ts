@@ -64,7 +64,7 @@ async function measureChanges({ id }: Served): Promise<void> {
   }
   const p95 = percentile(took, 0.95)
   const figures = `p50 ${seconds(median(took))}, p95 ${against(p95 / 1000, 5, 'at most', ' s')}, most ${seconds(percentile(took, 1))}`
-  print('change of a service to running', `${figures} of ${changes}, ${machine()}`)
+  print('change of a service: from the request to running', `${figures} of ${changes}, ${machine()}`)
 }
 
 /** Time of the first answer, in ms since `began`. */
@@ -237,7 +237,7 @@ async function measureGateway(served: Served): Promise<void> {
     compare(`mcp, a tool (${called.type})`, called)
     const { direct, gateway } = called.times
     const more = median(gateway.first) - median(direct.first)
-    print('mcp, first byte: gateway more than direct', `${against(more, 5, 'at most', ' ms')}, ${machine()}`)
+    print('mcp, first byte: time added by the gateway', `${against(more, 5, 'at most', ' ms')}, ${machine()}`)
   } finally {
     await client.remove()
     await proxy.remove()

@@ -33,7 +33,7 @@ async function measureCreate(): Promise<void> {
     await api.remove(body.id)
   }
   print(
-    'create to available',
+    'create: from the request to available',
     `median ${median(took).toFixed(0)} ms, p95 ${percentile(took, 0.95).toFixed(0)} ms of ${rounds}`,
   )
 }
@@ -46,7 +46,7 @@ async function measureAllowlist(id: string): Promise<void> {
   }
   const p95 = percentile(took, 0.95)
   print(
-    'allowlist change asked to in force',
+    'allowlist change: from the request until it is applied',
     `median ${median(took).toFixed(0)} ms, p95 ${against(p95, 1000, 'at most', ' ms')}`,
   )
 }

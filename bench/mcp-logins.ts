@@ -136,7 +136,7 @@ async function compareLogins(load: Load, { name, server, request, login }: Judge
   const ratio = median(found.map(([one, other]) => other / one))
   const rate = (logins / rounds / seconds).toFixed(1)
   print(
-    `${name}: p99 of ${perSecond} a second while others log in`,
+    `${name}: p99 of ${perSecond} a second while other clients log in`,
     `${during.toFixed(1)} ms with ${rate} logins a second, ${without.toFixed(1)} ms without: ${against(ratio, aim, 'at most')}`,
   )
 }

@@ -116,7 +116,7 @@ async function compare(load: Load, name: string, ours: [McpServer, string], bare
   const cost = figure(one => one.processorMs, 3)
   print(
     name,
-    `${rates} per second, p99 ${waits} ms, ${cost} ms of processor${failures === 0 ? '' : `; ${failures} FAILED`}`,
+    `${rates} per second, p99 ${waits} ms, ${cost} ms of processor time${failures === 0 ? '' : `; ${failures} FAILED`}`,
   )
 }
 

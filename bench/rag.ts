@@ -225,11 +225,11 @@ async function bench(database: string, bin: string): Promise<void> {
     const p50 = (vectors.p50 + again.p50) / 2
     print(`${type}, pgbench`, `${alone.perSecond.toFixed(0)} per second, p50 ${alone.p50.toFixed(1)} ms`)
     print(`${type}, vectors only`, show(again))
-    print('  p50 to that of pgbench', against(p50 / alone.p50, 1.3, 'at most'))
+    print('  p50 relative to pgbench', against(p50 / alone.p50, 1.3, 'at most'))
     print(`${type}, hybrid`, show(hybrid))
-    print('  p50 to that of vectors only', against(hybrid.p50 / p50, 3, 'at most'))
+    print('  p50 relative to vectors only', against(hybrid.p50 / p50, 3, 'at most'))
   }
-  print('memory of the server, at most', against(memoryMiB(server.pid, 'peak'), 150, 'at most', ' MiB'))
+  print('memory of the server, maximum', against(memoryMiB(server.pid, 'peak'), 150, 'at most', ' MiB'))
   server.stop()
   instant.stop()
 }

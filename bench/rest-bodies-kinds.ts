@@ -136,15 +136,15 @@ export const kinds: readonly Kind[] = [
     headers: [json],
     body: () => filled('{"a":1},', '[', '{"a":1}}'),
   },
-  { name: 'a relation that is not there', line: 'POST /nowhere', headers: [csv], body: anyBytes },
+  { name: 'a relation that does not exist', line: 'POST /nowhere', headers: [csv], body: anyBytes },
   {
-    name: 'a function that is not there',
+    name: 'a function that does not exist',
     line: 'POST /rpc/nowhere',
     headers: [json],
     body: () => numbered(number => `"k${number}":1`, '{', '}'),
   },
   { name: 'a method that no relation has', line: 'PROPFIND /open', headers: [json], body: records },
-  { name: 'a type that nobody reads', line: 'POST /open', headers: ['Content-Type: image/png'], body: anyBytes },
+  { name: 'an unsupported content type', line: 'POST /open', headers: ['Content-Type: image/png'], body: anyBytes },
   {
     name: 'a token that is not valid',
     line: 'POST /open',

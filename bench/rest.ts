@@ -131,7 +131,10 @@ async function compare(comparison: Comparison, { name, request, isRead }: Questi
   }
   if (name !== bulkInsert) return
   const [json, made] = await bulkInsertsAlone(uri, pool, seconds)
-  print('  Postgres alone: of the JSON, of rows it makes', `${json.toFixed(0)}, ${made.toFixed(0)} a second`)
+  print(
+    '  Postgres alone: of the JSON, of the rows that it produces',
+    `${json.toFixed(0)}, ${made.toFixed(0)} a second`,
+  )
 }
 
 /** Of servers with few answers so far: after a load a server has spare memory. */
@@ -179,7 +182,7 @@ async function manyTables(load: Load, postgres: TestPostgres, directory: string,
   const services = await startService(directory, 1, settings)
   try {
     print(
-      '10,000 tables: start to ready',
+      '10,000 tables: from start to ready',
       `${services.startMs.toFixed(0)} ms; PostgREST ${postgrest.startMs.toFixed(0)} ms`,
     )
     const order = { port: services.port, request: oneOfMany, connections, seconds: 5 }
@@ -192,10 +195,10 @@ async function manyTables(load: Load, postgres: TestPostgres, directory: string,
     const count = 'rst_schema_cache_loads_total{status="success"}'
     while (!((await metric(services, count)) >= 2)) await pause(50)
     const took = await metric(services, 'rst_schema_cache_load_seconds')
-    print('  schema read again under load', against(took, 2, 'at most', ' s'))
+    print('  schema reload under load', against(took, 2, 'at most', ' s'))
     const worst = (one: Measure) =>
       `p99 ${one.p99.toFixed(1)} ms, worst ${one.worst.toFixed(1)} ms, ${one.failures} failed`
-    print('  requests meanwhile', `${worst(during)}; without it ${worst(calm)}`)
+    print('  requests during the reload', `${worst(during)}; without a reload ${worst(calm)}`)
     print('  memory afterwards', `${memoryMiB(services.pid, 'now').toFixed(0)} MiB`)
   } finally {
     await services.stop()

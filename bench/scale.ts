@@ -236,7 +236,7 @@ function report(figures: Figures, smallest: Figures): void {
     `${createSeconds.toFixed(1)} s, ${(count / createSeconds).toFixed(0)} a second`,
   )
   print(
-    '  operator memory, highest',
+    '  operator memory, maximum',
     `${figure(Math.max(peak, restartPeak), aims?.memory, ' MiB')}, ${times(peak, smallest.peak)}`,
   )
   print(
@@ -244,11 +244,11 @@ function report(figures: Figures, smallest: Figures): void {
     `${rss.toFixed(0)} MiB, at most ${restartPeak.toFixed(0)} MiB, ${times(rss, smallest.rss)}`,
   )
   print(
-    '  restart to synced, with the start of Node',
+    '  from restart to synced, including the start of Node',
     `${figure(syncSeconds, aims?.sync, ' s')}, ${times(syncSeconds, smallest.syncSeconds)}`,
   )
   print(
-    '  change to status, p95',
+    '  from change to status, p95',
     `${figure(p95, aims?.p95, ' ms')}, p50 ${p50.toFixed(1)} ms, ${times(p50, smallest.p50)}`,
   )
 }

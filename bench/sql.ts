@@ -114,7 +114,7 @@ const works = [
 for (let round = 0; round < rounds; round++) for (const { work, results } of works) results.push(await measured(work))
 for (const { name, results } of works) {
   const of = (key: 'mib' | 'seconds') => median(results.map(result => result[key]))
-  print(name, `${of('seconds').toFixed(1)} s, ${of('mib').toFixed(0)} MiB more`)
+  print(name, `${of('seconds').toFixed(1)} s, ${of('mib').toFixed(0)} MiB added memory`)
 }
 await harness.close()
 await postgres.stop()

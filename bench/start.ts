@@ -99,17 +99,17 @@ try {
   for (const member of members.slice(1)) process.kill(member, 'SIGTERM')
   await exited
 
-  print('fresh clone: make run to the first 200', against(total, 30, 'at most', ' s'))
+  print('fresh clone: from make run to the first response 200', against(total, 30, 'at most', ' s'))
   print(
-    '  of which installing packages takes',
-    `${packages.toFixed(1)} s; ${(total / packages).toFixed(2)} times that in all`,
+    '  installation of packages alone',
+    `${packages.toFixed(1)} s; ${(total / packages).toFixed(2)} times that in total`,
   )
   print(
-    'idle memory of the whole tree',
+    'idle memory of the process tree',
     `${memory.toFixed(0)} MiB in ${members.length} processes (proportional set size)`,
   )
   print('espalier db list', against(command, 200, 'at most', ' ms of processor time'))
-  print('  of which Node alone takes', `${bare.toFixed(0)} ms; ${(command / bare).toFixed(1)} times that in all`)
+  print('  Node alone', `${bare.toFixed(0)} ms; ${(command / bare).toFixed(1)} times that in total`)
 } finally {
   await rm(root, { recursive: true, force: true, maxRetries: 5 })
 }
