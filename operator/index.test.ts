@@ -78,7 +78,7 @@ describe('the operator', () => {
 
   test('starts and stops without a responding cluster', async () => {
     const refuse = async (): Promise<never> => {
-      throw new ClusterError('Unavailable', 'nobody is there')
+      throw new ClusterError('Unavailable', 'the API server does not respond')
     }
     const nothing: Cluster = {
       get: refuse,

@@ -179,7 +179,7 @@ describe('/databases/{id}/logs', () => {
     let answer: keyof typeof answers | undefined = 'kept'
     agent = (instance, path) => {
       requests.push(path)
-      if (answer === undefined) throw new Error('nobody answers')
+      if (answer === undefined) throw new Error('the agent does not answer')
       expect(instance.id).toBe(id)
       return answers[answer]
     }

@@ -68,8 +68,8 @@ describe('Events', () => {
     expect(reasons(retained, retained)).toEqual([])
   })
   test('report a restart with another size when it starts', () => {
-    const growing = status({ SizeApplied: no('Growing', 'small is in force') })
-    const restarting = status({ SizeApplied: no('Restarting', 'large comes') })
+    const growing = status({ SizeApplied: no('Growing', 'the size small is applied') })
+    const restarting = status({ SizeApplied: no('Restarting', 'the restart applies the size large') })
     expect(reasons(status({}), growing)).toEqual([])
     expect(reasons(growing, restarting)).toEqual(['Normal Restarting'])
     expect(reasons(restarting, restarting)).toEqual([])

@@ -411,7 +411,7 @@ test("the reserved names are the names of the server's own tools", () => {
     ...{ settings, databases, resources: [], now: Date.now },
     entries: createEntries(() => []),
     catalogue: createCatalogue(databases, Date.now),
-    logins: { login: () => Promise.reject(new Error('nobody logs in')) },
+    logins: { login: () => Promise.reject(new Error('this test expects no login')) },
   })
   expect(tools.map(({ definition }) => definition.name).sort()).toEqual([...reservedToolNames].sort())
 })
