@@ -72,9 +72,10 @@ describe('the previous volume', () => {
     await createChanged('never')
     const old = (await it.database('never'))?.status?.volume
     await restarted({ configuration: { deadlines: { ...testConfiguration.deadlines, modifyingMs: 1 } } })
-    // Taken while it serves: a backup waits for a database that clients cannot reach.
-    await taken('never-2', 'never')
+    // The operator has logged in to the original already, so the backup does not wait. The copy never serves.
+    await untilReconciled('never')
     ;(await dataOf('never')).isUnrouted = true
+    await taken('never-2', 'never')
     await requestByAnnotation('never-back', 'never', 'never-2')
     const ended = await when('never-back', ({ status }) => status?.finishedAt !== undefined)
     expect([ended?.status?.phase, reasonOf(ended)]).toEqual(['failed', 'NotServing'])
