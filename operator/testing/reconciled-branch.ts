@@ -123,3 +123,7 @@ export function reconciledBranch() {
   const ago = (ms: number): string => timestamp(now - ms)
   return { now, ago, id: owner.id, status: reconciled, root, observedOf, planOf }
 }
+
+/** Returns `parts` with `nothing` in every field. */
+export const none = <Parts extends object>(parts: Parts, nothing: undefined | never[]): Parts =>
+  Object.fromEntries(Object.keys(parts).map(field => [field, nothing])) as Parts // has the fields of `parts`

@@ -12,7 +12,7 @@ import {
 } from '../../../crds/index.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import { ownerUidAnnotation } from '../../objects/ownership.ts'
-import { type GivenBranch, reconciledBranch } from '../../testing/reconciled-branch.ts'
+import { type GivenBranch, none, reconciledBranch } from '../../testing/reconciled-branch.ts'
 import type { Observed } from '../observed.ts'
 import { copied, prebranchDraft } from './prebranch.ts'
 
@@ -21,8 +21,6 @@ const reconciled = observedOf()
 const { region } = reconciled
 if (region === undefined) throw new Error('there is no region')
 
-const none = <Parts extends object>(parts: Parts, nothing: undefined | never[]): Parts =>
-  Object.fromEntries(Object.keys(parts).map(field => [field, nothing])) as Parts // has the fields of `parts`
 /** No object of the branch exists. Only its source exists. */
 const bare: Partial<Observed> = {
   ...{ source: root, children: none(reconciled.children, undefined), owned: none(reconciled.owned, []) },

@@ -4,7 +4,7 @@ import { apiVersion, type Backup, labels, managedByEspalier, type Task } from '.
 import { timestamp } from '../../../values/time.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import { derivedId } from '../../objects/derived-id.ts'
-import { type GivenBranch, reconciledBranch } from '../../testing/reconciled-branch.ts'
+import { type GivenBranch, none, reconciledBranch } from '../../testing/reconciled-branch.ts'
 import type { Observed } from '../observed.ts'
 
 const { now, ago, status: reconciled, observedOf, planOf } = reconciledBranch()
@@ -12,8 +12,6 @@ const serving = observedOf()
 const taskId = derivedId(`${serving.branch.metadata.uid}/delete-branch`)
 const day = 24 * 3600_000
 
-const none = <Parts extends object>(parts: Parts, nothing: undefined | never[]): Parts =>
-  Object.fromEntries(Object.keys(parts).map(field => [field, nothing])) as Parts // has the fields of `parts`
 /** All children are deleted. */
 const cleared: Partial<Observed> = {
   ...{ children: none(serving.children, undefined), owned: none(serving.owned, []) },

@@ -5,7 +5,7 @@ import { parseInstanceConfiguration } from '../../../instance/configuration.ts'
 import { recoveryOf } from '../../backup/recovery.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import { suspensionBlock } from '../../objects/suspension-block.ts'
-import { branchSettings, type GivenBranch, reconciledBranch } from '../../testing/reconciled-branch.ts'
+import { branchSettings, type GivenBranch, none, reconciledBranch } from '../../testing/reconciled-branch.ts'
 import { instanceOf, type Observed } from '../observed.ts'
 import { plan } from './index.ts'
 
@@ -34,8 +34,6 @@ const durable: Backup = {
 }
 const record = { backupName: 'one-1', backupId, incarnation: 1, systemIdentifier: '7', sizeBytes }
 
-const none = <Parts extends object>(parts: Parts, nothing: undefined | never[]): Parts =>
-  Object.fromEntries(Object.keys(parts).map(field => [field, nothing])) as Parts // has the fields of `parts`
 const bare: Partial<Observed> = {
   ...{ children: none(reconciled.children, undefined), owned: none(reconciled.owned, []), podSettings: pods },
   ...{ pod: undefined, postgres: undefined, route: undefined },
