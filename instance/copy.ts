@@ -32,9 +32,18 @@ export function close(root: string): void {
 }
 
 /** Whether a volume is an unopened copy. */
-export const isClosed = (root: string): boolean => {
+const isClosed = (root: string): boolean => {
   const directory = join(root, copyDirectory)
   return existsSync(directory) && !existsSync(join(directory, openedFiles.settings))
+}
+
+/**
+ * Called before a login: on a closed copy, Postgres would refuse the login, and users would see the refusal in the log.
+ * @throws Error if the volume is a closed copy
+ */
+export function requireOpened(root: string): void {
+  if (isClosed(root))
+    throw new Error('Postgres does not accept connections: its volume is a copy that the operator has not opened yet')
 }
 
 const includedDirectory = (directory: string, name: string): string => join(directory, `${name}.d`)

@@ -5,7 +5,7 @@
  */
 import { connect as connectPlainly, type Socket } from 'node:net'
 import { connect as connectSecurely, type TLSSocket } from 'node:tls'
-import { queryMessage, startupMessage, terminateMessage } from '../protocol/messages.ts'
+import { queryMessage, requireAuthenticated, startupMessage, terminateMessage } from '../protocol/messages.ts'
 
 type PostgresLogin = {
   host: string
@@ -109,8 +109,7 @@ function converse(socket: TLSSocket, first: Buffer, statements: readonly string[
     readMessages(socket, (type, body) => {
       try {
         if (type === 'E') throw new Error(errorText(body))
-        if (type === 'R' && body.readInt32BE(0) !== 0)
-          throw new Error('Postgres asks for another login method; pg_hba.conf must accept this login by certificate')
+        requireAuthenticated({ type, body })
         if (type === 'D' && answers.length < sentCount) answers.push(firstColumn(body))
         if (type !== 'Z') return
         while (answers.length < sentCount) answers.push(null)

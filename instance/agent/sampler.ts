@@ -7,7 +7,7 @@
  */
 import { stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isClosed } from '../copy.ts'
+import { requireOpened } from '../copy.ts'
 import { isRecord } from '../record.ts'
 import { type Certificates, nameIn, readCertificates } from './certificates.ts'
 import { isConnected } from './connected.ts'
@@ -96,10 +96,7 @@ export function createSampler(options: SamplerOptions) {
     if (before !== undefined && isUndisturbed(before, at, writtenAt) && !to.isConnected(host, port))
       return before.values
     last = undefined
-    // Until the operator opens a copied volume (copy.ts), Postgres refuses this login. The database's users would see
-    // the refusal in the log.
-    if (isClosed(data))
-      throw new Error('Postgres does not accept connections: its volume is a copy that the operator has not opened yet')
+    requireOpened(data)
     const values = await valuesNow(at, readCertificates(tls))
     const isSameFile = values.wal_file === before?.values.wal_file
     last = answered(before, { at, values, writtenAt: isSameFile ? writtenAt : undefined })

@@ -5,7 +5,7 @@
  */
 import { join } from 'node:path'
 import { nameIn, readCertificates } from '../agent/certificates.ts'
-import { isClosed } from '../copy.ts'
+import { requireOpened } from '../copy.ts'
 import { ReplicationConnection } from '../replication/connection.ts'
 import { secureSocket } from '../replication/secure-socket.ts'
 import { type Backups, createBackups } from './backup.ts'
@@ -55,9 +55,7 @@ export function startArchiving({ url, tls, markers }: ArchiveOptions, instance: 
   const client = createArchiveClient(url, tls, now)
   const state = new ArchiveState(now, log)
   const connect = async (applicationName: string) => {
-    // Postgres would refuse the connection, and log this: users read that log.
-    if (isClosed(volume))
-      throw new Error('Postgres does not accept connections: its volume is a copy that the operator has not opened yet')
+    requireOpened(volume)
     const { cert: serverCert, ca } = readCertificates(instance.tls)
     const { cert, key } = client.certificates()
     const socket = await secureSocket({ host, port, serverName: nameIn(serverCert), cert, key, ca })

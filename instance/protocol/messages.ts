@@ -17,6 +17,12 @@ export class ConnectionClosed extends Error {
   }
 }
 
+/** @throws Error if the message is an authentication request other than AuthenticationOk */
+export function requireAuthenticated({ type, body }: Message): void {
+  if (type === 'R' && body.readInt32BE(0) !== 0)
+    throw new Error('Postgres asks for another login method; pg_hba.conf must accept this login by certificate')
+}
+
 /**
  * The buffer for messages that arrive in several chunks. WAL has messages of up to 128 KiB and never needs a larger
  * buffer.

@@ -12,6 +12,7 @@ import {
   messagesOf,
   PostgresError,
   queryMessage,
+  requireAuthenticated,
   startupMessage,
   terminateMessage,
 } from '../protocol/messages.ts'
@@ -35,10 +36,9 @@ export class ReplicationConnection {
     const parameters = { user, replication: 'true', application_name: applicationName }
     socket.write(startupMessage(parameters))
     for (;;) {
-      const { type, body } = await connection.next()
-      if (type === 'Z') return connection
-      if (type === 'R' && body.readInt32BE(0) !== 0)
-        throw new Error('Postgres asks for another login method; pg_hba.conf must accept this login by certificate')
+      const message = await connection.next()
+      if (message.type === 'Z') return connection
+      requireAuthenticated(message)
     }
   }
 
