@@ -63,7 +63,8 @@ const suite = () => {
     await until(
       async () => (await browser.evaluate('document.querySelector("[role=alert]")?.textContent')) !== undefined,
     )
-    expect(await focused()).toBe('password')
+    // The browser sets the focus of `autofocus` when it next renders, so after the element exists.
+    await until(async () => (await focused()) === 'password')
     await browser.type(password)
     await browser.press('Enter')
     await until(() => urls.some(url => url.startsWith('/callback?code=')))
