@@ -56,17 +56,17 @@ describeChart('protection by chart espalier', espalierChart, ({ rendered }) => {
   })
 
   test('tenants have namespaces that accept only restricted pods, and the policies select them by their label', () => {
-    const { labels: marks = {} } = namespaceDraft({
+    const { labels: namespaceLabels = {} } = namespaceDraft({
       spec: { tenantId: 'a', plan: { name: 'p' }, limits: { databases: 1 }, revokedMembers: [] },
     }).metadata
-    expect(marks['pod-security.kubernetes.io/enforce']).toBe('restricted')
+    expect(namespaceLabels['pod-security.kubernetes.io/enforce']).toBe('restricted')
     const policy = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-protected-namespaces')
     expect(policy.spec.matchConditions[0].expression).toContain(`'espalier.dev/tenant' in`)
-    expect(Object.keys(marks)).toContain('espalier.dev/tenant')
+    expect(Object.keys(namespaceLabels)).toContain('espalier.dev/tenant')
   })
 
-  test('only the operator may set the label of objects that it keeps by label alone', async () => {
-    const { spec } = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-marks')
+  test('only the operator may set the label by which it finds objects, and the annotations of their owner and data', async () => {
+    const { spec } = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-protected-metadata')
     const followed = await kindsFollowedByLabel()
     expect(followed).toContain('ConfigMap')
     const plural = (kind: string) => `${kind.toLowerCase()}s`.replace(/ys$/, 'ies')
@@ -81,16 +81,20 @@ describeChart('protection by chart espalier', espalierChart, ({ rendered }) => {
     )
     const { expression } = spec.matchConditions[0]
     expect(expression).toContain(`'${labels.database}' in object.metadata.labels`)
-    for (const mark of [
+    const [{ message }] = spec.validations
+    expect(message).toContain(`metadata.labels["${labels.database}"]`)
+    for (const annotation of [
       ownerUidAnnotation,
       ownerKeyAnnotation,
       systemIdentifierAnnotation,
       reclaimPolicyAnnotation,
       'espalier.dev/cut-of',
-    ])
-      expect(expression).toContain(`'${mark}' in object.metadata.annotations`)
-    expect(named(rendered(minimal), 'ValidatingAdmissionPolicyBinding', 'espalier-marks').spec).toEqual({
-      policyName: 'espalier-marks',
+    ]) {
+      expect(expression).toContain(`'${annotation}' in object.metadata.annotations`)
+      expect(message).toContain(`metadata.annotations["${annotation}"]`)
+    }
+    expect(named(rendered(minimal), 'ValidatingAdmissionPolicyBinding', 'espalier-protected-metadata').spec).toEqual({
+      policyName: 'espalier-protected-metadata',
       validationActions: ['Deny'],
     })
   })
@@ -116,7 +120,7 @@ describeChart('protection by chart espalier', espalierChart, ({ rendered }) => {
   })
 
   test('the API may give the label only to the Secrets with keys of services and sources of imports', () => {
-    const { spec } = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-marks')
+    const { spec } = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-protected-metadata')
     const [{ expression }, ...others] = spec.validations
     expect(others).toEqual([])
     const [operator, keys, source, ...more] = expression.split(/\s*\|\|\s*/)

@@ -113,8 +113,8 @@ describe('an operator with no other rights', () => {
     expect((await cluster.list('RoleBinding')).items).toEqual([])
     const namespace = await cluster.get('Namespace', { name: testNamespace })
     if (namespace === undefined) throw new Error('there is no namespace')
-    const marks = { ...namespace.metadata.labels, [databasesLabel]: 'true' }
-    await cluster.replace('Namespace', { ...namespace, metadata: { ...namespace.metadata, labels: marks } })
+    const namespaceLabels = { ...namespace.metadata.labels, [databasesLabel]: 'true' }
+    await cluster.replace('Namespace', { ...namespace, metadata: { ...namespace.metadata, labels: namespaceLabels } })
     await when('shop', 'available')
     expect([...denied]).toEqual([])
   })

@@ -1,6 +1,6 @@
 /**
  * Writes and deletions that the embedded store refuses, as the admission policies of the chart do on Kubernetes
- * (charts/espalier/templates/protection.yaml and marks.yaml). Pure.
+ * (charts/espalier/templates/protection.yaml and protected-metadata.yaml). Pure.
  */
 import type { AnyObject, Namespace } from '../../cluster/index.ts'
 import { annotations, type Branch, blocksDeletion, labels, type ManagedDatabase } from '../../crds/index.ts'

@@ -50,14 +50,14 @@ describe('owner labels', () => {
 
   test('are written on an object whose owner does not exist', async () => {
     const found = await foreign({ ...it.other, uid: 'one-that-was' })
-    expect(await passOf().do({ do: 'mark', kind: 'ConfigMap', object: labelled(found) })).toBe('done')
+    expect(await passOf().do({ do: 'label', kind: 'ConfigMap', object: labelled(found) })).toBe('done')
     const now = await it.cluster.get('ConfigMap', key(`map-${it.count}`))
     expect(now && ownerUidOf(now)).toBe(it.owner.uid)
   })
 
   test('are not written on an object whose owner exists', async () => {
     const found = await foreign(it.other)
-    await expect(passOf().do({ do: 'mark', kind: 'ConfigMap', object: labelled(found) })).rejects.toThrow(
+    await expect(passOf().do({ do: 'label', kind: 'ConfigMap', object: labelled(found) })).rejects.toThrow(
       NameTakenError,
     )
     expect(await it.cluster.get('ConfigMap', key(`map-${it.count}`))).toEqual(found)
@@ -66,10 +66,10 @@ describe('owner labels', () => {
   test('are not written on another object with the same name, and create no object', async () => {
     const found = await foreign({ ...it.other, uid: 'one-that-was' })
     await it.cluster.delete('ConfigMap', key(`map-${it.count}`))
-    expect(await passOf().do({ do: 'mark', kind: 'ConfigMap', object: labelled(found) })).toBe('done')
+    expect(await passOf().do({ do: 'label', kind: 'ConfigMap', object: labelled(found) })).toBe('done')
     expect(await it.cluster.get('ConfigMap', key(`map-${it.count}`))).toBeUndefined()
     const recreated = await foreign({ ...it.other, uid: 'one-that-was' })
-    expect(await passOf().do({ do: 'mark', kind: 'ConfigMap', object: labelled(found) })).toBe('done')
+    expect(await passOf().do({ do: 'label', kind: 'ConfigMap', object: labelled(found) })).toBe('done')
     expect(await it.cluster.get('ConfigMap', key(`map-${it.count}`))).toEqual(recreated)
   })
 })

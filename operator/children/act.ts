@@ -41,7 +41,7 @@ export async function performChild(executor: ChildExecutor, pass: ChildPass, act
       const { kind, name, namespace, uid, resourceVersion } = action
       return executor.cluster.delete(kind, { namespace, name }, { uid, resourceVersion })
     }
-    case 'mark':
+    case 'label':
       return writeOwnership(executor, pass, action.kind, action.object)
   }
 }

@@ -32,4 +32,4 @@ export type ChildAction =
   | ApplyAction
   | DeleteAction
   /** Writes the owner's labels and annotations on an object. */
-  | { do: 'mark'; kind: KindName; object: AnyObject }
+  | { do: 'label'; kind: KindName; object: AnyObject }

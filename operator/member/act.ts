@@ -26,7 +26,7 @@ export async function performMember(
       if (stopsPod(action)) await checkVolumeStays(executor.cluster, pass.observed)
       await performChild(executor, pass, action)
       return 'done'
-    case 'mark':
+    case 'label':
       await performChild(executor, pass, action)
       return 'done'
     case 'repair-pod':

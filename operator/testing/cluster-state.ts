@@ -294,7 +294,7 @@ function perform(clusterState: ClusterState, action: Action): void {
         finalizers: [teardownFinalizer],
       }
       return
-    case 'mark':
+    case 'label':
       put(clusterState, action.kind as StoredKind, action.object as Draft<KindName>)
       return
     case 'find-credentials':

@@ -36,7 +36,7 @@ const asWritten = (object: AnyObject, written: AnyObject): AnyObject =>
 
 /** The cluster's objects after an action that writes a child. */
 function written(observed: Observed, action: Action): Observed {
-  const object = action.do === 'apply' ? action.draft : action.do === 'mark' ? action.object : undefined
+  const object = action.do === 'apply' ? action.draft : action.do === 'label' ? action.object : undefined
   if (object === undefined) return observed
   const one = (part: unknown) => (part === undefined ? part : asWritten(part as AnyObject, object as AnyObject))
   const all = <Parts extends object>(parts: Parts): Parts =>

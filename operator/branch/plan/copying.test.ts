@@ -90,8 +90,8 @@ describe('a new branch', () => {
   })
   test('updates its route before it creates a configuration or StatefulSet', () => {
     const { credentials, certificate, owned, route } = reconciled
-    const unmarked = reconciled.children.route && { ...reconciled.children.route }
-    const stale = unmarked && { ...unmarked, data: {}, metadata: { ...unmarked.metadata, annotations: {} } }
+    const unlabelled = reconciled.children.route && { ...reconciled.children.route }
+    const stale = unlabelled && { ...unlabelled, data: {}, metadata: { ...unlabelled.metadata, annotations: {} } }
     const children = { ...none(reconciled.children, undefined), route: stale }
     const rest = { children, owned: { ...owned, routes: [] }, route, credentials, certificate }
     const written = planOf(fresh({ rest })).actions.flatMap(action =>

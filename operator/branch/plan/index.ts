@@ -31,7 +31,7 @@ export function plan(observed: Observed, now: number, settings: PlanSettings): P
   if (isFailed && !isFinalizerPresent) return planEnded(observed, now)
   const labelled = labelling(observed, { isGoing: isDeletionRequested(branch) || isFailed })
   if (labelled.state === 'key-missing') return withoutKeys(observed, labelled, now)
-  if (labelled.state === 'unmarked') return { ...idle, actions: labelled.actions }
+  if (labelled.state === 'unlabelled') return { ...idle, actions: labelled.actions }
   const owner = observed.identity.state === 'settled' ? observed.identity.owner : undefined
   if (isDeletionRequested(branch)) return planDeletion(observed, owner, now)
   if (isFailed) return planCleanup(observed, owner, now)

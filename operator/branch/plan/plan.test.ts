@@ -32,9 +32,9 @@ const ended = { status: { phase: 'succeeded', finishedAt: ago(0) } } as Task // 
  * A branch with one object that lacks the owner annotation. `isChild`: whether the object is in `children`. Apart from
  * owner annotations, the plan changes only the objects in `children`.
  */
-function unmarked(object: AnyObject, field: 'services' | 'claims', isChild: boolean, more: object = {}): GivenBranch {
+function unlabelled(object: AnyObject, field: 'services' | 'claims', isChild: boolean, more: object = {}): GivenBranch {
   const { owned, children } = serving
-  const other: AnyObject = { ...object, metadata: { ...object.metadata, annotations: {}, uid: 'unmarked', ...more } }
+  const other: AnyObject = { ...object, metadata: { ...object.metadata, annotations: {}, uid: 'unlabelled', ...more } }
   const child = field === 'services' ? 'service' : 'claim'
   return {
     rest: {
@@ -146,9 +146,9 @@ describe('a branch', () => {
     })
     test('removes owner references from its children, and changes nothing else', () => {
       const labelActions = (given: GivenBranch) => does(both(given, { rest: { ...without.rest, ...given.rest } }))
-      expect(labelActions(unmarked(service, 'services', true, reference))).toEqual(['mark Service'])
-      expect(labelActions(unmarked(service, 'services', true))).toEqual([])
-      const stray = unmarked(claim, 'claims', true, reference)
+      expect(labelActions(unlabelled(service, 'services', true, reference))).toEqual(['label Service'])
+      expect(labelActions(unlabelled(service, 'services', true))).toEqual([])
+      const stray = unlabelled(claim, 'claims', true, reference)
       expect(labelActions(both(stray, { status: { volume: undefined }, spec: requested }))).toEqual([])
     })
   })
@@ -157,34 +157,34 @@ describe('a branch', () => {
 describe('owner annotations', () => {
   test('are fixed before anything else if they are wrong', () => {
     for (const more of [{}, reference]) {
-      const given = both(unmarked(service, 'services', true, more), { status: { phase: 'creating' } })
-      expect(does(given)).toEqual(['mark Service'])
+      const given = both(unlabelled(service, 'services', true, more), { status: { phase: 'creating' } })
+      expect(does(given)).toEqual(['label Service'])
       expect(planOf(given).status).toEqual({ ...reconciled, phase: 'creating' })
     }
   })
   test('are fixed together with other actions if these actions do not change the annotated object', () => {
-    expect(does(unmarked(service, 'services', false))).toEqual(['mark Service'])
-    expect(planOf(unmarked(service, 'services', false)).configurationDigest).toBeDefined()
-    const pressing = both(unmarked(service, 'services', true), {})
-    const { owned } = pressing.rest ?? {}
+    expect(does(unlabelled(service, 'services', false))).toEqual(['label Service'])
+    expect(planOf(unlabelled(service, 'services', false)).configurationDigest).toBeDefined()
+    const unlabelledService = both(unlabelled(service, 'services', true), {})
+    const { owned } = unlabelledService.rest ?? {}
     const other = { ...service, metadata: { ...service.metadata, name: 'other', uid: 'other', annotations: {} } }
     const rest = {
-      ...pressing.rest,
+      ...unlabelledService.rest,
       owned: { ...serving.owned, ...owned, services: [...(owned?.services ?? []), other] },
     }
-    expect(planOf({ rest }).actions.map(action => action.do === 'mark' && action.object.metadata.uid)).toEqual([
-      'unmarked',
+    expect(planOf({ rest }).actions.map(action => action.do === 'label' && action.object.metadata.uid)).toEqual([
+      'unlabelled',
       'other',
     ])
   })
   test('of a claim that is not in the status are fixed only during a deletion or cleanup', () => {
-    const stray = both(unmarked(claim, 'claims', true, { annotations: { [ownerUidAnnotation]: 'another' } }), {
+    const stray = both(unlabelled(claim, 'claims', true, { annotations: { [ownerUidAnnotation]: 'another' } }), {
       status: { ...failedCreation, volume: undefined },
     })
     const creating = both(stray, { status: { phase: 'creating' } })
-    expect(does(creating)).not.toContain('mark PersistentVolumeClaim')
-    expect(does(both(creating, { spec: requested }))).toEqual(['mark PersistentVolumeClaim'])
-    expect(does(stray)).toEqual(['mark PersistentVolumeClaim'])
+    expect(does(creating)).not.toContain('label PersistentVolumeClaim')
+    expect(does(both(creating, { spec: requested }))).toEqual(['label PersistentVolumeClaim'])
+    expect(does(stray)).toEqual(['label PersistentVolumeClaim'])
   })
 })
 

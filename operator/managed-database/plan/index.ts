@@ -58,7 +58,7 @@ export function plan(observed: Observed, now: number, { deadlines, imports = usu
   const labelled = labelling(observed, { isGoing })
   if (labelled.state === 'key-missing') return withoutKeys(observed, labelled, now)
   const idle = nothing(status)
-  if (labelled.state === 'unmarked') return { ...idle, actions: labelled.actions }
+  if (labelled.state === 'unlabelled') return { ...idle, actions: labelled.actions }
   if (isDeleting && !hasFinalizer(metadata)) return idle
   if (isOrphaned(database)) return { ...idle, actions: [{ do: 'orphan' }] }
   if (isGoing) return planTeardown(observed, now, deadlines)

@@ -94,7 +94,7 @@ function damage(
   for (const key of [...clusterState.objects.keys()]) {
     const kind = key.includes('/route-') ? 'route' : (key.split('/')[0] ?? '')
     if (lost.includes(kind)) clusterState.objects.delete(key)
-    else if (kind !== 'Pod') remark(clusterState, key, ownership)
+    else if (kind !== 'Pod') relabel(clusterState, key, ownership)
   }
   const size = { name: spec.size, version: 1 }
   const next = { ...database.spec, suspended: spec.suspended, ipAllowlist: allowlist(spec.rules), size }
@@ -123,7 +123,7 @@ function damage(
   }
 }
 
-function remark(clusterState: ClusterState, key: string, ownership: Start['ownership']): void {
+function relabel(clusterState: ClusterState, key: string, ownership: Start['ownership']): void {
   const object = clusterState.objects.get(key)
   if (object === undefined || ownership === 'annotations') return
   const { [ownerUidAnnotation]: uid = '', [ownerKeyAnnotation]: _, ...others } = object.metadata.annotations ?? {}
@@ -158,17 +158,17 @@ function checkInvariants(observed: Observed, { actions, status }: Plan): void {
       ? `${action.kind}/${action.draft.metadata.name}`
       : action.do === 'delete'
         ? `${action.kind}/${action.name}`
-        : action.do === 'mark'
-          ? `mark ${action.kind}/${action.object.metadata.name}`
+        : action.do === 'label'
+          ? `label ${action.kind}/${action.object.metadata.name}`
           : action.do,
   )
   const labelsChild = (action: (typeof actions)[number]): boolean =>
-    action.do === 'mark' &&
+    action.do === 'label' &&
     Object.values(observed.children).some(child => child?.metadata.uid === action.object.metadata.uid)
   if (actions.some(labelsChild))
     expect(
-      actions.every(action => action.do === 'mark'),
-      'nothing is done before its children are marked',
+      actions.every(action => action.do === 'label'),
+      'nothing is done before its children are labelled',
     ).toBe(true)
   expect(new Set(targets).size, `one action for one thing: ${targets}`).toBe(targets.length)
   for (const action of actions) {
@@ -368,7 +368,7 @@ describe('plan', () => {
         const before = [...clusterState.objects.values()]
         const isReferring = ({ metadata }: Pick<AnyObject, 'metadata'>) => refersToDatabase(metadata)
         for (const action of planned.actions) {
-          if (action.do !== 'mark') throw new Error(`${action.do} without the keys`)
+          if (action.do !== 'label') throw new Error(`${action.do} without the keys`)
           const { metadata, ...rest } = action.object
           const found = before.find(object => object.metadata.uid === metadata.uid)
           if (found === undefined) throw new Error('the object to change is missing')

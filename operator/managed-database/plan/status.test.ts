@@ -489,7 +489,7 @@ describe('a deletion', () => {
     const given: Given = { children: { service: foreign }, rest: { owned: { ...owned, services: [foreign] } } }
     for (const more of [{}, deleting]) {
       const { actions, status } = planOf({ ...given, ...more })
-      expect(actions.map(action => action.do)).toEqual(['mark'])
+      expect(actions.map(action => action.do)).toEqual(['label'])
       expect(status).toEqual(observedOf().database.status)
     }
     expect(database.status).toEqual(onRecord)

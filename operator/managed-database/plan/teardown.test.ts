@@ -13,7 +13,7 @@ const serving = observedOf()
 const going = { deletionTimestamp: timestamp(now - 1_000), finalizers: [teardownFinalizer] }
 const typesOf = (conditions: readonly Condition[] = []) => conditions.map(({ type }) => type)
 const labelActions = (given: Given) =>
-  planOf(given).actions.flatMap(action => (action.do === 'mark' ? [`mark ${action.kind}`] : []))
+  planOf(given).actions.flatMap(action => (action.do === 'label' ? [`label ${action.kind}`] : []))
 
 /** A claim with the name of a child of another owner, of a database without a recorded volume. */
 function foreignClaim(more: Partial<PersistentVolumeClaim['metadata']> = {}): Given {
@@ -28,7 +28,7 @@ function foreignClaim(more: Partial<PersistentVolumeClaim['metadata']> = {}): Gi
 
 describe('a claim without owner annotations', () => {
   test('is deleted with the database, without being annotated first', () => {
-    expect(labelActions({ ...foreignClaim(), metadata: going })).toEqual(['mark PersistentVolumeClaim'])
+    expect(labelActions({ ...foreignClaim(), metadata: going })).toEqual(['label PersistentVolumeClaim'])
     expect(labelActions(foreignClaim())).toEqual([])
   })
   test('is not changed without the keys', () => {

@@ -78,10 +78,10 @@ test('a second member has objects with its own names, and its StatefulSet select
 })
 
 test("the volume of a candidate is not protected; the serving member's volume is", () => {
-  const unmarked: Given = {
+  const unlabelled: Given = {
     status: { volume: undefined },
     rest: { volumes: { bound, recorded: undefined, copy: undefined } },
   }
-  expect(memberOf(unmarked)).toContain('change-volume')
-  expect(memberOf(unmarked, false)).not.toContain('change-volume')
+  expect(memberOf(unlabelled)).toContain('change-volume')
+  expect(memberOf(unlabelled, false)).not.toContain('change-volume')
 })

@@ -95,7 +95,7 @@ type Reservation = { namespace: string; name: string; uid: string }
  * the volume as bound to the former claim.
  */
 export type VolumeChange =
-  | { to: 'mark' | 'retain'; owner: Owner }
+  | { to: 'label' | 'retain'; owner: Owner }
   | { to: 'unclaim' }
   | { to: 'reserve'; owner: Owner; claim: Reservation }
   | { to: 'give-back'; claimUid: string | undefined }
@@ -115,7 +115,7 @@ const isLabelled = (owner: Owner, { metadata }: PersistentVolume): boolean =>
 export function changedVolume(volume: PersistentVolume, change: VolumeChange): PersistentVolume {
   const { metadata, spec } = volume
   switch (change.to) {
-    case 'mark':
+    case 'label':
       return isLabelled(change.owner, volume) ? volume : labelled(change.owner, volume)
     case 'retain': {
       const { persistentVolumeReclaimPolicy: before } = spec ?? {}

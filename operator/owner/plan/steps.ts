@@ -28,18 +28,18 @@ type Labelling =
    */
   | { state: 'key-missing'; finding: Finding; actions: OwnerAction[] }
   /** Children lack the operator's labels or annotations. The operator first adds them. */
-  | { state: 'unmarked'; actions: OwnerAction[] }
+  | { state: 'unlabelled'; actions: OwnerAction[] }
   /** `actions`: labels that no other work waits for. */
-  | { state: 'marked'; actions: OwnerAction[] }
+  | { state: 'labelled'; actions: OwnerAction[] }
 
 export function labelling(observed: Observed, { isGoing }: { isGoing: boolean }): Labelling {
   const finding = missingKey(observed)
   if (finding !== undefined)
     return { state: 'key-missing', finding, actions: ownershipActions(observed, { isGoing: false }).referring }
   const { referring, ofChildren, others } = ownershipActions(observed, { isGoing })
-  const pressing = [...referring, ...ofChildren]
-  if (pressing.length > 0) return { state: 'unmarked', actions: [...pressing, ...others] }
-  return { state: 'marked', actions: others }
+  const urgent = [...referring, ...ofChildren]
+  if (urgent.length > 0) return { state: 'unlabelled', actions: [...urgent, ...others] }
+  return { state: 'labelled', actions: others }
 }
 
 type Identification =

@@ -134,7 +134,7 @@ describe('a claim', () => {
     ...{ claim: claim.metadata.uid ?? '', storage: '2Gi', message: 'quota', retryAt: 0, isDue: false },
     ...changes,
   })
-  const unmarked = changed(claim)
+  const unlabelled = changed(claim)
   const own = of({}).claim
 
   test.each<[string, Given, string[]]>([
@@ -142,25 +142,25 @@ describe('a claim', () => {
     ['is not created without a region, which defines its storage', { ...notCreated, rest: { region: undefined } }, []],
     ['is not created without a size', { ...notCreated, rest: { size: undefined } }, []],
     ['that is lost is never created again', { children: { claim: undefined } }, []],
-    ['gets its labels back', { children: { claim: unmarked } }, ['update-claim']],
+    ['gets its labels back', { children: { claim: unlabelled } }, ['update-claim']],
     [
       'that is recorded gets its labels, whatever labels it has',
-      { children: { claim: unmarked }, rest: { isOrphanClaim: true } },
+      { children: { claim: unlabelled }, rest: { isOrphanClaim: true } },
       ['update-claim'],
     ],
     [
       'of another owner that is not recorded is not changed',
-      { status: never, children: { claim: unmarked }, rest: { isOrphanClaim: true } },
+      { status: never, children: { claim: unlabelled }, rest: { isOrphanClaim: true } },
       [],
     ],
     [
       'that is not the recorded one is not changed',
-      { children: { claim: changed(unmarked, { uid: 'another' }) }, pod: { address: undefined } },
+      { children: { claim: changed(unlabelled, { uid: 'another' }) }, pod: { address: undefined } },
       [],
     ],
     ['grows to the requested size', larger, ['grow-claim']],
     ['grows to the applied size, if it is smaller', { rest }, ['grow-claim']],
-    ['gets its labels before it grows', { ...larger, children: { claim: unmarked } }, ['update-claim']],
+    ['gets its labels before it grows', { ...larger, children: { claim: unlabelled } }, ['update-claim']],
     [
       'does not grow until a refused request is due again',
       { ...larger, rest: { ...larger.rest, growthRefusal: refusal({}) } },
@@ -186,10 +186,10 @@ describe('a claim', () => {
       do: 'grow-claim',
       claim: { ...claim, spec: { ...claim.spec, resources: { requests: { storage: '2Gi' } } } },
     })
-    expect(actionsOf({ children: { claim: unmarked } })).toContainEqual({
+    expect(actionsOf({ children: { claim: unlabelled } })).toContainEqual({
       do: 'update-claim',
       claim: {
-        ...unmarked,
+        ...unlabelled,
         metadata: { ...claim.metadata, annotations: expect.objectContaining(ownerAnnotations(owner)) },
       },
     })

@@ -43,7 +43,7 @@ export function ownershipActions(
       if (metadata === undefined) continue
       const isChild = childUids.has(object.metadata.uid)
       const into = refersToDatabase(object.metadata) ? found.referring : isChild ? found.ofChildren : found.others
-      into.push({ do: 'mark', kind, object: { ...object, metadata } as AnyObject })
+      into.push({ do: 'label', kind, object: { ...object, metadata } as AnyObject })
     }
   return found
 }

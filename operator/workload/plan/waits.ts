@@ -27,13 +27,13 @@ export const nodeRequeueAt = ({ node }: Observed, now: number): number | undefin
   node?.silentSince === undefined ? undefined : now + silentNodeMs
 
 /** How soon to read a volume without its owner's label again. Until it has the label, no informer has it. */
-const unmarkedMs = 1_000
+const unlabelledMs = 1_000
 /** How often to read a waiting claim, at first and later. No event reports its provisioning. */
 const provisioningMs = { first: 5_000, later: 30_000, after: 120_000 }
 
 function volumeRequeueAt(observed: Observed, now: number): number | undefined {
   const { volumes, children } = observed
-  if (volumes.bound !== undefined && !volumes.bound.isLabelled) return now + unmarkedMs
+  if (volumes.bound !== undefined && !volumes.bound.isLabelled) return now + unlabelledMs
   if (!isUnprovisioned(observed)) return undefined
   const { first, later, after } = provisioningMs
   const isFresh = now - Date.parse(children.claim?.metadata.creationTimestamp ?? '') < after

@@ -224,7 +224,7 @@ describe('whether Postgres may be running on the recorded volume', () => {
 
 describe('the actions for a volume', () => {
   const change = (to: object) => ({ do: 'change-volume', name: 'pv', uid: 'pv-uid', change: to })
-  const [label, retain] = [change({ to: 'mark', owner }), change({ to: 'retain', owner })]
+  const [label, retain] = [change({ to: 'label', owner }), change({ to: 'retain', owner })]
   const giveBack = change({ to: 'give-back', claimUid: undefined })
   const unclaim = change({ to: 'unclaim' })
   const copy = { do: 'copy-volume', from: 'pv', uid: 'pv-uid', name: 'espalier-claim-1', owner }

@@ -63,7 +63,7 @@ function atRest(
   owner: Owner,
 ): StorageAction[] {
   if (bound === undefined || claim === undefined) return []
-  if (!bound.isLabelled) return [change(bound, { to: 'mark', owner })]
+  if (!bound.isLabelled) return [change(bound, { to: 'label', owner })]
   const { suspended } = instance.spec
   if (suspended && !bound.isRetained && instance.status?.volume !== undefined)
     return [change(bound, { to: 'retain', owner })]

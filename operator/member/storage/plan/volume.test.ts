@@ -371,7 +371,7 @@ describe('owner labels', () => {
     const owned = { ...observed.owned, claims: [claim] as typeof observed.owned.claims }
     const { referring, ofChildren, others } = ownershipActions({ ...observed, owned }, { isGoing })
     return [referring, ofChildren, others].map(
-      list => list.filter(one => one.do === 'mark' && one.kind === claim.kind).length,
+      list => list.filter(one => one.do === 'label' && one.kind === claim.kind).length,
     )
   }
   const stray = { record: undefined }
@@ -410,7 +410,7 @@ describe('owner labels', () => {
     const { ofChildren } = ownershipActions({ ...observedOf({ record: undefined }), owned }, { isGoing: false })
     expect(ofChildren).toEqual([
       {
-        do: 'mark',
+        do: 'label',
         kind: 'Secret',
         object: { ...changed, metadata: { ...changed.metadata, annotations: ownerAnnotations(owner) } },
       },
