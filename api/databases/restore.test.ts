@@ -228,10 +228,10 @@ describe('with the durable tier', () => {
       400,
       /^branch_id: cannot be combined with target_/,
     )
-    const asked = await restoreTo(id, { branch_id: branchId })
-    expect(asked).toMatchObject({ status: 202, body: { status: 'restoring' } })
+    const accepted = await restoreTo(id, { branch_id: branchId })
+    expect(accepted).toMatchObject({ status: 202, body: { status: 'restoring' } })
     expect(requestedRestore(await storedDatabase(client, name))).toEqual({ name: expect.any(String), ...target })
-    const task = await client.call('GET', `/tasks/${asked.headers['x-task-id']}`)
+    const task = await client.call('GET', `/tasks/${accepted.headers['x-task-id']}`)
     expect(task.body.request).toEqual({ branch_id: branchId })
     expectError(await restoreTo(id, { branch_id: branchId }), 409, /the database is restoring/)
   })

@@ -78,7 +78,8 @@ async function run(history: Step[]) {
   let odd = false
   for (const view of views)
     informer.onChange(({ type, object, previous }) => {
-      if (previous !== view.get(keyOf(object))) violations.push(`${keyOf(object)}: not the state it was told before`)
+      if (previous !== view.get(keyOf(object)))
+        violations.push(`${keyOf(object)}: the previous state is not the last one that the handler got`)
       if (type === 'set') view.set(keyOf(object), object)
       else view.delete(keyOf(object))
       odd = !odd

@@ -171,8 +171,8 @@ test('the service cancels the query of a client that disconnects, without effect
   expect((await Promise.all(others)).map(({ text }) => text)).toEqual(Array.from({ length: 20 }, () => '[]'))
   await release()
   expect((await service.send('/notes')).text).toBe('[]')
-  const said = service.log.filter(line => line.includes('/rpc/wait')).slice(-3)
-  expect(said.every(line => JSON.parse(line).msg === 'the client has disconnected')).toBe(true)
+  const lines = service.log.filter(line => line.includes('/rpc/wait')).slice(-3)
+  expect(lines.every(line => JSON.parse(line).msg === 'the client has disconnected')).toBe(true)
 })
 
 /**
@@ -232,13 +232,13 @@ test('a body above the limit is 413, and a body at the limit is accepted', async
 test('an unauthorized request is refused before its body is received', async () => {
   const socket = connect(service.port, '127.0.0.1')
   closing.push(async () => socket.destroy())
-  let said = ''
+  let response = ''
   socket.on('data', chunk => {
-    said += String(chunk)
+    response += String(chunk)
   })
   socket.write('POST /notes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer none\r\nContent-Length: 1000000\r\n\r\n{')
-  await until(() => said.startsWith('HTTP/1.1 401 ') || said.startsWith('HTTP/1.1 500 '))
-  expect(said).toContain('"code":"RST30')
+  await until(() => response.startsWith('HTTP/1.1 401 ') || response.startsWith('HTTP/1.1 500 '))
+  expect(response).toContain('"code":"RST30')
 })
 
 test('a head above the limit is 431', async () => {

@@ -23,7 +23,7 @@ test('a force annotation without a deletion is reported, and removed after ten m
   expect(planOf(since(600_000)).actions).toEqual([{ do: 'remove-force' }])
   expect(
     conditionOfForce({ conditions: { DeletionForced: { status: 'True' } } }),
-    'nor is it told of without',
+    'and the condition is absent without the annotation',
   ).toBeUndefined()
 })
 

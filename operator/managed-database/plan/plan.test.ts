@@ -39,7 +39,7 @@ type Start = {
   /** The owner annotations of the children: current, of earlier versions, or with an earlier uid. */
   ownership: 'annotations' | 'references' | 'of another'
   phase: DatabasePhase | undefined
-  appliedHash: 'absent' | 'asked' | 'other' | 'kept'
+  appliedHash: 'absent' | 'desired' | 'other' | 'kept'
   forgetOperation: boolean
   forgetTasks: boolean
   isDeleted: boolean
@@ -63,7 +63,7 @@ const starts: fc.Arbitrary<Start> = fc.record({
   ]),
   ownership: fc.constantFrom('annotations', 'annotations', 'references', 'of another'),
   phase: fc.option(fc.constantFrom(...databasePhases), { nil: undefined }),
-  appliedHash: fc.constantFrom('absent', 'asked', 'other', 'kept', 'kept'),
+  appliedHash: fc.constantFrom('absent', 'desired', 'other', 'kept', 'kept'),
   forgetOperation: fc.boolean(),
   forgetTasks: fc.boolean(),
   isDeleted: fc.boolean(),
@@ -98,7 +98,7 @@ function damage(
   }
   const size = { name: spec.size, version: 1 }
   const next = { ...database.spec, suspended: spec.suspended, ipAllowlist: allowlist(spec.rules), size }
-  const hash = { absent: undefined, asked: desiredHash(next), other: 'other', kept: database.status?.appliedHash }[
+  const hash = { absent: undefined, desired: desiredHash(next), other: 'other', kept: database.status?.appliedHash }[
     appliedHash
   ]
   const { operation, ...status } = database.status ?? {}

@@ -27,8 +27,8 @@ const operationOf = (given: Given, name = 'update-managed' as const) => ({
   ...{ taskId: '018f3c6e-7b1a-7c3d-8e4f-0123456789ab', name, hash: hashOf(given), startedAt: at },
   deadlineAt: timestamp(now + 60_000),
 })
-/** While it runs. */
-const onItsWay = { Progressing: { status: 'True' as const, reason: 'Starting', message: '' } }
+/** The condition of a database while an operation runs. */
+const whileProgressing = { Progressing: { status: 'True' as const, reason: 'Starting', message: '' } }
 const silent = { name: 'node-1', silentSince: at, isOutOfService: false }
 const rules = { ipAllowlist: { rules: [{ cidr: '192.0.2.0/24' }] } }
 const deleting: Given = { metadata: { deletionTimestamp: at } }
@@ -38,7 +38,7 @@ const stopped = { statefulSet: assessmentOf(resting).desired.statefulSet }
 
 describe('the phase', () => {
   const phase = (given: Given, time = now) => planOf(given, time).status.phase
-  /** There is a request, and its operation runs. */
+  /** The database has new rules, which the operator has not applied yet. */
   const changing = (given: Given): Given => ({
     ...given,
     spec: { ...rules, ...given.spec },
@@ -48,43 +48,47 @@ describe('the phase', () => {
   const failing = { conditions: { Ready: { status: 'False' as const } } }
 
   test.each<[NonNullable<ManagedDatabaseStatus['phase']>, string, Given]>([
-    ['available', 'serves as asked', {}],
-    ['available', 'serves as asked, after it was failed', { status: { phase: 'failed' } }],
-    ['creating', 'was never there', { status: { appliedHash: undefined, phase: undefined }, pod: undefined }],
-    ['modifying', 'gets something else', changing({})],
-    ['modifying', 'gets something else after it was degraded', changing({ status: { phase: 'degraded' } })],
-    ['suspending', 'is to rest and runs', { spec: suspended, metadata: { generation: 2 } }],
-    ['suspending', 'is to rest, and the end of its pod is not on record', { ...resting, children: { statefulSet } }],
+    ['available', 'serves as specified', {}],
+    ['available', 'serves as specified after it failed', { status: { phase: 'failed' } }],
+    ['creating', 'never existed', { status: { appliedHash: undefined, phase: undefined }, pod: undefined }],
+    ['modifying', 'gets new rules', changing({})],
+    ['modifying', 'gets new rules after it was degraded', changing({ status: { phase: 'degraded' } })],
+    ['suspending', 'should be suspended, and still runs', { spec: suspended, metadata: { generation: 2 } }],
+    [
+      'suspending',
+      'should be suspended, and whose StatefulSet still requests a pod',
+      { ...resting, children: { statefulSet } },
+    ],
     [
       'suspended',
-      'rests, while something else is asked',
+      'is suspended and gets new rules',
       { ...changing(resting), spec: { ...rules, ...suspended }, status: { phase: 'suspended' } },
     ],
     [
       'suspended',
-      'rests',
+      'is suspended',
       { ...resting, children: stopped, status: { phase: 'suspending', appliedHash: hashOf(resting) } },
     ],
     [
       'suspending',
-      'is to rest again, after a pod came up',
+      'should be suspended, and whose pod was started again',
       { spec: { ...rules, ...suspended }, status: { phase: 'suspended' } },
     ],
-    ['resuming', 'rested', changing({ status: { phase: 'suspended' } })],
-    ['resuming', 'was to rest', changing({ status: { phase: 'suspending' } })],
-    ['resuming', 'is on its way', changing({ status: { phase: 'resuming' } })],
+    ['resuming', 'was suspended', changing({ status: { phase: 'suspended' } })],
+    ['resuming', 'was being suspended', changing({ status: { phase: 'suspending' } })],
+    ['resuming', 'is already being resumed', changing({ status: { phase: 'resuming' } })],
     ['failed', 'has lost its data', { children: { claim: undefined } }],
     [
       'failed',
-      'rests and has lost its data',
+      'is suspended and has lost its data',
       { ...resting, status: { appliedHash: hashOf(resting) }, children: { ...stopped, claim: undefined } },
     ],
     ['degraded', 'does not answer', { answer: { state: 'refused', reason: 'timeout', message: 'none' } }],
-    ['degraded', 'serves on a disk that is full', { pod: { problem } }],
-    ['degraded', 'answers, and can write nothing', { answer: { hasFreeSpace: false } }],
+    ['degraded', 'serves on a full disk', { pod: { problem } }],
+    ['degraded', 'answers, and cannot write', { answer: { hasFreeSpace: false } }],
     [
       'degraded',
-      'serves from data that are damaged',
+      'serves damaged data',
       { answer: { checksumFailures: { count: 1, databases: ['app'], lastAt: null } } },
     ],
     [
@@ -92,15 +96,15 @@ describe('the phase', () => {
       'serves from a volume that is being deleted',
       { children: { claim: changed(claim, { deletionTimestamp: at }) } },
     ],
-    ['degraded', 'serves by rules that are not those asked', { children: { route: changed(route) } }],
+    ['degraded', 'serves with other rules than its specification has', { children: { route: changed(route) } }],
     [
       'degraded',
-      'runs although it is to rest',
+      'runs, although it should be suspended',
       { spec: suspended, status: { appliedHash: hashOf({ spec: suspended }) } },
     ],
-    ['failed', 'was failed and does not answer yet', { ...failing, status: { phase: 'failed' }, answer: undefined }],
-    ['deleting', 'is to go and cannot yet', { ...deleting, spec: { deletionProtection: true } }],
-    ['deleting', 'goes', deleting],
+    ['failed', 'failed and does not answer yet', { ...failing, status: { phase: 'failed' }, answer: undefined }],
+    ['deleting', 'should be deleted, and is protected', { ...deleting, spec: { deletionProtection: true } }],
+    ['deleting', 'is being deleted', deleting],
   ])('is %s of a database that %s', (expected, _, given) => {
     expect(phase(given)).toBe(expected)
   })
@@ -108,7 +112,7 @@ describe('the phase', () => {
     const given = { status: { appliedHash: undefined, phase: 'creating' as const }, pod: undefined }
     const late = (name: string) => ({
       ...given,
-      conditions: onItsWay,
+      conditions: whileProgressing,
       status: { ...given.status, operation: { ...operationOf(given), name } as ReturnType<typeof operationOf> },
     })
     expect(phase(late('create-managed'), now + 60_000)).toBe('failed')
@@ -118,7 +122,7 @@ describe('the phase', () => {
 
 describe('the time of the next pass', () => {
   const requeueAt = (given: Given, time = now) => planOf(given, time).requeueAt
-  const running = { spec: rules, status: { operation: operationOf({ spec: rules }) }, conditions: onItsWay }
+  const running = { spec: rules, status: { operation: operationOf({ spec: rules }) }, conditions: whileProgressing }
   const volume = (isLabelled: boolean): VolumeFacts => ({
     ...{
       name: 'pv',
@@ -191,7 +195,7 @@ describe('the time of the next pass', () => {
         },
       }
       return {
-        conditions: onItsWay,
+        conditions: whileProgressing,
         ...given,
         status: { ...given.status, operation: { ...operationOf(given), deadlineAt: timestamp(now + 3600_000) } },
       }
@@ -266,7 +270,11 @@ describe('the status', () => {
     ])
   })
   test('lists what is applied by member', () => {
-    const given: Given = { spec: rules, status: { operation: operationOf({ spec: rules }) }, conditions: onItsWay }
+    const given: Given = {
+      spec: rules,
+      status: { operation: operationOf({ spec: rules }) },
+      conditions: whileProgressing,
+    }
     const { desired } = assessmentOf(given)
     const done = statusOf({ ...given, children: { route: desired.route } })
     expect(done.appliedDigests).toEqual({
@@ -443,7 +451,7 @@ describe('a deletion', () => {
   })
   test('removes the finalizer when nothing is left and its Task exists', () => {
     const deleted: Given = {
-      ...{ ...deleting, status: { operation, phase: 'deleting' }, conditions: { ...onItsWay, ...begun } },
+      ...{ ...deleting, status: { operation, phase: 'deleting' }, conditions: { ...whileProgressing, ...begun } },
       ...{ route: undefined, children: { route: undefined }, rest: { owned: none, task } },
     }
     expect(planOf(deleted).actions).toEqual([{ do: 'finish-deletion' }])

@@ -87,7 +87,7 @@ afterAll(async () => {
 
 async function call(tool: Tool, args: JsonObject): Promise<{ isError: boolean; text: string }> {
   const outcome = await callTool(tool, args)
-  if (outcome.kind !== 'result') throw new Error('nothing is asked for on a read-only database')
+  if (outcome.kind !== 'result') throw new Error('unexpected request for input on a read-only database')
   const [content] = outcome.result.content
   return { isError: outcome.result.isError === true, text: content?.type === 'text' ? content.text : '' }
 }

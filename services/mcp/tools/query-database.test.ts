@@ -52,7 +52,7 @@ const parts = () => ({
 })
 async function call(tool: Tool, args: JsonObject, context: Partial<CallContext> = {}) {
   const outcome = await callTool(tool, args, callContext(context))
-  if (outcome.kind !== 'result') throw new Error('asked for input')
+  if (outcome.kind !== 'result') throw new Error('unexpected request for input')
   const [content] = outcome.result.content
   return { ...outcome.result, text: content?.type === 'text' ? content.text : '' }
 }
@@ -361,7 +361,7 @@ describe('writes', () => {
       const tool = queryDatabase(parts(), confirmations, cursors)
       const inputKinds = new Set(['elicitation-form'] as const)
       const outcome = await tool.call({ query: sql }, callContext({ inputKinds }))
-      if (outcome.kind !== 'input-required') throw new Error(`not asked: ${sql}`)
+      if (outcome.kind !== 'input-required') throw new Error(`no confirmation requested: ${sql}`)
       expect(outcome.requests.confirm).toMatchObject({
         method: 'elicitation/create',
         params: { message: expect.stringContaining(sql), requestedSchema: { type: 'object', required: ['confirm'] } },
@@ -383,7 +383,7 @@ describe('writes', () => {
     const tool = queryDatabase(parts(), confirmations, cursors)
     const inputKinds = new Set(['elicitation-form'] as const)
     const outcome = await tool.call({ query: sql }, callContext({ inputKinds }))
-    if (outcome.kind !== 'input-required') throw new Error('not asked')
+    if (outcome.kind !== 'input-required') throw new Error('no confirmation requested')
     const answers = { responses: { confirm: { action: 'accept', content: { confirm: true } } }, state: outcome.state }
     expect((await write({ query: 'TRUNCATE w' }, { inputKinds, answers })).text).toContain(
       'belongs to another statement',

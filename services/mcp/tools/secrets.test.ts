@@ -54,7 +54,7 @@ async function run(database: DatabaseSettings, query: string): Promise<{ isError
   const parts = { entries: createEntries(() => [database]), databases, catalogue, limits }
   const tool = queryDatabase(parts, confirmations, createCursors(new Uint8Array(32), Date.now))
   const outcome = await tool.call({ query }, callContext())
-  if (outcome.kind !== 'result') throw new Error('nothing is asked for')
+  if (outcome.kind !== 'result') throw new Error('unexpected request for input')
   const [content] = outcome.result.content
   return { isError: outcome.result.isError === true, text: content?.type === 'text' ? content.text : '' }
 }

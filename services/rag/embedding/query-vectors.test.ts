@@ -39,11 +39,11 @@ function scripted(maximumBytes?: number) {
     if (sent.length > before) sent.at(-1)?.answer(vector)
     return await result
   }
-  return { vectors, asked: sent, changes, embed }
+  return { vectors, sent, changes, embed }
 }
 
 test('requests concurrent equal texts once, and caches the vector', async () => {
-  const { vectors, asked: sent } = scripted()
+  const { vectors, sent } = scripted()
   const all = Array.from({ length: 20 }, () => vectors.embed('cats', never))
   sent[0]?.answer([0.5, -2])
   expect((await Promise.all(all)).map(one => [...one])).toEqual(Array.from({ length: 20 }, () => [0.5, -2]))
@@ -59,7 +59,7 @@ test('a cached vector equals the original, and callers cannot change it', async 
 })
 
 test('a caller that disconnects does not stop other callers; the last caller stops the request', async () => {
-  const { vectors, asked: sent } = scripted()
+  const { vectors, sent } = scripted()
   const [one, other] = [new AbortController(), new AbortController()]
   const [first, second] = [vectors.embed('cats', one.signal), vectors.embed('cats', other.signal)]
   one.abort(new Error('gone'))
@@ -76,7 +76,7 @@ test('a caller that disconnects does not stop other callers; the last caller sto
 })
 
 test('all callers of a failed request fail, and the next caller sends a new request', async () => {
-  const { vectors, asked: sent, embed } = scripted()
+  const { vectors, sent, embed } = scripted()
   const all = [vectors.embed('cats', never), vectors.embed('cats', never)]
   sent[0]?.fail()
   for (const one of all) await expect(one).rejects.toThrow('down')
@@ -85,7 +85,7 @@ test('all callers of a failed request fail, and the next caller sends a new requ
 })
 
 test('limits the cache in bytes, and evicts the least recently used entry first', async () => {
-  const { asked: sent, embed } = scripted(2_000)
+  const { sent, embed } = scripted(2_000)
   for (let index = 0; index < 10; index++) {
     await embed(
       `query ${index}`,
@@ -104,7 +104,7 @@ test('limits the cache in bytes, and evicts the least recently used entry first'
 })
 
 test('clears the cache and reports vectors of another length', async () => {
-  const { asked: sent, changes, embed } = scripted()
+  const { sent, changes, embed } = scripted()
   await embed('a', [1, 2])
   await embed('b', [1, 2, 3])
   expect(changes).toEqual(['2 to 3'])
