@@ -11,6 +11,7 @@ import { type CommandBlock, commandBlocks, run } from '../.ci/command-blocks.ts'
 import { findFreeRange } from '../embedded/ports.ts'
 import { checkout } from '../embedded/settings.ts'
 import { createHome, type Home } from './process.ts'
+import { patternOf } from './shown-output.ts'
 
 /** Commands that are not run: they start an installation, download a package, or need a cluster. */
 const elsewhere = /^(make run$|MCP=|NODE_EXTRA_CA_CERTS=\S+ npx|kubectl )/
@@ -34,16 +35,6 @@ function stepsOf({ lines }: CommandBlock): Step[] {
     }
   }
   return steps.filter(({ command }) => command.trim() !== '' && !elsewhere.test(command))
-}
-
-/** A pattern for the output that a page shows. Ids, ports and `...` match any text. */
-function patternOf(shown: string): RegExp {
-  const varying = /(\.\.\.|019c[0-9a-f-]+|shop-[0-9a-f-]{8,}|port \d+)/
-  const parts = shown
-    .trimEnd()
-    .split(varying)
-    .map((part, index) => (index % 2 === 1 ? '[\\s\\S]*?' : part.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')))
-  return new RegExp(`^${parts.join('')}\\s*$`)
 }
 
 /** One shell for all commands, so that variables and background processes remain. */
