@@ -1,6 +1,7 @@
 /**
  * Removes incomplete uploads and probe objects of killed programs. A program writes a probe object when it opens an S3
- * store. Keeps uploads and probe objects younger than a day, because a wrong clock could make a running upload look old.
+ * store. Keeps uploads and probe objects that are younger than a day. With a wrong clock, a running upload can have an
+ * old time.
  */
 import type { Logger } from 'pino'
 import { probePrefix } from './names.ts'

@@ -1,6 +1,6 @@
 /** Faults of an object in the archive, or of the store. Clients receive the message, so it must contain no secret. */
 type ArchiveFault =
-  /** An object with this name and other content exists: two primaries may be archiving. */
+  /** An object with this name and other content exists: two servers may archive under one identity. */
   | { kind: 'conflict'; name: string; stored: string; received: string }
   /** The object is missing, truncated or changed, or the archive did not write it. */
   | { kind: 'damaged'; name: string; detail: string }

@@ -11,7 +11,7 @@ const incarnationNumber = /^[1-9][0-9]{0,8}$/
 
 export const isUuid = (text: string): boolean => uuid.test(text)
 
-/** Returns undefined if `id` is not a UUID in lower case, or `number` is not a positive number. */
+/** Returns undefined if `id` is not a UUID in lower case, or `number` is not 1 to 999999999 without leading zeros. */
 export const parseIncarnation = (id: string, number: string): Incarnation | undefined =>
   isUuid(id) && incarnationNumber.test(number) ? { databaseId: id, number: Number(number) } : undefined
 

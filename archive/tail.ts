@@ -1,8 +1,8 @@
 /**
  * Reads the tail of a segment that is not yet archived completely. A stream consists of one sender's pieces of a
  * segment. The tail is the bytes of one stream before its first gap. If there are several streams, the tail comes from
- * the stream that reaches furthest. Pieces with different stream ids are never joined: if two servers archive under
- * one identity, their bytes differ. Pieces of earlier versions have no stream in their names: these pieces are joined with
+ * the stream that reaches furthest. Pieces with different stream ids are never joined: if two servers archive under one
+ * identity, their bytes differ. Pieces of earlier versions have no stream in their names: these pieces are joined with
  * every stream's pieces.
  */
 import { followsOther } from '../instance/archive/predecessor.ts'
@@ -31,8 +31,8 @@ async function piecesOf({ store }: Archive, incarnation: Incarnation, segment: s
 }
 
 /**
- * Omits streams whose salt identifies another previous segment than `predecessor`. Keeps streams whose salt identifies
- * no segment.
+ * Omits a stream if the salt of its first piece shows that the stream follows a segment other than `predecessor`. Keeps
+ * streams with a random salt.
  * `predecessor`: the SHA-256 of the segment that was replayed last.
  */
 async function followingOf(

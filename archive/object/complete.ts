@@ -24,7 +24,7 @@ export async function unsealedComplete(
   const isExpected = header.content?.sha256 === expected.sha256 && header.content.size === expected.size
   const buffered: Buffer[] = []
   for await (const frame of frames) {
-    // A throw inside the loop closes the source.
+    // Throws inside the loop, because leaving the loop closes the source.
     if (!isExpected) throw damaged("its content differs from the SHA-256 or size in the backup's record")
     buffered.push(frame)
   }

@@ -28,14 +28,14 @@ export async function* verifiedCompressed(
   let length = 0
   let written: Promise<unknown> = Promise.resolve()
   try {
-    for await (const piece of source) {
-      length += piece.length
+    for await (const chunk of source) {
+      length += chunk.length
       if (length > mostCompressed(content.size))
         throw failure(`its compressed content has more than ${mostCompressed(content.size)} bytes`)
       await Promise.race([written, compared])
       // Another thread decompresses the chunk while the caller stores it.
-      written = new Promise<void>(resolve => zstd.write(piece, () => resolve()))
-      yield piece
+      written = new Promise<void>(resolve => zstd.write(chunk, () => resolve()))
+      yield chunk
     }
     await Promise.race([written, compared])
     zstd.end()

@@ -38,7 +38,7 @@ async function* pieces(source: AsyncIterable<Uint8Array>, size: number): AsyncGe
   let filled = 0
   for await (const chunk of source)
     for (let at = 0; at < chunk.length; ) {
-      // A full chunk may be the last chunk. Yield the chunk only when more data follow.
+      // A full chunk may be the last chunk. Yield it with `isLast: false` only when more data follow.
       if (filled === size) {
         yield { bytes: buffer, isLast: false }
         filled = 0

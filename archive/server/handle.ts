@@ -18,7 +18,7 @@ import { clientOf, parseTarget, refusalFor, type Target } from './request.ts'
 import type { Transfers } from './transfers.ts'
 
 export type Limits = {
-  /** Maximum number of concurrent requests for objects other than pieces, without lists. */
+  /** Maximum number of concurrent reads, writes and deletions, without requests for pieces. Lists do not count. */
   transfers: number
   transfersOfClient: number
   /**
@@ -32,8 +32,8 @@ export type Limits = {
   /** How long a connection without a request stays open. */
   keepAliveMs: number
   /**
-   * Maximum number of entries in a response. Also the maximum number of WAL files, pieces or incarnation objects that
-   * one request deletes. The deletion of a backup has no maximum.
+   * Maximum number of entries in a response. Also the maximum number of objects that one deletion of WAL, of pieces or
+   * of an incarnation deletes. The deletion of a backup has no maximum.
    */
   listed: number
 }
@@ -67,8 +67,8 @@ export async function answerTo(served: Served, exchange: Exchange): Promise<Answ
   if (end === undefined) return busy()
   const report = () => served.metrics.running(served.transfers.running + served.pieces.running)
   report()
-  // Deletions and writes of a record can take minutes. HTTP/1.0 clients receive no 102 Processing in this time, so the
-  // idle timeout of these requests is 10 minutes.
+  // Deletions and writes of a record can take minutes, and HTTP/1.0 clients receive no 102 Processing. So these
+  // requests have an idle timeout of 10 minutes.
   if (isSlow(request.method, value)) request.socket.setTimeout(slowMs)
   try {
     return request.method === 'DELETE' ? await remove(served, value, client) : await transfer(served, value, exchange)
@@ -142,8 +142,8 @@ async function receive(
   if (predecessor === 'invalid') return invalidPredecessor()
   const object = { name: objectName(target), content: content.value, source: request, predecessor }
   const { isCompressed } = content
-  // With `encodedSha256`, the archive checks the compressed bytes, and a restore checks the data files with the backup's
-  // manifest. WAL has no manifest, so the archive decompresses and checks WAL here.
+  // With `encodedSha256`, the archive checks the compressed bytes, and a restore checks the data files with the
+  // backup's manifest. WAL has no manifest, so the archive decompresses and checks WAL here.
   const encodedSha256 = target.kind === 'backup object' ? content.encodedSha256 : undefined
   const result = await putOnce(served, { ...object, isCompressed, encodedSha256 }, signal)
   if (result === 'created') served.metrics.stored(content.value.size)

@@ -24,7 +24,7 @@ export function createArchiveMetrics(): ArchiveMetrics {
   })
   const bytes = new Counter({
     name: 'espalier_archive_stored_bytes_total',
-    help: 'Bytes of new objects before compression, without records of backups.',
+    help: 'Bytes of new objects before compression. Backup records are not counted.',
     registers,
   })
   const transfers = new Gauge({

@@ -1,7 +1,7 @@
 /**
  * The archive's HTTPS server. The installation's authority issues the certificates. A database's certificate names one
  * incarnation, and permits reads and writes of only this incarnation's objects. A restore's certificate permits only
- * reads. The operator's certificate gives access to lists, records and deletions.
+ * reads. The operator's certificate permits lists, reads of records, and deletions.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
@@ -37,7 +37,7 @@ type Options = {
 
 const usualLimits: Limits = {
   transfers: 16,
-  // An agent sends four segments and two parts of a backup at once.
+  // An agent sends at most four segments and one part of a backup at once.
   transfersOfClient: 8,
   pieces: 64,
   piecesOfClient: 2,

@@ -61,8 +61,8 @@ function clientOf({ endpoint, region, pathStyle, authority, credentials }: S3Set
     region,
     forcePathStyle: pathStyle,
     maxAttempts: mostAttempts,
-    // Some servers return a part of an object with the checksum of the complete object. The archive authenticates each
-    // object itself.
+    // Some servers send the checksum of the complete object with a part of it, and the SDK would reject the part. The
+    // archive authenticates each object itself.
     responseChecksumValidation: 'WHEN_REQUIRED',
     ...(endpoint === undefined ? {} : { endpoint }),
     ...(credentials === undefined ? {} : { credentials }),
@@ -139,7 +139,7 @@ function s3Store(client: S3Client, settings: S3Settings, isConditional: boolean)
         const part = range && `bytes=${range.first}-${range.first + range.length - 1}`
         const command = new GetObjectCommand({ ...at(name), ...(part === undefined ? {} : { Range: part }) })
         const found = await ifPresent(() => client.send(command, signal === undefined ? {} : { abortSignal: signal }))
-        // In Node the body is a Node stream.
+        // The type of `Body` also has browser streams. In Node, it is a Readable.
         return found && reading(name, found.Body as Readable)
       }),
     list: (names, after) =>

@@ -2,7 +2,7 @@
  * The object store: an S3 bucket or a directory. A name has at most 1,000 characters, and consists of elements that are
  * joined by `/`. An element has 1 to 255 characters of `A-Z a-z 0-9 . _ -`, and does not begin with a dot. `a` and
  * `a/b` must not both exist: in a directory store, `a` would be a file and a directory. If the store fails, every
- * method rejects with ArchiveError `store`. If its `isTemporary` is true, a retry may succeed.
+ * method rejects with ArchiveError `store`. If the error's `isTemporary` is true, a retry may succeed.
  */
 export type StoredObject = { readonly name: string; readonly size: number; readonly modifiedAt: Date }
 

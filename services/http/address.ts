@@ -37,8 +37,9 @@ function isTrusted(address: string, trusted: BlockList): boolean {
 }
 
 /**
- * `peer`: the address of the connection's other end. If X-Forwarded-For has no valid next entry, returns the leftmost
- * trusted proxy.
+ * Reads X-Forwarded-For from right to left, past trusted proxies, and returns the first other address. Stops at an
+ * invalid entry, and then returns the address before it.
+ * `peer`: the address of the connection's other end.
  */
 export function clientAddress(peer: string | undefined, forwardedFor: string | undefined, trusted: BlockList): string {
   let address = plain(peer ?? '')

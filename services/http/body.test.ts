@@ -1,4 +1,4 @@
-/** Checks at which times the body reader yields to the event loop. The clock is fake. */
+/** Tests when the body reader yields to the event loop. The clock is fake. */
 import { EventEmitter } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'

@@ -1,6 +1,6 @@
 /**
  * Reads a request body as it arrives. Refuses a body as soon as it is too large, it exceeds the memory budget, or its
- * sink refuses it. The reader yields to other requests. Each chunk takes time, so the reader joins tiny chunks.
+ * sink refuses it. The reader yields to other requests. Each chunk has a fixed cost, so the reader joins small chunks.
  */
 import type { IncomingMessage } from 'node:http'
 import type { Reservation } from './budget.ts'
@@ -62,7 +62,7 @@ type Reading = {
   readonly disconnected: AbortSignal
 }
 
-/** Reads a body to its end. */
+/** Rejects with HttpError, the error of the sink, or the reason of `disconnected`. */
 export function readBody({ request, into, maximumBytes, reservation, disconnected }: Reading): Promise<void> {
   const tooLarge = () => new HttpError({ kind: 'body too large', maximumBytes })
   if (Number(request.headers['content-length'] ?? 0) > maximumBytes) return Promise.reject(tooLarge())

@@ -1,8 +1,8 @@
 /**
  * Limits the bytes of request and response bodies in memory. A request's bodies count until the client has read the
- * response. Above the limit, large bodies are refused. Small bodies are not counted and are always accepted. If no
- * other body is counted, a body larger than the limit is accepted, too. Slow uploads are cancelled if another request
- * needs the memory.
+ * response. Above the limit, the budget refuses large bodies. It accepts small bodies always, and does not count them.
+ * If it counts no other body, it accepts one body that is larger than the limit. It cancels slow uploads if another
+ * request needs the memory.
  */
 
 /** An upload that takes longer than this may be cancelled for another request. */

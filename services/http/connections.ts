@@ -1,7 +1,7 @@
 /**
  * Limits a server's connections. At the limit, the server closes the connection that has been unused for the longest
- * time. So clients that open thousands of connections do not block other clients. A connection is unused while none of
- * its requests is complete and unanswered.
+ * time. So clients that open thousands of connections do not block other clients. A connection is in use only
+ * from the arrival of a complete request until the end of the response.
  */
 import { readFileSync } from 'node:fs'
 import type { Server } from 'node:http'

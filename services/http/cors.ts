@@ -1,6 +1,6 @@
 /**
- * Cross-origin requests (WHATWG Fetch, section 3.2): which origins' pages may read responses, and
- * which response headers these pages may read.
+ * Cross-origin requests (WHATWG Fetch, section 3.2): the origins whose pages may read responses, and
+ * the response headers that these pages may read.
  */
 
 type HeaderList = [name: string, value: string][]

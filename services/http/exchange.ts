@@ -88,7 +88,6 @@ const isEventStream = ({ headers }: HttpResponse): boolean =>
 /** The status that is counted for a request whose client disconnected before the response. nginx uses this status. */
 const clientClosedRequest = 499
 
-/** Answers one request. */
 export async function serve(shared: Shared, incoming: IncomingMessage, response: ServerResponse): Promise<void> {
   const { method = 'GET' } = incoming
   const headers = headersOf(incoming)
@@ -209,7 +208,7 @@ class Exchange {
   async #stream(answer: HttpResponse, stream: NonNullable<HttpResponse['stream']>): Promise<void> {
     const response = this.#response
     const bufferedBytes = this.#bufferedBytes
-    // Unlike `Budget`, this refuses a stream above the limit, because a stream's length can be unknown.
+    // `Budget` accepts a single body above the limit. A stream is refused, because its length can be unknown.
     const reserve = (bytes: number) => bytes <= this.#shared.maximumBufferedBytes && this.#reservation.grow(bytes)
     if (answer.streamLength === undefined && hidesItsEnd(response)) {
       const abort = () => this.#disconnected.abort(new Error('not enough memory for the response'))

@@ -22,7 +22,7 @@ const jsonBodyRefusals: Record<JsonBodyError['fault'], Refusal> = {
   'not JSON': { status: 400, error: 'the body is not valid JSON', headers: [] },
 }
 
-/** Returns undefined if the error does not concern a request body. */
+/** Returns undefined unless the error is a JsonBodyError or an HttpError. */
 export function bodyRefusal(error: unknown): Refusal | undefined {
   if (error instanceof JsonBodyError) return jsonBodyRefusals[error.fault]
   if (!(error instanceof HttpError)) return undefined

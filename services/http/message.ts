@@ -15,7 +15,7 @@ export type RequestHead = {
   readonly address: string
 }
 
-/** Consumes a body as it arrives, and returns how many bytes it retains. */
+/** Consumes a body as it arrives. `bufferedBytes`: how many bytes it retains. */
 export type BodySink = { push(chunk: Buffer): void; readonly bufferedBytes: number }
 
 /** A body that has not been read yet. */
@@ -45,7 +45,7 @@ export type AnswerStream = {
    * the budget is exhausted.
    */
   allow(bytes: number): boolean
-  /** Resolves when the client has read all written bytes or has disconnected. */
+  /** Resolves when the writer can continue, or when the client has disconnected. */
   drained(): Promise<void>
 }
 

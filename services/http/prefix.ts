@@ -7,7 +7,10 @@ import type { HttpResponse, RequestHead } from './message.ts'
 const prefixForm = /^(?:\/[A-Za-z0-9._~-]{1,100}){1,5}$/
 const located = new Set(['location', 'content-location'])
 
-/** Adds the prefix to paths in the response. Any client may send the header: only this client's response changes. */
+/**
+ * Adds the prefix to paths in the response. Any client may send the header, because it changes only this client's
+ * response.
+ */
 export function withForwardedPrefix(response: HttpResponse, { headers }: Pick<RequestHead, 'headers'>): HttpResponse {
   const prefix = headers['x-forwarded-prefix']
   if (prefix === undefined || !prefixForm.test(prefix)) return response

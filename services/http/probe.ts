@@ -43,7 +43,7 @@ export const shownTarget = (target: ProbeTarget, path: string): string => {
   return `${target.isTls ? 'https' : 'http'}://${host}:${target.port}${path}`
 }
 
-/** The server runs on this machine, so its certificate need not contain the requested address. */
+/** The server runs on this machine, so the probe does not verify the server's certificate. */
 export const probeServer = (target: ProbeTarget, { path, method, headers, body }: ProbeRequest): Promise<ProbeAnswer> =>
   new Promise((resolve, reject) => {
     const signal = AbortSignal.timeout(timeoutMs)
@@ -56,7 +56,7 @@ export const probeServer = (target: ProbeTarget, { path, method, headers, body }
       response.setEncoding('utf8')
       response.on('data', piece => {
         text += piece
-        if (text.length > mostBytes) response.destroy(new Error('the response is too large'))
+        if (text.length > mostBytes) response.destroy(new Error('the response has more than 1 MiB'))
       })
       response.on('end', () => resolve({ status: response.statusCode ?? 0, headers: response.headers, text }))
       response.on('error', reject)

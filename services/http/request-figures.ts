@@ -1,16 +1,17 @@
 /**
- * Metrics of the requests that a server answers. The metrics have no labels from requests, so their number is fixed.
+ * Metrics of the requests that a server answers. No label has a value from a request, so the number of time series is
+ * fixed.
  */
 import { durationBounds, durationName } from '../../server/samples.ts'
 
 /** One request that the metrics count. */
 export type Counted = {
   /**
-   * The server has sent an event stream's head. The request's duration ends here, because the client decides how long
-   * the stream stays open.
+   * The caller calls this when the head of an event stream is sent. The request's duration ends here, because the
+   * client decides how long the stream stays open.
    */
   begun(): void
-  /** The server has sent the response, or the client has disconnected. Only the first call counts. */
+  /** The caller calls this when the response is sent, or the client has disconnected. Only the first call counts. */
   ended(status: number): void
 }
 

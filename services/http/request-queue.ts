@@ -1,7 +1,7 @@
 /**
- * Runs the requests of one connection one after another. RFC 9112 (section 9.3.2): only requests with safe methods may
- * run in parallel. A limited number of pipelined requests may wait. After the client disconnects, no further request
- * starts.
+ * Runs the requests of one connection one after another. By RFC 9112 (section 9.3.2), only requests with safe methods
+ * may run in parallel. A limited number of pipelined requests may wait. After the client disconnects, no further
+ * request starts.
  */
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'

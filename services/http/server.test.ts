@@ -308,7 +308,7 @@ describe('the server', () => {
         const failed: unknown[] = []
         socket.on('error', error => failed.push(error))
         socket.write(`POST ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${framing}\r\n\r\n`)
-        // Some clients read the response only after they have sent the whole body.
+        // Most clients read the response only after they have sent the whole body.
         socket.pause()
         for (let part = 0; part < 32; part++) {
           const piece = framing.startsWith('T')
@@ -325,7 +325,7 @@ describe('the server', () => {
     },
   )
 
-  test("formats an exception of the service in the service's format, and the connection remains usable", async () => {
+  test("renders an exception of the service in the service's error format, and keeps the connection", async () => {
     const server = await serve(async ({ path }) => {
       if (path === '/broken') throw new Error('no idea')
       return answered()

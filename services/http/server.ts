@@ -28,12 +28,13 @@ export type HttpService = {
    */
   readonly maximumBufferedBytes?: number | undefined
   /**
-   * How many bytes the server discards, at most, from an unread request body, and after a connection's last response.
+   * The maximum number of bytes that the server discards from an unread body, or after a connection's last response.
    * Default: 256 MiB.
    */
   readonly maximumDiscardedBytes?: number | undefined
   /**
-   * At the limit, the server closes unused connections. Default: 10,000, or less if the file descriptor limit is lower.
+   * At the limit, the server closes the connection that has been unused for the longest time. Default: 10,000, or less
+   * if the file descriptor limit is lower.
    */
   readonly maximumConnections?: number | undefined
   /** The server disconnects a client that reads nothing of a stream for this long. Default: three minutes. */

@@ -57,7 +57,7 @@ test('the server parses only a few tiny chunks before it serves other connection
   expect(perTurn.size).toBeGreaterThan(500)
 })
 
-test("requests of one connection are still answered, and the server detects the connection's end", async () => {
+test("with slices, the server answers all requests of a connection, and detects the connection's end", async () => {
   const closed = Promise.withResolvers<void>()
   const socket = await serve((request, response) => {
     request.socket.setMaxListeners(0).once('close', closed.resolve)

@@ -1,6 +1,6 @@
 /**
- * A check for startup probes. Requests run the check until its first success; after that, they run no check. Concurrent
- * requests share one run. A run repeats a failed check for 2 s, so that a probe succeeds soon after the database is
+ * A check for startup probes. Requests run the check until it succeeds once. Concurrent requests share one
+ * run. A run repeats a failed check for 2 s, so that a probe succeeds soon after the database is
  * ready.
  */
 import { setTimeout as sleep } from 'node:timers/promises'

@@ -56,7 +56,7 @@ async function lengthOf(response: IncomingMessage): Promise<number> {
   return length
 }
 
-test('written bytes arrive before the response ends, and the response ends with its writer', async () => {
+test('written bytes arrive before the response ends, and the response ends when the writer ends', async () => {
   let finish = () => {}
   const { port } = await serve(async out => {
     out.write('one\n')

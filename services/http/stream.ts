@@ -14,7 +14,7 @@ const maximumPendingBytes = 1_048_576
 /** How long a client may take to read this many bytes: 60 s, plus the time at 10 kB/s. */
 const longestFetchMs = (bytes: number): number => 60_000 + bytes / 10
 
-/** Aborts the response if the client does not read its `bytes` bytes within `longestFetchMs(bytes)`. */
+/** Aborts the response if the client takes longer than `longestFetchMs` to read it. */
 export function boundSending(response: ServerResponse, bytes: number): void {
   const timer = setTimeout(() => abortResponse(response), longestFetchMs(bytes))
   response.on('close', () => clearTimeout(timer))

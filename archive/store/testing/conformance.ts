@@ -79,7 +79,7 @@ export function describeObjectStore(title: string, open: () => Promise<ObjectSto
       expect(digest(await gathered(await store.read('large')))).toBe(digest(bytes))
     })
 
-    test('an empty object exists', async () => {
+    test('an empty object can be written and read', async () => {
       expect(await store.create('empty', chunked(Buffer.alloc(0)))).toBe('created')
       expect(await store.stat('empty')).toMatchObject({ size: 0 })
       expect(await text('empty')).toBe('')

@@ -9,15 +9,15 @@ import { Envelopes, envelopeBytes } from './envelope.ts'
 import { type HandleContent, Handles, type Process } from './handles.ts'
 import type { PeerSettings } from './types.ts'
 
-/** The path for forwarded requests. Only the replica to which the client is connected counts the request. */
+/** The path for forwarded requests. Only the replica that the client is connected to counts the request. */
 export const peerPath = '/.espalier/peer'
 const proofHeader = 'x-espalier-peer'
 const connectMs = 2_000
 /** The maximum number of concurrent forwarded requests. */
 const mostForwarded = 5_000
 /**
- * The headers that the client receives from the other replica's response. The server to which the client is connected
- * adds its own headers instead of the others.
+ * The headers that the client receives from the other replica's response. The replica that the client is
+ * connected to omits all other headers, and adds its own headers.
  */
 const passedOn = [
   ...['content-type', 'cache-control', 'x-accel-buffering', 'mcp-session-id', 'www-authenticate', 'retry-after'],
@@ -106,7 +106,7 @@ export class Peers {
       release()
       forwarded.signal.throwIfAborted()
       if (error instanceof NotConnected) return undefined
-      throw new PeerFailure('the connection to another replica ended before it answered', { cause: error })
+      throw new PeerFailure('the connection to another replica ended before the replica answered', { cause: error })
     }
   }
 
