@@ -36,7 +36,7 @@ test('only uploads and probe objects older than a day are removed, even if the c
   expect(readdirSync(join(root, 'a/1/wal'))).toEqual(['.partial-new'])
 })
 
-test('an archive that was killed during its first start can start again, and other objects without a key check are refused', async () => {
+test('an archive killed during its first start can start again; a store with other objects but no key-check object is refused', async () => {
   writeAged('check-1234', 1000)
   writeAged('key-check.claim-1234', 1000)
   await checkKey(store, keys)

@@ -1,7 +1,7 @@
 /**
  * Removes incomplete uploads and probe objects of killed programs. A program writes a probe object when it opens an S3
- * store. Keeps uploads and probe objects that are younger than a day. With a wrong clock, a running upload can have an
- * old time.
+ * store. Keeps uploads and probe objects that are younger than a day. The limit is a day, because a running upload can
+ * look old if a clock is wrong.
  */
 import type { Logger } from 'pino'
 import { probePrefix } from './names.ts'

@@ -32,7 +32,7 @@ test('two replicas can start at the same time on an empty store', async () => {
   await checkKey(withSibling(7), keys(7))
 })
 
-test('the second of two replicas with different keys cannot start', async () => {
+test('of two replicas with different keys, only the one that writes the key-check object can start', async () => {
   await expect(checkKey(withSibling(7), keys(8))).rejects.toThrow(
     'which is not configured. Espalier stores nothing there',
   )

@@ -32,7 +32,7 @@ export async function checkKey(store: ObjectStore, keys: ArchiveKeys): Promise<v
   await putOnce({ store, keys }, { name: keyCheckName, content, source: source() }).catch(explained(store))
 }
 
-/** Whether the object is a probe or lock object. A starting archive writes both before the key-check object. */
+/** Whether the object is a probe or lock object. A starting archive can write both before the key-check object. */
 const isOfStart = (name: string): boolean => name.startsWith(probePrefix) || name.startsWith(`${keyCheckName}.claim-`)
 
 async function* source() {

@@ -11,7 +11,7 @@ const incarnationNumber = /^[1-9][0-9]{0,8}$/
 
 export const isUuid = (text: string): boolean => uuid.test(text)
 
-/** Returns undefined if `id` is not a UUID in lower case, or `number` is not 1 to 999999999 without leading zeros. */
+/** Returns undefined unless `id` is a lower-case UUID, and `number` is 1 to 999999999, without leading zeros. */
 export const parseIncarnation = (id: string, number: string): Incarnation | undefined =>
   isUuid(id) && incarnationNumber.test(number) ? { databaseId: id, number: Number(number) } : undefined
 
@@ -65,7 +65,7 @@ export const probePrefix = 'check-'
 
 const identityPrefix = 'urn:espalier:archive:'
 
-/** The URI in a database's certificate. It permits writing and reading this incarnation's objects. */
+/** The URI in a database's certificate. It permits access to this incarnation's objects only (see request.ts). */
 export const identityOf = ({ databaseId, number }: Incarnation): string => `${identityPrefix}${databaseId}:${number}`
 
 export type Identity =

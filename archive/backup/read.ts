@@ -77,7 +77,6 @@ export async function readRecord(
   )
 }
 
-/** Parses JSON. Returns undefined for a text that is not JSON. */
 function jsonOf(bytes: Buffer): unknown {
   try {
     return JSON.parse(bytes.toString())

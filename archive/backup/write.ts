@@ -110,5 +110,9 @@ async function readBack(
     throw new ArchiveError({ kind: 'damaged', name, detail: 'the store has no object with this name after the write' })
   const { content } = await authenticated(stored, { name, keys })
   if (content?.sha256 !== sha256)
-    throw new ArchiveError({ kind: 'damaged', name, detail: 'the store returns other content than was written' })
+    throw new ArchiveError({
+      kind: 'damaged',
+      name,
+      detail: 'the store returns content that differs from the written content',
+    })
 }

@@ -1,6 +1,6 @@
 /**
  * Encrypts a stream in frames of 256 KiB with AES-256-GCM (NIST SP 800-38D). The nonce contains the frame number and a
- * flag for the last frame. So a reader detects changed, exchanged, repeated and omitted frames, and a truncated end.
+ * flag for the last frame. So a reader detects changed, exchanged, repeated and omitted frames, and a truncated stream.
  * Each key is used for one object only.
  */
 import { createCipheriv, createDecipheriv, createSecretKey, type KeyObject } from 'node:crypto'
@@ -58,8 +58,8 @@ export async function* encryptedFrames(source: AsyncIterable<Uint8Array>, key: U
 }
 
 /**
- * Decrypts frames. Authenticates each frame before it yields the frame's data. Yields the frames before a truncated
- * end, and then fails.
+ * Decrypts frames. Authenticates each frame before it yields the frame's data. If the stream is truncated, yields all
+ * complete frames, and then fails.
  * @throws ArchiveError `damaged`
  */
 export async function* decryptedFrames(

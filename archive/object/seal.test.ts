@@ -45,7 +45,7 @@ test('an object returns its original content, for any chunk size and content siz
   )
 })
 
-test('an object with any changed bit and a truncated object are refused', async () => {
+test('an object is refused if any bit was changed, or if it is truncated', async () => {
   const bytes = randomBytes(600_000)
   const content = contentOf(bytes)
   const object = await seal(bytes, undefined, content)

@@ -92,8 +92,8 @@ export function plainOf({ compression, content, name }: ObjectHeader, frames: By
 }
 
 /**
- * Authentic bytes can be invalid zstd: the archive does not decompress a backup part if the client sends the digest of
- * the compressed bytes.
+ * Decrypted bytes can be invalid zstd: the archive stores a part without decompressing it if the client sends the
+ * digest of the compressed bytes.
  */
 async function* decompressed(frames: Bytes, damaged: (detail: string) => Error): Bytes {
   try {
@@ -120,7 +120,8 @@ export async function authenticated(
 }
 
 /**
- * The decrypted frames of an object, still compressed. The source is closed if the header is refused.
+ * The decrypted frames of an object, still compressed. Closes the source if the header is invalid
+ * or its key is unknown.
  * @throws ArchiveError `damaged`, `unknown key`; `damaged` also while the frames are read
  */
 export async function opened(
@@ -208,7 +209,7 @@ async function feed(source: Bytes, transform: ReturnType<typeof createZstdCompre
   transform.end()
 }
 
-/** Splits the source after the chunk that completes `length` bytes. */
+/** Reads chunks until `start` has at least `length` bytes. `rest` yields the remaining chunks. */
 async function split(source: Bytes, length: number): Promise<{ start: Buffer; rest: AsyncIterator<Uint8Array> }> {
   const rest = source[Symbol.asyncIterator]()
   const chunks: Uint8Array[] = []

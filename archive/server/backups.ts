@@ -1,4 +1,7 @@
-/** Lists base backups, and receives a backup's record. Stores the record only if all objects in the record exist. */
+/**
+ * Lists base backups, and receives a backup's record. Stores the record only if the archive has every listed object,
+ * with the listed digest and size.
+ */
 import { createHash } from 'node:crypto'
 import { buffer } from 'node:stream/consumers'
 import { completeBackups } from '../backup/read.ts'

@@ -62,7 +62,7 @@ export function parsePredecessor(fields: Fields): Buffer | undefined | 'invalid'
 /** The archive sends this field. A client that receives it may send compressed bodies (RFC 7694). */
 export const accepted = { 'accept-encoding': 'zstd' } as const
 
-/** The archive sends this field. A client that receives it may add the stream to a piece's name. */
+/** The archive sends this field. A client that receives it may add the stream's id to a piece's name. */
 export const acceptedPieces = { 'espalier-pieces': 'stream' } as const
 
 /** Compares the whole field: clients of the archive send exactly `zstd`, not a list. */

@@ -18,7 +18,7 @@ import { clientOf, parseTarget, refusalFor, type Target } from './request.ts'
 import type { Transfers } from './transfers.ts'
 
 export type Limits = {
-  /** Maximum number of concurrent reads, writes and deletions, without requests for pieces. Lists do not count. */
+  /** Maximum number of concurrent reads, writes and deletions. Requests for pieces and lists do not count. */
   transfers: number
   transfersOfClient: number
   /**
@@ -32,8 +32,8 @@ export type Limits = {
   /** How long a connection without a request stays open. */
   keepAliveMs: number
   /**
-   * Maximum number of entries in a response. Also the maximum number of objects that one deletion of WAL, of pieces or
-   * of an incarnation deletes. The deletion of a backup has no maximum.
+   * Maximum number of entries in a response. Also the maximum number of objects that one deletion of WAL or of an
+   * incarnation deletes, without backup records. The deletion of a backup or of a tail has no maximum.
    */
   listed: number
 }
@@ -82,7 +82,7 @@ const slowMs = 600_000
 const isSlow = (method: string | undefined, target: Target): boolean =>
   method === 'DELETE' || (method === 'PUT' && target.kind === 'backup object' && target.object.kind === 'record')
 
-/** A restore is a separate client: its transfers do not count for the limit of the database's own archiving. */
+/** A restore is a separate client: its transfers do not count toward the limit of the database's own transfers. */
 const nameOf = (client: Identity): string =>
   client.kind === 'operator' ? client.kind : `${client.kind} ${identityOf(client.incarnation)}`
 

@@ -114,7 +114,7 @@ test('the archive refuses one of two servers that send different content under o
   expect(results.map(({ status }) => status).sort()).toEqual([201, 409])
 })
 
-test('content without the stated digest is not archived', async () => {
+test('content whose digest differs from the stated digest is not archived', async () => {
   const wal = randomBytes(5000)
   const wrong = await put(path(segment(4)), wal, { headers: { 'content-digest': digestOf(Buffer.from('other')) } })
   expect(wrong.status).toBe(400)

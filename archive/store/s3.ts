@@ -61,7 +61,7 @@ function clientOf({ endpoint, region, pathStyle, authority, credentials }: S3Set
     region,
     forcePathStyle: pathStyle,
     maxAttempts: mostAttempts,
-    // Some servers send the checksum of the complete object with a part of it, and the SDK would reject the part. The
+    // For a byte range, some servers send the checksum of the complete object, and the SDK would reject the range. The
     // archive authenticates each object itself.
     responseChecksumValidation: 'WHEN_REQUIRED',
     ...(endpoint === undefined ? {} : { endpoint }),

@@ -1,14 +1,14 @@
+export type StoredObject = { readonly name: string; readonly size: number; readonly modifiedAt: Date }
+
+/** `first`: the first byte; `length`: the maximum number of bytes. */
+type ByteRange = { readonly first: number; readonly length: number }
+
 /**
  * The object store: an S3 bucket or a directory. A name has at most 1,000 characters, and consists of elements that are
  * joined by `/`. An element has 1 to 255 characters of `A-Z a-z 0-9 . _ -`, and does not begin with a dot. `a` and
  * `a/b` must not both exist: in a directory store, `a` would be a file and a directory. If the store fails, every
  * method rejects with ArchiveError `store`. If the error's `isTemporary` is true, a retry may succeed.
  */
-export type StoredObject = { readonly name: string; readonly size: number; readonly modifiedAt: Date }
-
-/** `first`: the first byte; `length`: the maximum number of bytes. */
-type ByteRange = { readonly first: number; readonly length: number }
-
 export type ObjectStore = {
   /** For logs and errors, without credentials: `s3://bucket/prefix` or `file:///path`. */
   readonly location: string

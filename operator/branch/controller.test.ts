@@ -71,7 +71,7 @@ describe('a branch', () => {
     })
   })
 
-  test('leaves only a record if the API deletes it; the record is deleted after 30 days', async () => {
+  test('leaves only a record if spec.deletionRequestedAt is set; the operator deletes the record after 30 days', async () => {
     await it.create('going')
     await made('going-1', 'going')
     const id = await idOf('going-1')

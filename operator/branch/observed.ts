@@ -38,8 +38,8 @@ export type Observed = ObservedOwner & {
   backup: Backup | undefined
   /**
    * The backup and WAL from which `spec.target` can be recovered, or the reason why it cannot be recovered. Undefined
-   * without `spec.target` or without the source database, and if `spec.target.backupName` names no durable backup. Also
-   * undefined after the source is recorded, except while a move to another target is requested.
+   * in each of these cases: `spec.target` is absent, the source database does not exist, `spec.target.backupName` names
+   * no durable backup, or the source is already recorded and no move to another target is requested.
    */
   recovery?: Recovery
   /** The branch limit per database, if this branch exceeds the limit. */

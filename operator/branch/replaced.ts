@@ -12,8 +12,7 @@ import { replacedIncarnation } from './plan/moving.ts'
 /**
  * Deletes the workload, then the claim. Deletes nothing if the Branch was deleted or recreated, or can still use the
  * volume. Keeps a claim with another owner or uid.
- * @returns true if no object is left, or if the claim is in use or has another owner or uid; otherwise false, and the
- *   next pass checks again
+ * @returns true if no object is left, or if the remaining claim must be kept; false if the next pass must check again
  * @throws ClusterError
  */
 export async function deleteReplaced(

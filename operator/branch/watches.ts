@@ -1,6 +1,6 @@
 /**
- * Enqueues a branch when its prebranch backup changes. Also enqueues a branch whose `spec.databaseName` names a
- * database with another id than `spec.databaseId`, when this database is created, is deleted or gets this id.
+ * Enqueues a branch when its prebranch backup changes. Also enqueues a branch when another database than its own gets
+ * or loses the name in `spec.databaseName`. The branch's own database has the id in `spec.databaseId`.
  */
 import { keyOf } from '../../cluster/informer/index.ts'
 import { type Backup, childNames, labels } from '../../crds/index.ts'

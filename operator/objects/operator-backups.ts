@@ -23,8 +23,8 @@ export const restoreNameOf = (backupName: string): string | undefined =>
   /^(.+)-[0-9a-f]{8}-prerestore$/.exec(backupName)?.[1]
 
 /**
- * Whether the backup has the operator's annotation, and is for this step. A user may have created another backup with
- * its name.
+ * Whether the backup has the operator's label, and is for this step. A user may have created another backup with this
+ * name.
  */
 export const isTakenFor = ({ metadata, spec }: Backup, step: Step): boolean =>
   metadata.labels?.[labels.managedBy] === managedByEspalier &&

@@ -305,23 +305,23 @@ describe('a branch', () => {
     [
       'SourceMismatch',
       { spec: { depth: 2 } },
-      /^spec\.depth: it is 2; it must be 1, one more than the source's depth: delete this branch, and create it with this value$/,
+      /^spec\.depth: is 2, must be 1 \(the source's depth plus 1\); delete this branch, and create it again with 1$/,
     ],
-    ['SourceMismatch', { spec: deeper({ depth: 3 }), rest: { source: parent } }, /must be 2, one more/],
+    ['SourceMismatch', { spec: deeper({ depth: 3 }), rest: { source: parent } }, /must be 2 \(the source/],
     [
       'SourceMismatch',
       { spec: { region: 'there' } },
-      /^spec\.region: there differs from the source; it must be here: delete this branch, and create it with this value$/,
+      /^spec\.region: is "there", must be "here", as in the source; delete this branch, and create it again with "here"$/,
     ],
     [
       'SourceMismatch',
       { spec: { pgVersion: '17' } },
-      /^spec\.pgVersion: 17 differs from the source; it must be 18: delete this branch, and create it with this value$/,
+      /^spec\.pgVersion: is "17", must be "18", as in the source; delete this branch, and create it again with "18"$/,
     ],
     [
       'SourceMismatch',
       { spec: deeper(), rest: { source: branchOf('first', 1, { databaseId: 'other' }) } },
-      /^spec\.databaseId: i differs from the source; it must be other: delete this branch, and create it with this value$/,
+      /^spec\.databaseId: is "i", must be "other", as in the source; delete this branch, and create it again with "other"$/,
     ],
     ['NotAtomic', { rest: { region: uneven } }, /slow/],
     ['RegionMissing', { rest: { region: undefined } }, /there is no region here/],

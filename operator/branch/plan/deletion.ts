@@ -63,7 +63,7 @@ export function planDeletion(observed: Observed, owner: Owner | undefined, now: 
   return { ...planStep(observed, step, isRecorded ? [last] : [], now), status }
 }
 
-/** The status that a deleted branch keeps: its source, and when billing started and ended. */
+/** The status of a deleted branch. Keeps the source and the billing times, and removes volume, endpoint and move. */
 function recordOf(observed: Observed, now: number): BranchStatus {
   const findings = {
     Ready: no('Deleted', 'the branch is deleted'),
@@ -127,8 +127,8 @@ const outcomeOf = (observed: Observed): BranchStatus =>
   withOutcome({ ...observed.branch.status, operation: endedOperation(observed) })
 
 /**
- * Ready has one of these reasons after the API server has rejected a write. A later pass replaces them with the
- * branch's outcome.
+ * Ready has one of these reasons if the API server rejected a write, or if another owner's object has the name of a
+ * child. A later pass replaces the reason with the branch's outcome.
  */
 const transientReasons = new Set(['Refused', 'NameTaken'])
 

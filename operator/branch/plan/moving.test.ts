@@ -58,7 +58,7 @@ describe('a move', () => {
     })
   })
 
-  test('has the Task id from the API, or a new id for each spec change that another client makes', () => {
+  test("has the Task id from the API's annotation; for each spec change by another client, the operator derives a new id", () => {
     const taskId = '11111111-2222-4333-8444-555555555555'
     const by = (target: object, generation = 1) => {
       const operation = renderOperation({ taskId, name: 'move-branch', hash: targetText(target) })
@@ -141,7 +141,7 @@ describe('a move that cannot succeed', () => {
     expect(returning(running(), { ...none, serves: true }, deadline, undefined)).toBeUndefined()
   })
 
-  test("keeps the branch's phase at creating before its deadline", () => {
+  test('keeps the phase creating until its deadline', () => {
     const none = {
       ...{ claim: undefined, configuration: undefined, statefulSet: undefined, pod: undefined, credentials: undefined },
       ...{ certificate: undefined, service: undefined, networkPolicy: undefined, disruptionBudget: undefined },
@@ -175,7 +175,7 @@ describe("the target to which the branch's data were recovered", () => {
       spec: { target: spec },
       status: { source: { ...source, target: undefined, cutAt: undefined, ...more } },
     }).branch
-  test('is read from cutAt, lsn and backupName of status.source if an older version created the branch', () => {
+  test('is read from status.source, or from spec.target for a named point, if an older version created the branch', () => {
     expect(presentTarget(branch(second, { cutAt: first.time }))).toEqual(first)
     expect(presentTarget(branch(first, second))).toEqual(second)
     expect(presentTarget(branch({ pointName: 'p' }, {}))).toEqual({ pointName: 'p' })

@@ -139,8 +139,8 @@ export function deletion(observed: Observed, status: BranchStatus, now: number):
 }
 
 /**
- * Returns the volume to delete: the previous volume, or the volume of a failed move. A previous leader can recreate an
- * object, for example the claim, after the volume's deletion. Then this function returns the volume again.
+ * Returns the volume to delete: the previous volume, or the volume of a failed move. Returns
+ * the volume again if a previous leader recreates one of its objects, such as the claim, after the deletion.
  */
 export function replacedBy(observed: Observed): Replaced | undefined {
   const { status = {} } = observed.branch

@@ -29,8 +29,8 @@ const failedCreation: GivenBranch['status'] = { phase: 'failed', connectableAt: 
 const ended = { status: { phase: 'succeeded', finishedAt: ago(0) } } as Task // only these fields are read
 
 /**
- * A branch with one object that lacks the owner annotation. `isChild`: whether the object is in `children`. Apart from
- * owner annotations, the plan changes only the objects in `children`.
+ * A branch with one object that lacks the owner annotation. `isChild`: whether the object is in `children`. The plan
+ * adds owner annotations to all objects, and makes other changes only to the objects in `children`.
  */
 function unlabelled(object: AnyObject, field: 'services' | 'claims', isChild: boolean, more: object = {}): GivenBranch {
   const { owned, children } = serving
@@ -197,7 +197,7 @@ describe('the expiry of a branch', () => {
     })
     expect(planOf(at(1))).toMatchObject({ actions: [], requeueAt: now + 1 })
   })
-  test('sets the time of the next pass if nothing else is due before', () => {
+  test('sets the time of the next pass if nothing else is due earlier', () => {
     const node = { name: 'n', silentSince: ago(1_000), isOutOfService: false }
     expect(planOf({ ...at(60_000), rest: { node } }).requeueAt).toBe(now + 30_000)
     expect(planOf({ ...at(10_000), rest: { node } }).requeueAt).toBe(now + 10_000)

@@ -12,7 +12,10 @@ import type { Refusal } from './refusal.ts'
 export type Plan = OwnerPlan<Action, BranchStatus>
 
 export type PlanSettings = {
-  /** How long a creation or move may take after its source is recorded, in ms. A recovery from the archive has more time. */
+  /**
+   * How long a creation or move may take after its source is recorded, in ms. A recovery from the archive has more
+   * time.
+   */
   creatingMs: number
   /** How long a restart in the region's maintenance window may take, in ms. */
   maintenanceMs: number
@@ -38,7 +41,6 @@ export function withFindings(
 /** Returns the plan that reports a failed creation in the status. Later plans delete the branch's objects. */
 export function creationFailed(observed: Observed, { reason, message }: Refusal, now: number): Plan {
   const operation = operationOf(observed.branch, 'create-branch', now)
-  // Credentials and endpoint can already exist. Later plans delete both.
   const ended = no('BranchFailed', 'the branch failed, and its objects are being deleted')
   const findings = {
     Ready: no(reason, message),

@@ -1,7 +1,7 @@
 /**
  * The Backup from which a branch is copied: a snapshot of the branch's source, with the purpose `prebranch`. The
- * operator keeps the Backup until the branch's volume is bound, even if the source is deleted. The operator deletes the
- * Backup together with the branch, or earlier. Pure.
+ * operator keeps the Backup until the branch's volume is bound, even if the source is deleted. The operator deletes it
+ * after that, or with the branch if the database's retention keeps it. Pure.
  */
 import type { Draft } from '../../../cluster/index.ts'
 import {
@@ -110,7 +110,7 @@ export const prebranchOf = ({ databaseName, databaseId, sourceBranch }: Branch['
 export const ownBackup = ({ branch, backup }: Pick<Observed, 'branch' | 'backup'>): Backup | undefined =>
   backup !== undefined && isTakenFor(backup, prebranchOf(branch.spec)) ? backup : undefined
 
-/** Whether the volume no longer needs the backup. */
+/** Whether the volume is recorded, or its claim is bound. Then the volume no longer needs the backup. */
 const isBound = ({ branch, children: { claim } }: Observed): boolean =>
   branch.status?.volume !== undefined || claim?.status?.phase === 'Bound'
 

@@ -101,7 +101,7 @@ describe('the source of a branch with a target', () => {
     ],
     ['a hot backup', requestedBranch({ backupName: 'one-1' }, { backup: hot }), 'BackupNotDurable', /one-1/],
     ['a backup that does not exist', requestedBranch({ backupName: 'gone' }), 'BackupNotDurable', /gone/],
-  ])('is refused if the target is %s', (_, given, reason, message) => {
+  ])('is not recorded, and the branch fails, if the target is %s', (_, given, reason, message) => {
     expect(readyOf(given)).toMatchObject({ phase: 'failed', reason, message: expect.stringMatching(message) })
     expect(planOf(given).actions).toEqual([])
   })

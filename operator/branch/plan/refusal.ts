@@ -30,14 +30,14 @@ function mismatch({ spec }: Branch, source: Source): Refusal | undefined {
   const wrong = (field: string, is: string | number, of: string | number) =>
     refused(
       'SourceMismatch',
-      `spec.${field}: ${is} differs from the source; it must be ${of}: delete this branch, and create it with this value`,
+      `spec.${field}: is ${JSON.stringify(is)}, must be ${JSON.stringify(of)}, as in the source; delete this branch, and create it again with ${JSON.stringify(of)}`,
     )
   if (source.kind === 'Branch' && source.spec.databaseId !== databaseId)
     return wrong('databaseId', databaseId, source.spec.databaseId)
   if (depth !== depthOf(source) + 1)
     return refused(
       'SourceMismatch',
-      `spec.depth: it is ${depth}; it must be ${depthOf(source) + 1}, one more than the source's depth: delete this branch, and create it with this value`,
+      `spec.depth: is ${depth}, must be ${depthOf(source) + 1} (the source's depth plus 1); delete this branch, and create it again with ${depthOf(source) + 1}`,
     )
   if (region !== source.spec.region) return wrong('region', region, source.spec.region)
   if (pgVersion !== source.spec.pgVersion) return wrong('pgVersion', pgVersion, source.spec.pgVersion)

@@ -250,7 +250,7 @@ describe('the status of a branch', () => {
     expect(condition({ rest: { postgres: refused } }, 'ConfigurationRefused')[0]).toBe('True')
     expect(condition({}, 'ConfigurationRefused')[0]).toBeUndefined()
   })
-  test('reports what the branch waits for: Postgres, and then gateways that have not confirmed the route', () => {
+  test('reports what the branch waits for: Postgres, and then gateways that have not acknowledged the route', () => {
     expect(planOf({ rest: { postgres: undefined, isAtRest: false } }).awaitsPostgres).toBe(true)
     const route = serving.route && { ...serving.route, acknowledged: false, waitingFor: ['g'] }
     const waiting = creating({ rest: { route, isAtRest: false } })
@@ -258,7 +258,7 @@ describe('the status of a branch', () => {
     expect(condition(waiting, 'Progressing')).toEqual(['True', 'OpeningEndpoint', 'waiting for g'])
     expect(planOf({}).awaitsGateways).toBe(false)
   })
-  test('is checked again within 30 s if the node stops reporting', () => {
+  test('is planned again within 30 s if the node stops reporting', () => {
     const node = { name: 'n', silentSince: timestamp(now - 1_000), isOutOfService: false }
     expect(planOf({ rest: { node } }).requeueAt).toBe(now + 30_000)
   })
@@ -302,7 +302,7 @@ describe('a restart', () => {
       ...{ endedAt: ago(0), outcome: 'completed' },
     })
   })
-  test('in the maintenance window fails after maintenanceMs; the branch is failed until it serves again', () => {
+  test('in the maintenance window fails after maintenanceMs; the branch has the phase failed until it serves again', () => {
     const given = {
       status: { maintenance },
       conditions: { Ready: { status: 'False' as const, lastTransitionTime: ago(0) } },

@@ -130,7 +130,7 @@ function phaseOf(observed: Observed, assessment: Assessment, time: MaintenanceTi
 
 /**
  * Until the branch is connectable, returns the operation `create-branch`. After that, returns `status.operation` until
- * its Task has ended, because Progressing can report the end earlier than the Task.
+ * Progressing reports the end and the Task has ended. The Task can end later.
  */
 function operationAfter(observed: Observed, isMade: boolean, now: number): BranchStatus['operation'] {
   const { status } = observed.branch
