@@ -37,8 +37,8 @@ function isTrusted(address: string, trusted: BlockList): boolean {
 }
 
 /**
- * Reads X-Forwarded-For from right to left, past trusted proxies, and returns the first other address. Stops at an
- * invalid entry, and then returns the address before it.
+ * Reads X-Forwarded-For from right to left, past trusted proxies, and returns the first other address. At an invalid
+ * entry, or at the end of the header, returns the last address that was read.
  * `peer`: the address of the connection's other end.
  */
 export function clientAddress(peer: string | undefined, forwardedFor: string | undefined, trusted: BlockList): string {

@@ -1,6 +1,6 @@
 /**
- * Reads a request body as it arrives. Refuses a body as soon as it is too large, it exceeds the memory budget, or its
- * sink refuses it. The reader yields to other requests. Each chunk has a fixed cost, so the reader joins small chunks.
+ * Reads a request body as it arrives. Refuses a body as soon as it is too large or exceeds the memory budget, or if
+ * its sink throws. The reader yields to other requests. Each chunk has a fixed cost, so the reader joins small chunks.
  */
 import type { IncomingMessage } from 'node:http'
 import type { Reservation } from './budget.ts'
@@ -103,7 +103,6 @@ export function readBody({ request, into, maximumBytes, reservation, disconnecte
       if (took > longTurnMs) setTimeout(() => socket.resume(), took)
       else socket.resume()
     }
-    // A paused socket still delivers bytes that it has already read.
     const pause = () => socket.pause()
     let length = 0
     let chunks = 0

@@ -1,6 +1,6 @@
 /**
  * Limits the bytes of request and response bodies in memory. A request's bodies count until the client has read the
- * response. Above the limit, the budget refuses large bodies. It accepts small bodies always, and does not count them.
+ * response. Above the limit, the budget refuses large bodies. It always accepts small bodies, and does not count them.
  * If it counts no other body, it accepts one body that is larger than the limit. It cancels slow uploads if another
  * request needs the memory.
  */

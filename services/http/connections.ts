@@ -30,7 +30,7 @@ const nameOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddre
 export class Connections {
   readonly #most: number
   #open = 0
-  /** Connections on which no complete request waits for its response. The longest unused connection is first. */
+  /** Connections on which no complete request waits for its response, sorted by the time since when that is so. */
   readonly #unused = new Map<string, Socket>()
 
   constructor(server: Server, most: number) {

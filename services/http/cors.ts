@@ -23,8 +23,8 @@ function allowedOrigin(origin: string | undefined, origins: readonly string[] | 
 }
 
 /**
- * The headers of every response. An OPTIONS request gets no Access-Control-Expose-Headers, because scripts in
- * pages do not read its response.
+ * The CORS headers of a response, except the response to a preflight request. An OPTIONS request gets no
+ * Access-Control-Expose-Headers, because scripts in pages do not read its response.
  */
 export function corsHeaders(
   { method, origin }: { readonly method: string; readonly origin: string | undefined },

@@ -4,7 +4,7 @@
 
 type HttpFault =
   | { readonly kind: 'body too large'; readonly maximumBytes: number }
-  /** The bodies of other requests and responses use all of the memory budget. */
+  /** The body does not fit in the memory budget, or the budget cancelled the upload for another request. */
   | { readonly kind: 'memory exhausted' }
 
 export class HttpError extends Error {

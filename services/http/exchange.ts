@@ -208,7 +208,8 @@ class Exchange {
   async #stream(answer: HttpResponse, stream: NonNullable<HttpResponse['stream']>): Promise<void> {
     const response = this.#response
     const bufferedBytes = this.#bufferedBytes
-    // `Budget` accepts a single body above the limit. A stream is refused, because its length can be unknown.
+    // `Budget` accepts a single body above the limit. A stream above the limit is refused, because its length can be
+    // unknown.
     const reserve = (bytes: number) => bytes <= this.#shared.maximumBufferedBytes && this.#reservation.grow(bytes)
     if (answer.streamLength === undefined && hidesItsEnd(response)) {
       const abort = () => this.#disconnected.abort(new Error('not enough memory for the response'))

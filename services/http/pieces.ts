@@ -1,6 +1,6 @@
 /**
- * The bytes of a body as they arrive, in pieces. They need little more memory than their length, however small the
- * chunks are. Adding bytes never copies earlier bytes.
+ * The bytes of a body as they arrive, in pieces. The pieces use little more memory than the body has bytes, even
+ * if the chunks are small. Adding bytes never copies earlier bytes.
  */
 
 /** Smaller chunks are joined, because each Buffer needs several hundred bytes of additional memory. */
@@ -29,8 +29,7 @@ export class Pieces {
   }
 
   /**
-   * Copies the bytes, so that the caller can reuse its buffer. The first buffer is small, because most bodies are
-   * small.
+   * Copies the bytes, so that the caller can reuse its buffer. The first piece is small, because most bodies are small.
    */
   addCopy(bytes: Buffer): void {
     this.#length += bytes.length

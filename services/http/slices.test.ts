@@ -89,7 +89,7 @@ test('a client that sends requests without reading responses is disconnected', a
     request.on('end', () => response.end('x'.repeat(1_000_000)))
   })
   socket.write(head)
-  // From the second request on, the connection is parsed in slices.
+  // Slicing has started before the second request.
   socket.write('0\r\n\r\n')
   await once(socket, 'data')
   socket.pause()

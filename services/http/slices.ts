@@ -33,7 +33,7 @@ export function parseInSlices(socket: Socket): boolean {
     try {
       parse.call(socket, slice)
     } catch {
-      // If a client does not read its responses, Node pauses the socket, and this listener throws.
+      // If a client does not read its responses, Node pauses the socket, and `parse` throws.
       socket.destroy()
       return
     }

@@ -71,7 +71,7 @@ export async function gather(
 /** Limits for slow clients: the budget of waiting bytes, and the time for which a client may read nothing. */
 export type Backlog = { readonly budget: Budget; readonly stalledMs: number }
 
-/** Detects whether a client still reads a stream whose writer does not wait for the client. */
+/** Detects whether a client still reads a stream, even if the writer does not wait for the client. */
 class Fetching {
   readonly #response: ServerResponse
   readonly #backlog: Backlog

@@ -36,7 +36,7 @@ const condition = (given: GivenBranch, type: string) => {
 }
 
 describe('a branch whose deletion is requested', () => {
-  test('without services closes its endpoint first, and reports this step in its conditions', () => {
+  test('closes its endpoint first if it has no services, and reports this step in its conditions', () => {
     const given = deletionRequested()
     const { status, actions, requeueAt } = planOf(given)
     expect(actions).toMatchObject([{ do: 'apply', kind: 'ConfigMap' }])
@@ -87,14 +87,14 @@ describe('a branch whose deletion is requested', () => {
     ).toMatchObject({ actions: [{ do: 'finish-deletion' }] })
   })
   test.each<[string, Partial<Observed>, GivenBranch['status']]>([
-    ['without a Task', { ...cleared }, { operation }],
-    ['without an operation in its status', { ...cleared, task }, {}],
+    ['has no Task', { ...cleared }, { operation }],
+    ['has no operation in its status', { ...cleared, task }, {}],
     [
-      'with another operation in its status',
+      'has another operation in its status',
       { ...cleared, task },
       { operation: { ...operation, name: 'create-branch', taskId: 't' } },
     ],
-  ])('%s waits until the Task of its deletion exists', (_, rest, status) => {
+  ])('waits for the Task of its deletion if it %s', (_, rest, status) => {
     expect(planOf(deletionRequested(rest, status)).actions).toEqual([])
     expect(planOf(deletionRequested(rest, status)).status.operation?.taskId).toBe(taskId)
   })
@@ -172,12 +172,12 @@ describe('the record of a branch', () => {
   })
 })
 
-describe('objects that a previous leader creates after the deletion', () => {
+describe('objects that a previous leader creates too late', () => {
   const unheld = { metadata: { finalizers: [] } }
   test.each<[string, GivenBranch['status']]>([
-    ['of a branch whose creation failed', { phase: 'failed', connectableAt: undefined }],
-    ['of a deleted branch', { phase: 'deleted', deletedAt: ago(30 * day) }],
-  ])('%s are deleted', (_, status) => {
+    ["the branch's creation has failed", { phase: 'failed', connectableAt: undefined }],
+    ['the branch is deleted', { phase: 'deleted', deletedAt: ago(30 * day) }],
+  ])('are deleted if %s', (_, status) => {
     const [secret] = serving.owned.secrets
     if (secret === undefined) throw new Error('there is no Secret')
     const late = { ...cleared, owned: { ...none(serving.owned, []), secrets: [secret] } }

@@ -177,7 +177,7 @@ describe('owner annotations', () => {
       'other',
     ])
   })
-  test('of a claim that is not in the status are fixed only during a deletion or cleanup', () => {
+  test('of a claim that `status.volume` does not record are fixed only during a deletion or cleanup', () => {
     const stray = both(unlabelled(claim, 'claims', true, { annotations: { [ownerUidAnnotation]: 'another' } }), {
       status: { ...failedCreation, volume: undefined },
     })

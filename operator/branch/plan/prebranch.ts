@@ -1,7 +1,8 @@
 /**
  * The Backup from which a branch is copied: a snapshot of the branch's source, with the purpose `prebranch`. The
- * operator keeps the Backup until the branch's volume is bound, even if the source is deleted. The operator deletes it
- * after that, or with the branch if the database's retention keeps it. Pure.
+ * operator keeps the Backup until the branch's volume is bound, even if the source is deleted. After that,
+ * it deletes the Backup. If the database has a retention for `prebranch`, it deletes the Backup with the branch at the
+ * latest. Pure.
  */
 import type { Draft } from '../../../cluster/index.ts'
 import {

@@ -96,7 +96,7 @@ describe('a branch that is being created', () => {
     expect(planOf(creating()).requeueAt).toBe(deadline)
     expect(planOf({}).requeueAt).toBeUndefined()
   })
-  test('has no deadline if it serves', () => {
+  test('does not fail at its deadline if it serves', () => {
     expect(statusOf(creating(), deadline).phase).toBe('available')
     expect(statusOf({ rest: down }, deadline).phase).toBe('available')
   })

@@ -1,5 +1,5 @@
 /**
- * Handles of state in one process's memory, such as a session. Each handle contains the sealed address of the process
+ * Handles for state in one process's memory, such as a session. Each handle contains the sealed address of the process
  * that has the state. So another replica can forward a request to that process. Only replicas can create or read the
  * address: a client cannot direct a server to an address of its choice.
  */

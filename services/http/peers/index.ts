@@ -1,6 +1,7 @@
 /**
- * Forwards requests between replicas. A request for state in another process's memory is forwarded to that process, at
- * most once. Streams are passed on as they arrive. A client that disconnects also ends the forwarded request.
+ * Forwards requests between replicas. A replica forwards a request for state in another process's memory to that
+ * process. No replica forwards a request that another replica has forwarded. Streams are passed on as they arrive. A
+ * client that disconnects also ends the forwarded request.
  */
 import { Agent, type IncomingMessage, request as requestHttp } from 'node:http'
 import type { HttpResponse, IncomingBody, RequestHead } from '../message.ts'
@@ -151,7 +152,7 @@ export class Peers {
 /** The connection to the address failed, or took longer than `connectMs`. */
 class NotConnected extends Error {
   constructor(cause: unknown) {
-    super('the replica has stopped', { cause })
+    super('could not connect to the replica', { cause })
   }
 }
 

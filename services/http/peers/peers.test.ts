@@ -28,7 +28,7 @@ const head: RequestHead = {
 const signal = new AbortController().signal
 const utf8 = (text: string) => Buffer.from(text)
 
-test('a handle is deterministic; only replicas with its secret, service and kind can read it', () => {
+test('a handle is deterministic; reading a handle needs its secret, service and kind', () => {
   const [own, replica] = [new Handles({ address, secret }, 'a'), new Handles({ address, secret }, 'a')]
   fc.assert(
     fc.property(fc.string(), inner => {
