@@ -1,6 +1,6 @@
 /**
- * The accounts of this tab. Tokens are only in this module's memory: closing or reloading the page removes them. Each
- * account has its own client and cache, so no data of one is shown to another.
+ * Keeps the accounts of this browser tab. Tokens are only in the memory of this module: closing or reloading the page
+ * removes them. Each account has its own client and cache, so that an account never sees another account's data.
  */
 import { MutationCache, QueryCache, QueryClient } from '@tanstack/react-query'
 import { createContext, use, useSyncExternalStore } from 'react'
@@ -11,9 +11,9 @@ import { claimsOf } from './token.ts'
 
 export type Account = {
   id: string
-  /** The tenant and the user, as the token says. */
+  /** The tenant and the user, from the token. */
   label: string
-  /** When the token expires, in ms; undefined if it does not say so. */
+  /** When the token expires, in ms since the epoch. Undefined if the token has no expiry. */
   expiresAt: number | undefined
   token: () => string
   api: Api
@@ -24,9 +24,9 @@ export type Account = {
 type Accounts = {
   list: readonly Account[]
   current: Account | undefined
-  /** Why the last account was removed. */
+  /** Explains why the last account was removed, or what failed at its logout. */
   notice: string | undefined
-  /** The login is shown for one more account. */
+  /** Whether the page shows the login for a further account. */
   adding: boolean
 }
 
@@ -56,30 +56,32 @@ export function useAccount(): Account {
 
 export const useApi = (): Api => useAccount().api
 
-/** Refused requests are not repeated; failed ones are, twice. */
-const repeats = (count: number, error: Error): boolean =>
+/** Returns whether to retry: a failed request is retried twice, a refused request is not retried. */
+const shouldRetry = (count: number, error: Error): boolean =>
   count < 2 && error instanceof ApiError && (error.status === 0 || error.status >= 500)
 
 const createCache = (): QueryClient =>
   new QueryClient({
     queryCache: new QueryCache(),
     mutationCache: new MutationCache(),
-    defaultOptions: { queries: { retry: repeats, staleTime: 5000, refetchOnWindowFocus: true } },
+    defaultOptions: { queries: { retry: shouldRetry, staleTime: 5000, refetchOnWindowFocus: true } },
   })
 
-/** The login at a provider. Undefined: the token is not renewed, or the provider revokes nothing. */
+/** The session at an OpenID provider. */
 export type LoginSession = {
-  /** When the token expires, in ms. */
+  /** When the token expires, in ms since the epoch. */
   expiresAt: number | undefined
+  /** Undefined if the provider issued no refresh token. */
   renew: (() => Promise<{ token: string; expiresAt: number | undefined }>) | undefined
+  /** Undefined if the refresh token cannot be revoked. */
   revoke: (() => Promise<void>) | undefined
 }
 
 const renewBeforeMs = 60_000
-/** Longer timers overflow. */
+/** The maximum delay of `setTimeout`: a longer delay overflows. */
 const longestTimerMs = 2 ** 31 - 1
 
-/** Adds an account, and shows it. */
+/** Adds an account, and makes it the current account. */
 export function addAccount(token: string, session?: LoginSession): void {
   const { renew, revoke } = session ?? {}
   let currentToken = token
@@ -105,7 +107,7 @@ export function addAccount(token: string, session?: LoginSession): void {
         currentToken = renewed.token
         schedule(renewed.expiresAt)
       },
-      // A short token is renewed when half of its time has passed.
+      // A short-lived token is renewed after half of its lifetime.
       Math.min(longestTimerMs, Math.max(1000, left - renewBeforeMs, left / 2)),
     )
   }
@@ -129,7 +131,7 @@ function removeAccount(id: string, notice?: string): void {
   change({ ...accounts, list, current, notice })
 }
 
-/** Removes an account, and revokes at its provider what renews its token. */
+/** Removes an account, and revokes its refresh token at the provider. */
 export async function logOut({ id, revoke }: Account): Promise<void> {
   removeAccount(id, texts.account.loggedOut)
   try {

@@ -10,7 +10,7 @@ describe('Server-Sent Events', () => {
     { event: 'message', data: 'one\ntwo' },
   ]
 
-  test('are the same, however the text is divided', () => {
+  test('do not depend on how the text is divided into chunks', () => {
     for (let size = 1; size <= stream.length; size++) {
       const parse = createParser()
       const events = []
@@ -19,7 +19,7 @@ describe('Server-Sent Events', () => {
     }
   })
 
-  test('an endless line is not kept', () => {
+  test('a line above the maximum length is discarded', () => {
     const parse = createParser()
     parse('data: ')
     for (let count = 0; count < 10; count++) parse('x'.repeat(100_000))
@@ -28,17 +28,17 @@ describe('Server-Sent Events', () => {
 })
 
 describe('changes', () => {
-  test('make what they concern stale', () => {
+  test('make the queries of the changed object stale', () => {
     const change = changeOf('{"kind":"branch","id":"b","database_id":"d","status":"available"}')
     expect(change && staleKeys(change)).toEqual([['branches', 'd'], ['database', 'd'], ['databases']])
   })
 
-  test.each(['', 'null', '[]', '{"kind":1}', '{"kind":"task"}'])('%j is no change', data => {
+  test.each(['', 'null', '[]', '{"kind":1}', '{"kind":"task"}'])('%j is not a change', data => {
     expect(changeOf(data)).toBeUndefined()
   })
 
-  test('a kind of tomorrow makes nothing stale', () => {
-    expect(staleKeys({ kind: 'tomorrow', id: '1', databaseId: undefined, status: undefined })).toEqual([])
+  test('an unknown kind makes no query stale', () => {
+    expect(staleKeys({ kind: 'unknown', id: '1', databaseId: undefined, status: undefined })).toEqual([])
   })
 })
 
@@ -46,13 +46,13 @@ describe('tokens', () => {
   const tokenOf = (payload: object) =>
     `x.${btoa(String.fromCharCode(...new TextEncoder().encode(JSON.stringify(payload))))}.y`
 
-  test('show who they are for', () => {
+  test('contain the tenant and the user', () => {
     expect(claimsOf(tokenOf({ tenant: 'acme', sub: 'ümit', exp: 5 }))).toEqual({
       ...{ label: 'acme / ümit', tenant: 'acme', subject: 'ümit', expiresAt: 5000 },
     })
   })
 
-  test.each(['', 'opaque', 'a.b.c', tokenOf([1])])('%j has a label, too', token => {
+  test.each(['', 'opaque', 'a.b.c', tokenOf([1])])('%j has the default label', token => {
     expect(claimsOf(token).label).toBe('token')
   })
 })

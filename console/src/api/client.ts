@@ -25,7 +25,7 @@ export function createApi({ token, refused }: Access): Api {
   return api
 }
 
-/** What a refused response says. A proxy may answer with something other than JSON. */
+/** Returns the message of an error response. The response of a proxy may not be JSON. */
 async function messageOf(response: Response): Promise<{ message: string }> {
   const body: unknown = await response.json().catch(() => undefined)
   if (typeof body === 'object' && body !== null && 'message' in body && typeof body.message === 'string')
@@ -35,21 +35,24 @@ async function messageOf(response: Response): Promise<{ message: string }> {
 
 type Answer<T> = { data?: T; error?: unknown; response: Response }
 
-/** The data of a response. @throws ApiError with the text of the API */
+/**
+ * Returns the data of a response.
+ * @throws ApiError with the API's message
+ */
 export async function read<T>(request: Promise<Answer<T>>): Promise<T> {
   return (await answer(request)).data
 }
 
-/** The same, with the response, for its headers. */
+/** Returns the data like `read`, and the response with its headers. */
 export async function answer<T>(request: Promise<Answer<T>>): Promise<{ data: T; response: Response }> {
-  let given: Answer<T>
+  let result: Answer<T>
   try {
-    given = await request
+    result = await request
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error
     throw new ApiError(0, texts.errors.unreachable)
   }
-  const { data, error, response } = given
+  const { data, error, response } = result
   if (response.ok) return { data: data as T, response }
   const requestId = response.headers.get('x-request-id') ?? undefined
   const message =

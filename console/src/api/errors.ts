@@ -1,6 +1,6 @@
-/** A refused or failed request, as a page shows it. */
+/** The error of a refused or failed request. Pages show its message. */
 export class ApiError extends Error {
-  /** The HTTP status; 0 if no answer arrived. */
+  /** The HTTP status; 0 if there was no response. */
   readonly status: number
   readonly requestId: string | undefined
 

@@ -1,6 +1,6 @@
 /**
- * Follows the changes of an account, and refetches what they concern. The stream contains only kinds and ids. While it
- * is interrupted, it is reconnected with growing pauses; after that everything shown is refetched once.
+ * Follows the event stream of an account, and refetches changed objects. Events identify objects, but do not contain
+ * their data. After an interruption, the page reconnects with growing pauses, and then refetches all data once.
  */
 import type { QueryClient } from '@tanstack/react-query'
 import { useEffect, useSyncExternalStore } from 'react'
@@ -9,7 +9,7 @@ import { createParser } from './sse.ts'
 
 type Change = { kind: string; id: string; databaseId: string | undefined; status: string | undefined }
 
-/** `polling`: this API has no stream, so what is shown is refetched at intervals. */
+/** `polling`: the API provides no event stream, so the page refetches its data at intervals. */
 type Following = 'connecting' | 'live' | 'polling'
 
 const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined)
@@ -27,7 +27,7 @@ export function changeOf(data: string): Change | undefined {
   return { kind, id, databaseId: textOf(database_id), status: textOf(status) }
 }
 
-/** The beginnings of the keys of queries that a change makes stale. */
+/** Returns the key prefixes of the queries that a change makes stale. */
 export function staleKeys({ kind, id, databaseId }: Change): string[][] {
   const database = databaseId === undefined ? [] : [['database', databaseId]]
   switch (kind) {
@@ -66,7 +66,7 @@ export const useFollowing = (): Following =>
 const firstPauseMs = 1000
 const longestPauseMs = 30_000
 const pollEveryMs = 5000
-/** Changes of one moment are applied together. */
+/** The time during which changes are collected and then applied together. */
 const togetherMs = 150
 
 export function useEvents(account: Account): void {
@@ -93,7 +93,7 @@ async function follow(account: Account, signal: AbortSignal): Promise<void> {
     const began = Date.now()
     const outcome = await stream(account, signal, {
       onOpen: () => setFollowing('live'),
-      // The first of all: the pages have just read what they show.
+      // No refetch for the first stream: the pages have just read their data.
       onRefresh: () => {
         if (wasLive) account.cache.invalidateQueries()
         wasLive = true
@@ -112,10 +112,13 @@ async function follow(account: Account, signal: AbortSignal): Promise<void> {
   }
 }
 
-/** `refresh`: everything that is shown may be old. It is the first event of a stream. */
+/** `onRefresh` is called for a `refresh` event: all data may be stale. Each stream begins with this event. */
 type Listener = { onOpen: () => void; onRefresh: () => void }
 
-/** One connection, until it ends. */
+/**
+ * Follows the event stream until the connection ends. Returns `absent` if the API provides no stream, and `refused` if
+ * the API does not accept the token.
+ */
 async function stream(
   account: Account,
   signal: AbortSignal,
@@ -130,7 +133,7 @@ async function stream(
     })
     if (response.status === 404 || response.status === 403 || response.status === 405) return 'absent'
     if (response.status === 401) {
-      // An ordinary request finds the reason, and removes the account.
+      // The refetch also fails with 401. The API client then removes the account and reports the reason.
       account.cache.invalidateQueries({ type: 'active' })
       return 'refused'
     }
@@ -156,7 +159,7 @@ async function stream(
   }
 }
 
-/** Collects changes for a moment, so that each query is refetched once for all of them. */
+/** Returns a function that collects changes for `togetherMs`, and then refetches each stale query once. */
 function createApplier(cache: QueryClient): (change: Change) => void {
   const keys = new Map<string, string[]>()
   return change => {

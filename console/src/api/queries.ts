@@ -1,4 +1,4 @@
-/** What pages read. The keys begin with the kinds that `events.ts` names. */
+/** The queries of the pages. `staleKeys` in `events.ts` uses the beginnings of their keys. */
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query'
 import { type Range, ranges } from '../lib/metrics.ts'
 import type { Description } from '../lib/schema-form.ts'
@@ -10,16 +10,17 @@ import type { Account } from './accounts.ts'
 import { type Api, answer, read, type Schemas } from './client.ts'
 import { runSql } from './run-sql.ts'
 
-/** The next page's address is in a Link header with rel="next". */
+/** Returns whether there is a next page. Its URL is in a Link header with rel="next". */
 const hasNext = (response: Response): boolean => /rel="?next"?/.test(response.headers.get('link') ?? '')
 
-/** At most this many objects of a list are read, for memory. */
+/** Stops reading a list after about this many objects, to limit memory. */
 const most = 10_000
 
-async function pages<T>(one: (offset: number) => Promise<{ data: T[]; response: Response }>): Promise<T[]> {
+/** Reads the pages of a list. */
+async function pages<T>(readPage: (offset: number) => Promise<{ data: T[]; response: Response }>): Promise<T[]> {
   const all: T[] = []
   for (;;) {
-    const { data, response } = await one(all.length)
+    const { data, response } = await readPage(all.length)
     all.push(...data)
     if (!hasNext(response) || data.length === 0 || all.length >= most) return all
   }
@@ -56,14 +57,14 @@ export const branchesQuery = (api: Api, id: string) =>
 
 const newestTasks = 100
 
-/** The newest operations, of the account, of one object, or of a database with its branches and backups. */
-export const tasksQuery = (api: Api, of: { subject_id?: string; database_id?: string } = {}) =>
+/** Reads the newest operations: of the account, of one object, or of a database with its branches and backups. */
+export const tasksQuery = (api: Api, filter: { subject_id?: string; database_id?: string } = {}) =>
   queryOptions({
-    queryKey: ['tasks', of],
+    queryKey: ['tasks', filter],
     queryFn: ({ signal }) =>
       read(
         api.GET('/managed/v1/tasks', {
-          params: { query: { limit: newestTasks, ...of } },
+          params: { query: { limit: newestTasks, ...filter } },
           signal,
         }),
       ),
@@ -72,13 +73,13 @@ export const tasksQuery = (api: Api, of: { subject_id?: string; database_id?: st
 export const outcomes = ['accepted', 'refused', 'failed'] as const satisfies Schemas['AuditEntry']['outcome'][]
 export type Outcome = (typeof outcomes)[number]
 
-/** Attempts to write, newest first. Each page begins before the last entry of the previous one. */
-export const auditQuery = (api: Api, of: { database_id?: string | undefined; outcome?: Outcome | undefined }) =>
+/** Reads the audit entries of writes, newest first. Each page begins after the last entry of the previous page. */
+export const auditQuery = (api: Api, filter: { database_id?: string | undefined; outcome?: Outcome | undefined }) =>
   infiniteQueryOptions({
-    queryKey: ['audit', of],
+    queryKey: ['audit', filter],
     initialPageParam: undefined as string | undefined,
     queryFn: async ({ pageParam, signal }) => {
-      const params = { query: { ...of, cursor: pageParam } }
+      const params = { query: { ...filter, cursor: pageParam } }
       const { data, response } = await answer(api.GET('/managed/v1/audit', { params, signal }))
       return { entries: data, next: hasNext(response) ? data.at(-1)?.id : undefined }
     },
@@ -109,7 +110,7 @@ export const pgVersionsQuery = (api: Api) =>
     queryFn: ({ signal }) => read(api.GET('/managed/v1/pg-versions', { signal })),
   })
 
-/** The description of the API, of which forms are made. */
+/** Reads the OpenAPI description, from which the console builds forms. */
 export const descriptionQuery = (api: Api) =>
   queryOptions({
     ...catalogue,
@@ -133,7 +134,7 @@ export const backupsQuery = (api: Api, id: string) =>
       ),
   })
 
-/** What the archive of a database can return to. */
+/** Reads the recovery window of a database. */
 export const windowQuery = (api: Api, id: string) =>
   queryOptions({
     queryKey: ['window', id],
@@ -141,7 +142,7 @@ export const windowQuery = (api: Api, id: string) =>
       read(api.GET('/managed/v1/databases/{id}/recovery-window', { params: { path: { id } }, signal })),
   })
 
-/** A branch with the password of `app`, which is removed from memory soon after the page is left. */
+/** Reads a branch with the password of `app`. The cache removes it soon after the user leaves the page. */
 export const branchQuery = (api: Api, id: string, branchId: string) =>
   queryOptions({
     queryKey: ['branches', id, branchId],
@@ -160,7 +161,7 @@ export type Role = (typeof roles)[number]
 
 type Connectable = Pick<Schemas['ManagedDatabase'], 'connection' | 'domain'>
 
-/** The connection with the password of a role. It is removed from memory soon after the page is left. */
+/** Reads the connection with the password of a role. The cache removes it soon after the user leaves the page. */
 export const connectionQuery = (api: Api, { id, branchId }: Target, role: Role) =>
   queryOptions({
     queryKey: [...(branchId === undefined ? ['database', id] : ['branches', id, branchId]), 'connection', role],
@@ -176,7 +177,7 @@ export const connectionQuery = (api: Api, { id, branchId }: Target, role: Role) 
 
 const metricsEveryMs = 30_000
 
-/** Measurements of the time that ends now. */
+/** Reads the metrics of a time range that ends now. */
 export const metricsQuery = (api: Api, target: Target, source: 'postgres' | ServiceType, range: Range) =>
   queryOptions({
     queryKey: ['metrics', keyOf(target), source, range],
@@ -206,7 +207,7 @@ export const orders = ['total_time', 'mean_time', 'calls', 'rows'] as const
 export type StatementOrder = (typeof orders)[number]
 const mostStatements = 50
 
-/** The statistics of statements. Each read uses a connection of the database for a moment. */
+/** Reads the statistics of statements. Each read briefly uses a connection of the database. */
 export const queriesQuery = (api: Api, target: Target, order: StatementOrder) =>
   queryOptions({
     ...{ queryKey: ['queries', keyOf(target), order], staleTime: 60_000, retry: false },
@@ -232,13 +233,13 @@ JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname !~ '^(pg_|information_schema$)'
 ORDER BY 1, a.attnum`
 
-/** Tables with their columns, for completion. */
+/** Reads tables and columns, for completion in the SQL editor. */
 export const schemaQuery = (account: Account, target: Target) =>
   queryOptions({
     queryKey: ['schema', keyOf(target)],
     staleTime: 60_000,
     retry: false,
-    // Sharing would copy it into an object with a prototype.
+    // Structural sharing would copy the result into an object with a prototype.
     structuralSharing: false,
     queryFn: async ({ signal }) => {
       const request = { text: columnsOfTables, mode: 'read', max_rows: mostColumns, timeout_seconds: 10 } as const
@@ -250,7 +251,7 @@ export const schemaQuery = (account: Account, target: Target) =>
     },
   })
 
-/** Tables with their columns and estimates, for the table browser. */
+/** Reads tables, columns and estimates of rows, for the table browser. */
 export const tablesQuery = (account: Account, target: Target) =>
   queryOptions({
     ...{ queryKey: ['tables', keyOf(target)], staleTime: 60_000, retry: false },

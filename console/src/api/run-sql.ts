@@ -1,4 +1,4 @@
-/** Runs statements and reads their answer as it arrives. */
+/** Runs statements through the API, and reads the response while it arrives. */
 import { createLines, createResults, type SqlResult } from '../lib/sql.ts'
 import type { Target } from '../lib/target.ts'
 import { texts } from '../texts.ts'
@@ -20,7 +20,7 @@ const refusalOf = async (response: Response): Promise<ApiError> => {
   const body: unknown = await response.json().catch(() => undefined)
   const message = typeof body === 'object' && body !== null && 'message' in body ? body.message : undefined
   const refused = typeof message === 'string' ? message : texts.errors.status(response.status)
-  // The API's message names a field of the request, which the page shows as a switch.
+  // The API's message names a request field. On the page this field is a switch, so the page needs its own text.
   const text = refused.includes('need "mode": "write"') ? texts.sql.needsWrite : refused
   return new ApiError(response.status, text, response.headers.get('x-request-id') ?? undefined)
 }
@@ -31,8 +31,8 @@ const pathOf = ({ id, branchId }: Target): string => {
 }
 
 /**
- * Calls back whenever results have grown.
- * @throws ApiError if the API refuses, and the signal's reason if it is cancelled
+ * Runs statements, and calls `onGrowth` when the results have grown.
+ * @throws ApiError if the API refuses the request, and the reason of the signal if the caller aborts it
  */
 export async function runSql(
   account: Account,

@@ -1,10 +1,10 @@
-/** Reads Server-Sent Events from chunks of text. Pure. */
+/** Parses Server-Sent Events from chunks of text. Pure. */
 type ServerEvent = { event: string; data: string }
 
-/** The longest line that is kept: more than any event of the API. */
+/** The maximum length of a line. Lines that the API sends are shorter. */
 const longestLine = 64 * 1024
 
-/** A parser: each call takes the next chunk, and returns the events that it completes. */
+/** Returns a parser. Each call takes the next chunk, and returns the events that the chunk completes. */
 export function createParser(): (chunk: string) => ServerEvent[] {
   let rest = ''
   let event = ''
@@ -17,7 +17,7 @@ export function createParser(): (chunk: string) => ServerEvent[] {
       return complete
     }
     const colon = line.indexOf(':')
-    // A comment, with which the server keeps the connection open.
+    // The line is a comment. The server sends comments to keep the connection open.
     if (colon === 0) return undefined
     const field = colon < 0 ? line : line.slice(0, colon)
     const value = colon < 0 ? '' : line.slice(colon + 1).replace(/^ /, '')

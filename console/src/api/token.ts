@@ -1,7 +1,7 @@
-/** What a token says about itself. Only for display: the API checks it. */
+/** Reads the claims of a token, only for display. The API verifies the token. */
 type Claims = { label: string; tenant: string; subject: string; expiresAt: number | undefined }
 
-/** The payload of a JWT; undefined if the text is none. */
+/** Returns the payload of a JWT. Returns undefined if the text is not a JWT. */
 function payloadOf(token: string): Record<string, unknown> | undefined {
   try {
     const part = token.split('.')[1] ?? ''

@@ -9,13 +9,13 @@ const requests: TryRequest[] = [
   { type: 'rag', body: { pipeline: 'docs', query: 'Why?' } },
 ]
 
-test('each request goes to its service, of the database or of the branch', async () => {
+test('sends each request to the service of the database or branch', async () => {
   const sent: unknown[] = []
   const POST = async (path: string, options: { params: object; body: object }) => {
     sent.push([path.replace('/managed/v1/databases/{id}', ''), options.params, options.body])
     return { data: {}, response: new Response() }
   }
-  // Only the method that it uses.
+  // `tryService` uses no other method of the API.
   const api = { POST } as unknown as Api
   for (const branchId of [undefined, 'b'])
     for (const request of requests) await tryService(api, { id: 'a', branchId }, request, new AbortController().signal)

@@ -1,4 +1,3 @@
-/** Sends a request to a service of a database or branch, by the API. */
 import type { Target } from '../lib/target.ts'
 import type { ServiceAnswer } from '../lib/try-answer.ts'
 import type { TryRequest } from '../lib/try-it.ts'
@@ -15,7 +14,10 @@ const ofBranch = {
   rag: '/managed/v1/databases/{id}/branches/{branch_id}/services/rag/try',
 } as const
 
-/** @throws ApiError if the API refuses or cannot send it, and the signal's reason if it is cancelled */
+/**
+ * Sends a request to a service of a database or branch, through the API.
+ * @throws ApiError if the API refuses or cannot send the request, and the reason of the signal if the caller aborts it
+ */
 export function tryService(
   api: Api,
   { id, branchId }: Target,

@@ -1,4 +1,4 @@
-/** What needs a user's attention, in plain words. Pure. */
+/** Lists the problems that need a user's attention. Pure. */
 import { texts } from '../texts.ts'
 import { quantity } from './format.ts'
 
@@ -16,6 +16,7 @@ type Database = {
   attention?: Problem[]
 }
 
+/** `what` is the cause, or what the user can do. It is empty if `text` contains the cause. */
 type Attention = { key: string; tone: 'bad' | 'warning'; text: string; what: string; databaseId: string }
 
 const fullAt = 0.85
@@ -27,18 +28,21 @@ const ofServices = ({ id, name, services = [] }: Database): Attention[] =>
     return message === '' ? [] : [{ ...about, tone: 'warning', text: texts.attention.serviceNote(name, type, message) }]
   })
 
-/** Conditions that stop nothing now. */
+/** Conditions that do not interrupt the database. `ofConditions` lists them as warnings. */
 const notes = new Set(['RestartPending', 'RetentionHeld', 'ConfigurationRefused', 'SizeApplied', 'ChildrenApplied'])
 
 const conditionText = (condition: string): string =>
   (Object.hasOwn(texts.attention.conditions, condition) ? texts.attention.conditions[condition] : undefined) ??
   condition
 
-/** What the API reports. The reasons of services and of a database that failed are with those. */
+/**
+ * Lists the conditions that the API reports. Skips `Ready`, which `ofDatabase` uses as a cause. Skips the conditions of
+ * services if `ofServices` lists a message.
+ */
 const ofConditions = ({ id, name, attention = [], services = [] }: Database): Attention[] => {
-  const isListed = services.some(({ message = '' }) => message !== '')
+  const hasServiceMessage = services.some(({ message = '' }) => message !== '')
   return attention
-    .filter(({ condition }) => condition !== 'Ready' && !(isListed && condition.startsWith('Services')))
+    .filter(({ condition }) => condition !== 'Ready' && !(hasServiceMessage && condition.startsWith('Services')))
     .map(({ condition, message }) => ({
       ...{ key: `${id} ${condition}`, databaseId: id, what: message },
       tone: notes.has(condition) ? 'warning' : 'bad',
@@ -65,6 +69,6 @@ function ofDatabase(database: Database): Attention[] {
   return found
 }
 
-/** What needs action first. */
+/** Lists the problems of all databases: errors first, then warnings. */
 export const attentionOf = (databases: readonly Database[]): Attention[] =>
   databases.flatMap(ofDatabase).sort((a, b) => Number(a.tone === 'warning') - Number(b.tone === 'warning'))

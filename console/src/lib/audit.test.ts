@@ -23,7 +23,7 @@ test.each([
   expect(actionText({ method, path: `/managed/v1${path}` })).toBe(text)
 })
 
-test('the database of an entry is in its path, its subject or its SQL, if it exists', () => {
+test('finds the database of an entry by its path or subject, and ignores unknown databases', () => {
   const databases = [{ id, name: 'shop' }]
   expect(databaseOf({ ...entry, subject_id: id }, databases)?.name).toBe('shop')
   expect(databaseOf({ ...entry, path: `/managed/v1/databases/${id}/branches/${other}` }, databases)?.name).toBe('shop')
@@ -31,7 +31,7 @@ test('the database of an entry is in its path, its subject or its SQL, if it exi
   expect(databaseOf(entry, databases)).toBeUndefined()
 })
 
-test('SQL has its mode, role, number of statements and result', () => {
+test('describes SQL by its mode, role, number of statements and result', () => {
   const sql = { database_id: id, mode: 'read', role: 'application_read_only', statements: 1, sha256: '' } as const
   expect(detailText({ sql })).toBe('Read as app_read_only, 1 statement: started')
   expect(
@@ -42,7 +42,7 @@ test('SQL has its mode, role, number of statements and result', () => {
   )
 })
 
-test('a request to a service has its method, tool or pipeline, and its result', () => {
+test('describes a service request by its tool and result', () => {
   const service = { database_id: id, type: 'mcp', tool: 'query_database' } as const
   expect(detailText({ service })).toBe('mcp query_database: started')
   expect(detailText({ service: { ...service, result: 'answered', status: 200 } })).toBe(
@@ -51,7 +51,7 @@ test('a request to a service has its method, tool or pipeline, and its result', 
   expect(detailText({})).toBeUndefined()
 })
 
-test('an outcome has its text and tone, also one of a later version', () => {
+test('returns the text and tone of an outcome, and accepts an unknown outcome', () => {
   expect(outcomeOf({ outcome: 'refused', status: 409 })).toEqual({ text: 'Refused (409)', tone: 'warning' })
   expect(outcomeOf({ outcome: 'toString', status: 200 })).toEqual({ text: 'toString (200)', tone: 'quiet' })
 })

@@ -8,8 +8,8 @@ import { keyOf } from './target.ts'
 
 const branch = (id: string, label: string | null) => ({ id, name: `shop-${id.slice(-8)}`, display_name: label })
 
-test('names show the end of the id for branches of one title, as generated names do', () => {
-  // The beginning of an id is the time of its creation.
+test('names of branches with the same title contain the short id', () => {
+  // An id begins with the time of its creation, so two ids can have the same beginning.
   const branches = [
     branch('01a22056-a817-7a15-b0d2-de8a143d8be5', 'Preview'),
     branch('01a22056-a92a-7971-a07c-9f9bcea7fc37', 'Preview'),
@@ -24,15 +24,17 @@ test('names show the end of the id for branches of one title, as generated names
   ])
 })
 
-test('the overview shows ids only of branches of one database with one title', () => {
+test('the overview shows short ids only for branches of one database with the same title', () => {
   const database = { id: 'd', name: 'shop' } as Schemas['ManagedDatabase']
-  const made = (id: string, label: string) => ({ ...branch(id, label), created_at: id }) as Schemas['Branch']
-  const found = new Map([['d', [made('1-00000001', 'Preview'), made('2-00000002', 'Preview'), made('3', 'Trial')]]])
-  const marks = rowsOf([database], found).map(row => (row.kind === 'branch' ? row.mark : row.kind))
-  expect(marks).toEqual(['database', '00000001', '00000002', undefined])
+  const listed = (id: string, label: string) => ({ ...branch(id, label), created_at: id }) as Schemas['Branch']
+  const branches = new Map([
+    ['d', [listed('1-00000001', 'Preview'), listed('2-00000002', 'Preview'), listed('3', 'Trial')]],
+  ])
+  const shortIds = rowsOf([database], branches).map(row => (row.kind === 'branch' ? row.mark : row.kind))
+  expect(shortIds).toEqual(['database', '00000001', '00000002', undefined])
 })
 
-test('what is kept of a branch is neither of its database nor of another branch', () => {
+test('a database and each of its branches have different keys', () => {
   const keys = [
     { id: 'd', branchId: undefined },
     { id: 'd', branchId: 'a' },
@@ -41,11 +43,11 @@ test('what is kept of a branch is neither of its database nor of another branch'
   expect(new Set(keys).size).toBe(3)
 })
 
-test('a change of a branch refreshes the page of the branch', () => {
+test('an event of a branch makes the queries of the branch stale', () => {
   const stale = staleKeys({ kind: 'branch', id: 'b', databaseId: 'd', status: 'deleting' })
   expect(stale).toContainEqual(['branches', 'd'])
 })
 
-test('a branch has only pages that databases have', () => {
+test('every tab of a branch is also a tab of a database', () => {
   expect(branchTabs.filter(tab => !databaseTabs.includes(tab))).toEqual([])
 })

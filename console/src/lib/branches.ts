@@ -1,9 +1,12 @@
-/** What branches are called. Pure. */
+/** Builds the names that the console shows for branches. Pure. */
 type Named = { id: string; name: string; display_name?: string | null }
 
 export const titleOf = ({ display_name: label, name }: Named): string => label || name
 
-/** The short id of a branch whose title another branch of the list has too: the end of the id, as in generated names. */
+/**
+ * Returns a function that returns the short id of a branch, or undefined if the title of the branch is unique in
+ * `branches`. The short id is the end of the id, as in generated names.
+ */
 export function marksOf(branches: readonly Named[]): (branch: Named) => string | undefined {
   const byTitle = Map.groupBy(branches, titleOf)
   return branch => ((byTitle.get(titleOf(branch))?.length ?? 0) > 1 ? branch.id.slice(-8) : undefined)
@@ -12,7 +15,7 @@ export function marksOf(branches: readonly Named[]): (branch: Named) => string |
 export const withMark = (title: string, mark: string | undefined): string =>
   mark === undefined ? title : `${title} (${mark})`
 
-/** The title of each branch of the list, with the short id where the title alone is not unique. */
+/** Returns a function that returns the title of a branch, followed by the short id if the title is not unique. */
 export function namesOf(branches: readonly Named[]): (branch: Named) => string {
   const markOf = marksOf(branches)
   return branch => withMark(titleOf(branch), markOf(branch))

@@ -1,4 +1,4 @@
-/** A write to the API: refetches what it changed, and says that it has begun. */
+/** Runs a write to the API, shows a notification, and refetches the changed data. */
 import { type UseMutationResult, useMutation, useQueryClient } from '@tanstack/react-query'
 import { useApi } from '../api/accounts.ts'
 import type { Api } from '../api/client.ts'
@@ -6,8 +6,9 @@ import { notify } from '../components/toasts.tsx'
 
 type Options<I, T> = {
   act: (api: Api, input: I) => Promise<T>
-  /** The beginnings of the keys of what has changed. */
+  /** Prefixes of the query keys to refetch. */
   stale: readonly (readonly string[])[]
+  /** The text of the notification. */
   done: string | ((result: T, input: I) => string)
   onDone?: (result: T, input: I) => void
 }

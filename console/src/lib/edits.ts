@@ -1,11 +1,11 @@
 /**
- * Staged changes of rows as SQL. Each change must find exactly one row, of the version that was shown: otherwise its
- * statement fails, and nothing of the transaction is committed. Pure.
+ * Builds the SQL of staged row changes. An update or deletion must match exactly one row, in the version that the page
+ * showed. Otherwise its statement fails, and Postgres rolls back the transaction. Pure.
  */
 import type { SqlResult, Value } from './sql.ts'
 import { quotedName, type Table, tableText } from './tables.ts'
 
-/** Values by the name of their column. */
+/** Values by column name. */
 type Values = ReadonlyMap<string, Value>
 export type Edit = { id: string; table: Table } & (
   | { kind: 'insert'; values: Values }
@@ -13,10 +13,10 @@ export type Edit = { id: string; table: Table } & (
   | { kind: 'delete'; key: Values; version: string }
 )
 
-/** The API accepts no longer text. */
+/** The maximum length of the SQL text that the API accepts. */
 export const longestText = 65_536
 
-/** Correct for any setting of `standard_conforming_strings`. */
+/** Returns an SQL literal that is correct for any setting of `standard_conforming_strings`. */
 export function literal(value: Value): string {
   if (value === null) return 'NULL'
   const quoted = `'${value.replaceAll("'", "''")}'`
@@ -26,7 +26,7 @@ export function literal(value: Value): string {
 const named = (values: Values): [string, string][] =>
   [...values].map(([name, value]) => [quotedName(name), literal(value)])
 
-/** With which a statement fails, in an error of Postgres, if it has not changed exactly one row. */
+/** A statement that does not change exactly one row fails, and the Postgres error contains this text. */
 const notOne = 'not one row but '
 
 const requireOne = (change: string): string => `WITH changed AS (
@@ -51,47 +51,51 @@ export function statementOf(edit: Edit): string {
   return `INSERT INTO ${table} (${names.join(', ')})\nVALUES (${texts.join(', ')})`
 }
 
-/** All changes, in the order in which they were staged. */
+/** Returns one transaction with all changes, in the order in which the user staged them. */
 export const transactionOf = (edits: readonly Edit[]): string =>
   ['BEGIN', ...edits.map(statementOf), 'COMMIT'].map(text => `${text};`).join('\n')
 
-/** The same row of the same table has the same id. */
+/** Returns the id of a row, from its table and its primary key. */
 export const idOfRow = ({ schema, name }: Table, key: Values): string => JSON.stringify([schema, name, ...key])
 
-/** The primary key of a row. */
+/** Returns the primary key of a row. */
 export const keyOf = ({ columns }: Table, row: readonly Value[]): Values =>
   new Map(columns.flatMap(({ name, isKey }, index) => (isKey ? [[name, row[index] ?? null] as const] : [])))
 
-/** What was entered for a column of a row that is shown; undefined if that is its value. */
+/** Returns the new value of a column. Returns undefined if the user did not change the value. */
 export function changedValue(before: Value, entered: Value): Value | undefined {
-  // A text field changes the ends of lines to \n.
-  const isShown = entered === before || (entered !== null && entered === before?.replaceAll('\r\n', '\n'))
-  if (isShown) return undefined
+  // A text field of the browser replaces \r\n by \n.
+  const isUnchanged = entered === before || (entered !== null && entered === before?.replaceAll('\r\n', '\n'))
+  if (isUnchanged) return undefined
   return entered !== null && before?.includes('\r\n') ? entered.replaceAll(/\r?\n/g, '\r\n') : entered
 }
 
-/** One change for each row: a later one replaces an earlier one. */
+/** Adds a change. If the list has a change with the same id, the new change replaces it. */
 export const withEdit = (edits: readonly Edit[], edit: Edit): readonly Edit[] =>
   edits.some(({ id }) => id === edit.id) ? edits.map(one => (one.id === edit.id ? edit : one)) : [...edits, edit]
 
 export type Outcome =
   | { kind: 'committed' }
-  /** The change of this index found another version of its row, or none. */
+  /** Another session changed or deleted the row of the change at `index`. */
   | { kind: 'conflict'; index: number }
   | { kind: 'failed'; index: number; message: string; detail: string }
-  /** The answer ended before Postgres reported a result. */
+  /** It is not known whether Postgres committed. */
   | { kind: 'unknown' }
 
-/** SQLSTATEs of a connection or server that ended. While Postgres commits, they say nothing about the result. */
+/** SQLSTATEs of a closed connection or a failed server. If COMMIT fails with one of these, the result is unknown. */
 const lost = /^(08|57|58|XX)/
 
-/** @param results of `transactionOf`, whose first statement is BEGIN */
+/**
+ * Returns the outcome of a transaction that `transactionOf` built.
+ * @param results the results of all statements, beginning with BEGIN
+ * @param count the number of changes
+ */
 export function outcomeOf(results: readonly SqlResult[], count: number): Outcome {
   const failed = results.find(({ fault }) => fault !== undefined)
   if (failed?.fault !== undefined) {
     const { message, sqlstate, position, detail = '' } = failed.fault
     const index = failed.statement - 1
-    // A value that was entered fails with a position.
+    // The error of `requireOne` has no position. An error about a value that the user entered has one.
     if (sqlstate === '22P02' && position === undefined && message.includes(`"${notOne}`))
       return { kind: 'conflict', index }
     if (index === count && lost.test(sqlstate)) return { kind: 'unknown' }

@@ -5,7 +5,7 @@ import { fieldFault } from './field-fault.ts'
 test.each([
   [new ApiError(400, 'name: another database has this name'), 'Another database has this name'],
   [new ApiError(400, 'display_name: is too long'), undefined],
-  [new ApiError(409, 'the name: is no field'), undefined],
-  [new Error('name: of another kind'), undefined],
+  [new ApiError(409, 'the name: is not a field'), undefined],
+  [new Error('name: not from the API'), undefined],
   [null, undefined],
-])('the fault of the field "name" in %s is %s', (error, text) => expect(fieldFault(error, 'name')).toBe(text))
+])('the message about the field "name" in %s is %s', (error, text) => expect(fieldFault(error, 'name')).toBe(text))

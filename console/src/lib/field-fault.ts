@@ -1,9 +1,10 @@
-/** What the API says about a field, so that a form shows it there too. Errors of fields begin with the field's name. */
+/** Finds API errors about a form field. Such an error begins with the name of the field. Pure. */
 import { ApiError } from '../api/errors.ts'
 
+/** Returns the API's message about a field, without the name of the field. Returns undefined for other errors. */
 export function fieldFault(error: Error | null, field: string): string | undefined {
   const prefix = `${field}: `
   if (!(error instanceof ApiError) || !error.message.startsWith(prefix)) return undefined
-  const rule = error.message.slice(prefix.length)
-  return `${rule.slice(0, 1).toUpperCase()}${rule.slice(1)}`
+  const message = error.message.slice(prefix.length)
+  return `${message.slice(0, 1).toUpperCase()}${message.slice(1)}`
 }

@@ -1,10 +1,13 @@
-/** JSON with other spaces. Numbers stay as they are written: parsed ones could lose digits. Pure. */
+/** Formats JSON text. Numbers are copied as text, because parsed numbers can lose digits. Pure. */
 
 const token = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|[^\s{}[\],:"]+/g
-/** Deeper texts would be mostly spaces. */
+/** The maximum depth of formatted JSON. Deeper JSON would consist mostly of spaces. */
 const deepest = 64
 
-/** `indent`: of each level; empty: all on one line. Undefined if the text is no JSON. */
+/**
+ * Formats JSON. Returns undefined if the text is not JSON. Returns the text unchanged if it is nested too deeply.
+ * @param indent the spaces of one level; an empty string writes the JSON on one line
+ */
 export function formatJson(text: string, indent: string): string | undefined {
   try {
     JSON.parse(text)

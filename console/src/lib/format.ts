@@ -1,4 +1,4 @@
-/** Figures and times as users read them. Pure. */
+/** Formats numbers, times and states for users. Pure. */
 import { texts } from '../texts.ts'
 
 const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB']
@@ -27,20 +27,20 @@ const factors: Record<string, number> = {
   Pi: 1024 ** 5,
 }
 
-/** A Kubernetes quantity as a number; undefined if it is none. */
+/** Parses a Kubernetes quantity. Returns undefined if the text is not a quantity. */
 export function quantity(text: string): number | undefined {
   const [, figure = '', unit = ''] = /^(\d+(?:\.\d+)?)([A-Za-z]*)$/.exec(text) ?? []
   const factor = factors[unit]
   return figure === '' || factor === undefined ? undefined : Number(figure) * factor
 }
 
-/** A quantity of memory or storage: `10Gi` as `10 GiB`. */
+/** Formats a quantity of memory or storage, for example `10Gi` as `10 GiB`. */
 export function quantityOfBytes(text: string): string {
   const value = quantity(text)
   return value === undefined ? text : bytes(value).replace(/\.0 /, ' ')
 }
 
-/** A span of time in its largest unit. */
+/** Formats a duration in its largest unit. */
 export function span(ms: number): string {
   const seconds = Math.round(Math.abs(ms) / 1000)
   if (seconds < 60) return texts.time.seconds(seconds)
@@ -55,7 +55,7 @@ export function relative(at: number, now: number): string {
   return ms > 0 ? texts.time.ago(span(ms)) : texts.time.ahead(span(ms))
 }
 
-/** The local date and time, to the second. */
+/** Formats the local date and time, to the second. */
 export const moment = (at: number): string =>
   new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' }).format(at)
 
@@ -64,7 +64,7 @@ const [clock, day] = [
   new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' }),
 ]
 
-/** A mark on an axis of time: the time of day, and the date at midnight. */
+/** Formats a tick of a time axis: the time of day, or the date at midnight. */
 export function tick(at: number): string {
   const date = new Date(at)
   return (date.getHours() === 0 && date.getMinutes() === 0 ? day : clock).format(date)
@@ -72,14 +72,14 @@ export function tick(at: number): string {
 
 type Pricing = { price_amount: number; currency: string; billing_interval: string }
 
-/** A price in the smallest unit of its currency, for its interval. */
+/** Formats a price with its billing interval. `price_amount` is in the smallest unit of the currency. */
 export function price({ price_amount: amount, currency, billing_interval: interval }: Pricing): string {
   try {
     const format = new Intl.NumberFormat('en', { style: 'currency', currency })
     const digits = format.resolvedOptions().maximumFractionDigits ?? 2
     return texts.units.perInterval(format.format(amount / 10 ** digits), interval)
   } catch {
-    // A currency that the browser does not know.
+    // The browser rejects text that is not a currency code.
     return texts.units.perInterval(`${amount} ${currency}`, interval)
   }
 }

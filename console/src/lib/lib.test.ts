@@ -24,7 +24,7 @@ describe('figures', () => {
     ['', undefined],
   ])('the quantity %j is %s', (text, value) => expect(quantity(text)).toBe(value))
 
-  test('a quantity of bytes has a unit, and another text is unchanged', () => {
+  test('formats a quantity of bytes with a unit, and does not change other text', () => {
     expect([quantityOfBytes('10Gi'), quantityOfBytes('512Mi'), quantityOfBytes('?')]).toEqual([
       '10 GiB',
       '512 MiB',
@@ -32,7 +32,7 @@ describe('figures', () => {
     ])
   })
 
-  test('a price has its currency and interval', () => {
+  test('formats a price with its currency and interval', () => {
     const of = (price_amount: number, currency: string) => price({ price_amount, currency, billing_interval: 'month' })
     expect([of(1500, 'eur'), of(900, 'jpy'), of(5, 'no currency')]).toEqual([
       '€15.00 / month',
@@ -41,7 +41,7 @@ describe('figures', () => {
     ])
   })
 
-  test('times are distances from now', () => {
+  test('formats times relative to now', () => {
     const now = 1e12
     expect([0, 30e3, 90e3, 5 * 3600e3, 72 * 3600e3, -60e3].map(ms => relative(now - ms, now))).toEqual([
       ...['just now', '30 s ago', '2 min ago', '5 h ago', '3 days ago', 'in 1 min'],
@@ -49,7 +49,7 @@ describe('figures', () => {
     expect(span(1400)).toBe('1 s')
   })
 
-  test('a state that is not known is shown as it is, whatever its name', () => {
+  test('does not change an unknown status, even if an object has a member with its name', () => {
     expect([statusText('available'), statusText('constructor'), toneOf('constructor'), toneOf('failed')]).toEqual([
       ...['Available', 'constructor', 'quiet', 'bad'],
     ])
@@ -58,21 +58,21 @@ describe('figures', () => {
 
 describe('the tree of branches', () => {
   const node = (id: string, parent?: string, created_at = id) => ({ id, parent_branch_id: parent ?? null, created_at })
-  const shape = (nodes: ReturnType<typeof node>[]) =>
+  const linesOf = (nodes: ReturnType<typeof node>[]) =>
     treeOf(nodes).map(line => `${'-'.repeat(line.depth)}${line.node.id}`)
 
-  test('parents are before their children, siblings by age', () => {
-    expect(shape([node('c', 'a'), node('b'), node('a'), node('d', 'c'), node('e', 'a')])).toEqual([
+  test('lists parents before their children, and siblings by age', () => {
+    expect(linesOf([node('c', 'a'), node('b'), node('a'), node('d', 'c'), node('e', 'a')])).toEqual([
       ...['a', '-c', '--d', '-e', 'b'],
     ])
   })
 
   test('a branch whose parent was deleted is a root', () => {
-    expect(shape([node('b', 'gone'), node('c', 'b')])).toEqual(['b', '-c'])
+    expect(linesOf([node('b', 'gone'), node('c', 'b')])).toEqual(['b', '-c'])
   })
 
-  test('a branch that names itself is a root', () => {
-    expect(shape([node('a', 'a')])).toEqual(['a'])
+  test('a branch that is its own parent is a root', () => {
+    expect(linesOf([node('a', 'a')])).toEqual(['a'])
   })
 })
 
@@ -85,7 +85,7 @@ describe('links', () => {
     ['data:text/html,x', undefined],
     ['https://', undefined],
     [null, undefined],
-  ])('%s leads to %s', (text, url) => expect(safeUrl(text)).toBe(url))
+  ])('the link for %s is %s', (text, url) => expect(safeUrl(text)).toBe(url))
 })
 
 describe('the palette', () => {
@@ -99,18 +99,18 @@ describe('the palette', () => {
   ])('%j finds %j', (typed, found) => expect(best(items, text => text, typed, 3)).toEqual(found))
 })
 
-test('an axis of time has times of day, and dates at midnight', () => {
+test('a time axis shows times of day, and the date at midnight', () => {
   expect(tick(new Date(2026, 10, 27, 20, 30).getTime())).toBe('20:30')
   expect(tick(new Date(2026, 10, 27).getTime())).toBe('27 Nov')
 })
 
-describe('what the API reports as attention', () => {
+describe('conditions that the API reports', () => {
   const database = { id: '1', name: 'shop', status: 'available', ip_allowlist: { rules: [1], state: 'restricted' } }
   const problem = (condition: string) => ({ condition, reason: 'Reason', message: `why ${condition}` })
   const found = (changes: object) =>
     attentionOf([{ ...database, ...changes }]).map(({ tone, text, what }) => [tone, text, what])
 
-  test('is in plain words, with what to do', () => {
+  test('are listed in plain text, with the message of the API', () => {
     const attention = [problem('RestartPending'), problem('BackupsReady'), problem('constructor')]
     expect(found({ attention })).toEqual([
       ['bad', 'shop: backups have a problem.', 'why BackupsReady'],
@@ -119,7 +119,7 @@ describe('what the API reports as attention', () => {
     ])
   })
 
-  test('is not repeated for a service that is listed, and explains a failure', () => {
+  test('are not repeated for a listed service, and give the cause of a failure', () => {
     const services = [{ service_type: 'rest', state: 'failed', message: 'no port' }]
     const attention = [problem('ServicesReady'), problem('Ready')]
     expect(found({ status: 'failed', services, attention })).toEqual([
@@ -130,11 +130,11 @@ describe('what the API reports as attention', () => {
   })
 })
 
-describe('what needs attention', () => {
+describe('attention', () => {
   const database = { id: '1', name: 'shop', status: 'available', ip_allowlist: { rules: [{}], state: 'restricted' } }
   const texts = (changes: object) => attentionOf([{ ...database, ...changes }]).map(({ text }) => text)
 
-  test('nothing, if a database is well', () => expect(texts({})).toEqual([]))
+  test('is empty for a healthy database', () => expect(texts({})).toEqual([]))
 
   test.each([
     [{ status: 'failed' }, 'shop has failed and needs your action.'],
@@ -146,7 +146,7 @@ describe('what needs attention', () => {
     [{ import: { status: 'failed', error: 'no route' } }, 'The import into shop failed: no route'],
   ])('%j', (changes, text) => expect(texts(changes)).toEqual([text]))
 
-  test('what is broken is before what is only noted', () => {
+  test('lists errors before warnings', () => {
     const found = attentionOf([
       { ...database, ip_allowlist: { rules: [] } },
       { ...database, id: '2', name: 'b', status: 'failed' },
@@ -169,16 +169,16 @@ describe('snippets', () => {
     expect(uriOf({ ...connection, host: '::1' })).toContain('@[::1]:15432')
   })
 
-  test('a password with quotes does not leave its string', () => {
+  test('escapes quotes in a password', () => {
     expect(snippet('env', connection)).toContain(`PGPASSWORD='p'\\''"\\$@/ %'`)
     expect(snippet('node', connection)).toContain(`password: ${JSON.stringify(connection.password)}`)
   })
 
-  /** How each program verifies the chain of the server's certificate, with the authority's file. */
-  const verifies: Record<SnippetName, RegExp> = {
+  /** The settings with which each program verifies the server's certificate against the CA file. */
+  const verification: Record<SnippetName, RegExp> = {
     psql: /sslmode=verify-full&sslrootcert=espalier-ca\.pem/,
     env: /^PGSSLMODE=verify-full\nPGSSLROOTCERT='espalier-ca\.pem'$/m,
-    // Prisma accepts every certificate unless it has sslaccept=strict.
+    // Prisma accepts every certificate unless the URL contains sslaccept=strict.
     prisma: /sslmode=require&sslaccept=strict&sslcert=espalier-ca\.pem/,
     node: /ssl: \{ ca: readFileSync\("espalier-ca\.pem"/,
     python: /sslmode="verify-full",\n {4}sslrootcert="espalier-ca\.pem"/,
@@ -187,11 +187,11 @@ describe('snippets', () => {
   }
 
   test.each(snippetNames)('%s verifies the server', name => {
-    expect(snippet(name, connection)).toMatch(verifies[name])
+    expect(snippet(name, connection)).toMatch(verification[name])
     expect(snippet(name, connection)).not.toContain('rejectUnauthorized')
   })
 
-  test('a command line has no password', () => {
+  test('a command line contains no password', () => {
     const secret = { ...connection, password: 'secret' }
     expect(snippet('psql', secret)).toBe(
       "psql 'postgresql://app@shop.example.com:15432/app?sslmode=verify-full&sslrootcert=espalier-ca.pem'",

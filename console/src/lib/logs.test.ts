@@ -6,7 +6,7 @@ const at = (second: number, message: string, level = 'LOG'): LogEntry => ({
 })
 const messages = (lines: readonly { entry: LogEntry }[]) => lines.map(({ entry }) => entry.message)
 
-test('a read that overlaps adds what is new, oldest first, and equal entries of one instant as often as they are', () => {
+test('adds only the new entries of an overlapping read, and keeps equal entries with one timestamp', () => {
   const first = withRead([], [at(2, 'b'), at(2, 'b'), at(1, 'a')])
   expect(messages(first)).toEqual(['a', 'b', 'b'])
   const second = withRead(first, [at(3, 'c'), at(2, 'b'), at(2, 'b'), at(2, 'b')])
@@ -14,18 +14,18 @@ test('a read that overlaps adds what is new, oldest first, and equal entries of 
   expect(second.map(({ key }) => key)).toEqual([0, 1, 2, 3, 4])
 })
 
-test('a read without anything new returns the same list, so that nothing is drawn', () => {
+test('returns the same list for a read without new entries, so that the page does not redraw', () => {
   const lines = withRead([], [at(2, 'b'), at(1, 'a')])
   expect(withRead(lines, [at(2, 'b')])).toBe(lines)
 })
 
-test('the oldest lines are dropped, and keys are not used again', () => {
+test('removes the oldest lines, and does not reuse their keys', () => {
   const lines = withRead(withRead([], [at(2, 'b'), at(1, 'a')], 2), [at(3, 'c')], 2)
   expect(messages(lines)).toEqual(['b', 'c'])
   expect(lines.map(({ key }) => key)).toEqual([1, 2])
 })
 
-test('search and severity choose lines', () => {
+test('filters lines by search words and severity', () => {
   const lines = withRead([], [{ ...at(3, 'no table', 'ERROR'), user: 'Ada' }, at(2, 'slow', 'WARNING'), at(1, 'start')])
   expect(messages(matching(lines, '', 'all'))).toEqual(['start', 'slow', 'no table'])
   expect(messages(matching(lines, '', 'warning'))).toEqual(['slow', 'no table'])
@@ -35,7 +35,7 @@ test('search and severity choose lines', () => {
   expect(matching(lines, 'absent', 'all')).toEqual([])
 })
 
-test('details are in the order in which Postgres has them, without empty ones', () => {
+test('returns details in a fixed order, and omits empty ones', () => {
   const entry = { ...at(1, 'm'), statement: 'SELECT', detail: 'd', hint: '' }
   expect(detailsOf(entry)).toEqual([
     ['detail', 'd'],

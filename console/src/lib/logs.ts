@@ -1,18 +1,18 @@
-/** Entries of a log while it is followed: a bounded list, what is searched, and severities. Pure. */
+/** Collects, filters and describes the entries of a log. Pure. */
 import type { Schemas } from '../api/client.ts'
 
 export type LogEntry = Schemas['LogEntry']
-/** A key for the page: entries have none, and several can be equal. */
+/** An entry with a unique key for the page. Entries have no id, and two entries can be equal. */
 export type Line = { key: number; entry: LogEntry }
 
-/** The most lines in memory; older ones are dropped. */
+/** The maximum number of lines in memory. Older lines are removed. */
 const mostLines = 5000
 
 const identityOf = (entry: LogEntry): string => JSON.stringify(entry)
 
 /**
- * The lines with the entries of another read, which overlaps them. Returns the same list if there is none.
- * @param read newest first, as the API returns them, with every entry of the last line's instant
+ * Adds the new entries of a read. Returns the same list if the read has no new entry.
+ * @param read entries, newest first as the API returns them. They include all entries with the last line's timestamp.
  */
 export function withRead(lines: readonly Line[], read: readonly LogEntry[], most = mostLines): readonly Line[] {
   const last = lines.at(-1)
@@ -46,7 +46,7 @@ export const rankOf = (level: string): Rank =>
 
 const textOf = (entry: LogEntry): string => Object.values(entry).join(' ').toLowerCase()
 
-/** Lines of at least a severity of which any text contains every typed word. */
+/** Returns the lines of at least this severity that contain every typed word. */
 export function matching(lines: readonly Line[], typed: string, severity: Severity): readonly Line[] {
   const words = typed.toLowerCase().split(/\s+/).filter(Boolean)
   if (words.length === 0 && severity === 'all') return lines
@@ -60,11 +60,11 @@ export function matching(lines: readonly Line[], typed: string, severity: Severi
   })
 }
 
-const shown = ['detail', 'hint', 'statement', 'internal_query', 'context'] as const
+const detailKeys = ['detail', 'hint', 'statement', 'internal_query', 'context'] as const
 
-/** What an entry says besides its message. */
-export const detailsOf = (entry: LogEntry): [(typeof shown)[number], string][] =>
-  shown.flatMap((key): [(typeof shown)[number], string][] => {
+/** Returns the texts of an entry besides its message. Omits empty ones. */
+export const detailsOf = (entry: LogEntry): [(typeof detailKeys)[number], string][] =>
+  detailKeys.flatMap((key): [(typeof detailKeys)[number], string][] => {
     const text = entry[key]
     return text === undefined || text === '' ? [] : [[key, text]]
   })

@@ -1,4 +1,4 @@
-/** What a deletion takes with it, in words. Pure. */
+/** Lists what the deletion of a database removes. Pure. */
 import { texts } from '../texts.ts'
 import { bytes } from './format.ts'
 

@@ -3,12 +3,12 @@ import { amountOf, eventsIn, plotsOf, sharedBytes, startsIn, unitOf } from './me
 
 const time = (minute: number) => new Date(minute * 60_000).toISOString()
 
-test('units are those of the names of columns', () => {
+test('derives the unit from the name of the column', () => {
   const names = ['bytes_per_second', 'lag_bytes', 'bytes', 'calls_per_second', 'lag_seconds', 'hit_ratio', 'total']
   expect(names.map(unitOf)).toEqual(['bytes/s', 'bytes', 'bytes', 'per second', 'seconds', 'ratio', 'count'])
 })
 
-test('amounts have their unit, and what is unknown is no zero', () => {
+test('formats amounts with their unit, and an unknown amount as a dash', () => {
   expect(amountOf(2048, 'bytes/s')).toBe('2.0 KiB/s')
   expect(amountOf(0.987, 'ratio')).toBe('98.7 %')
   expect(amountOf(1234.5, 'count')).toBe('1,235')
@@ -16,7 +16,7 @@ test('amounts have their unit, and what is unknown is no zero', () => {
   expect(amountOf(null, 'count')).toBe('–')
 })
 
-test('a series becomes a plot for each unit, without columns that have no value', () => {
+test('creates a plot for each unit of a series, and omits columns without values', () => {
   const columns = ['time', 'total', 'oldest_transaction_seconds', 'limit']
   const values = [
     [time(1), 1, 0.5, null],
@@ -40,13 +40,13 @@ test('a series becomes a plot for each unit, without columns that have no value'
   expect(plotsOf([{ name: 'wal', columns: ['time', 'bytes'], values: [] }], 60_000)).toEqual([])
 })
 
-test('a gap has no value, so that no line crosses it', () => {
+test('inserts a row without values into a gap, so that no line crosses the gap', () => {
   const values = [1, 2, 5].map(minute => [time(minute), minute])
   const [plot] = plotsOf([{ name: 'pods', columns: ['time', 'sampled'], values }], 60_000)
   expect(plot).toMatchObject({ times: [60, 120, 180, 300], values: [[1, 2, null, 5]] })
 })
 
-test('events are operations and other backups of the time', () => {
+test('returns operations and scheduled backups of the time range as events', () => {
   const task = (id: string, name: string, minute: number) => ({
     id,
     name,
@@ -59,7 +59,7 @@ test('events are operations and other backups of the time', () => {
   expect(found.map(({ key }) => key)).toEqual(['a', 'b', 'c'])
 })
 
-test('the start times of Postgres are events of their time, and no plot', () => {
+test('returns start times of Postgres as events, without a plot', () => {
   const values = [
     [time(1), 30],
     [time(2), 30],
@@ -75,10 +75,10 @@ test('the start times of Postgres are events of their time, and no plot', () => 
 })
 
 test.each<[string, (string | number | null)[][], number, number | undefined]>([
-  ['of a directory on a large disk', [['t', 1, 500]], 10, 500],
-  ['of a file system that is somewhat larger than the volume', [['t', 1, 11]], 10, undefined],
+  ['a directory on a large disk', [['t', 1, 500]], 10, 500],
+  ['a file system that is slightly larger than the volume', [['t', 1, 11]], 10, undefined],
   [
-    'that was not measured last',
+    'a volume without a value in the last row',
     [
       ['t', 1, 500],
       ['u', null, null],
@@ -86,9 +86,9 @@ test.each<[string, (string | number | null)[][], number, number | undefined]>([
     10,
     500,
   ],
-  ['that was never measured', [['t', null, null]], 10, undefined],
-  ['of a database whose size is not known', [['t', 1, 500]], 0, undefined],
-])('a volume %s', (_, values, volume, shared) => {
+  ['a volume without any value', [['t', null, null]], 10, undefined],
+  ['a volume of unknown size', [['t', 1, 500]], 0, undefined],
+])('the shared size of %s', (_, values, volume, shared) => {
   const series = [{ name: 'volume', columns: ['time', 'used_bytes', 'size_bytes'], values }]
   expect(sharedBytes(series, volume)).toBe(shared)
 })

@@ -1,4 +1,4 @@
-/** Measurements as plots: one for each unit of a series. Pure. */
+/** Converts metrics to plots. A series has one plot for each of its units. Pure. */
 import type { Schemas } from '../api/client.ts'
 import { bytes } from './format.ts'
 
@@ -6,7 +6,7 @@ type Series = Schemas['MetricSeries']
 type Value = number | null
 type Unit = 'bytes' | 'bytes/s' | 'seconds' | 'ratio' | 'per second' | 'count'
 
-/** `times` are in seconds, as uPlot has them. */
+/** `times` are in seconds, because uPlot expects seconds. */
 export type PlotData = {
   key: string
   series: string
@@ -49,7 +49,7 @@ export function amountOf(value: Value, unit: Unit): string {
 
 const numberOf = (value: unknown): Value => (typeof value === 'number' ? value : null)
 
-/** Where rows are missing a row without values is added, so that no line is drawn across the gap. */
+/** Inserts a row without values where rows are missing, so that the plot draws no line across the gap. */
 function withGaps(rows: readonly [number, Value[]][], everySeconds: number): [number, Value[]][] {
   return rows.flatMap(([time, values], index): [number, Value[]][] => {
     const before = rows[index - 1]
@@ -63,10 +63,10 @@ function withGaps(rows: readonly [number, Value[]][], everySeconds: number): [nu
   })
 }
 
-/** A start time is no measurement: `startsIn` returns it. */
+/** The series with start times of Postgres. It has no plot: `startsIn` returns the start times as events. */
 const server = 'server'
 
-/** Plots of what has been measured; columns without any value are left out. */
+/** Returns the plots of all series. Omits columns without values. */
 export function plotsOf(all: readonly Series[], everyMs: number): PlotData[] {
   return all
     .filter(({ name }) => name !== server)
@@ -88,29 +88,36 @@ export function plotsOf(all: readonly Series[], everyMs: number): PlotData[] {
     })
 }
 
-/** A file system of its own is about as large as its volume. */
-const sharedFrom = 2
+/**
+ * A file system is shared if its size is at least this multiple of the volume. A dedicated file system is about as
+ * large as its volume.
+ */
+const sharedFactor = 2
 
 /**
- * The measured size of the volume, if that is of a file system that others share: a directory as a volume, as on one
- * machine, has no size of its own. @param volumeBytes what the database has
+ * Returns the size of the file system if the volume shares it with other data, for example because the volume is a
+ * directory. Returns undefined if the volume has a dedicated file system, or if a size is unknown.
+ * @param volumeBytes the size of the volume; 0 if it is unknown
  */
 export function sharedBytes(all: readonly Series[], volumeBytes: number): number | undefined {
   const { columns = [], values = [] } = all.find(({ name }) => name === 'volume') ?? {}
   const column = columns.indexOf('size_bytes')
   const size = values.map(row => numberOf(row[column])).findLast(value => value !== null)
-  return size != null && volumeBytes > 0 && size >= volumeBytes * sharedFrom ? size : undefined
+  return size != null && volumeBytes > 0 && size >= volumeBytes * sharedFactor ? size : undefined
 }
 
-/** `status`: of an operation. */
-type Happened = { key: string; at: number; name: string; status?: string }
+/** An event in the plots. A start of Postgres has no `status`. */
+type PlotEvent = { key: string; at: number; name: string; status?: string }
 type Task = { id: string; name: string; created_at: string; status: string }
 type Backup = { id: string; created_at: string; status: string }
 
 const backupTask = 'backup-managed'
 
-/** The starts of Postgres's first process in a time, for example after an eviction. It survives a crash of a session. */
-export function startsIn(all: readonly Series[], from: number, to: number): Happened[] {
+/**
+ * Returns the starts of the postmaster between `from` and `to`, for example after an eviction. The postmaster does not
+ * restart after a crash of a session.
+ */
+export function startsIn(all: readonly Series[], from: number, to: number): PlotEvent[] {
   const { columns = [], values = [] } = all.find(({ name }) => name === server) ?? {}
   const column = columns.indexOf('start_time_seconds')
   const times = new Set(values.map(row => numberOf(row[column])).filter(seconds => seconds !== null))
@@ -120,8 +127,11 @@ export function startsIn(all: readonly Series[], from: number, to: number): Happ
     .map(at => ({ key: `start ${at}`, at, name: 'start-postgres' }))
 }
 
-/** Operations and backups of a time, oldest first. A backup that an operation took is that operation. */
-export function eventsIn(tasks: readonly Task[], backups: readonly Backup[], from: number, to: number): Happened[] {
+/**
+ * Returns the operations and backups between `from` and `to`, oldest first. Omits a backup that an operation created,
+ * because the operation is listed.
+ */
+export function eventsIn(tasks: readonly Task[], backups: readonly Backup[], from: number, to: number): PlotEvent[] {
   const operations = tasks.map(({ id, name, created_at, status }) => ({
     key: id,
     at: Date.parse(created_at),
@@ -131,6 +141,6 @@ export function eventsIn(tasks: readonly Task[], backups: readonly Backup[], fro
   const taken = operations.filter(({ name }) => name === backupTask).map(({ at }) => at)
   const scheduled = backups
     .map(({ id, created_at, status }) => ({ key: id, at: Date.parse(created_at), name: backupTask, status }))
-    .filter(({ at }) => !taken.some(one => Math.abs(one - at) < 5000))
+    .filter(({ at }) => !taken.some(start => Math.abs(start - at) < 5000))
   return [...operations, ...scheduled].filter(({ at }) => at >= from && at <= to).sort((a, b) => a.at - b.at)
 }

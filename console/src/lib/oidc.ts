@@ -1,6 +1,6 @@
 /**
- * Login at an OpenID provider: authorization code with PKCE in another window, which sends the code to this one over a
- * BroadcastChannel. State, verifier and tokens are only in memory.
+ * Logs in at an OpenID provider with an authorization code and PKCE. The login window sends the code over a
+ * BroadcastChannel to the window that started the login. State, verifier and tokens are only in memory.
  */
 import * as oauth from 'oauth4webapi'
 import type { LoginSession } from '../api/accounts.ts'
@@ -14,7 +14,7 @@ const longestRevocationMs = 10_000
 
 export const redirectPath = '/console/signed-in'
 
-/** In the window of the login: sends what the provider returned. The receiver checks the state. */
+/** Runs in the login window. Sends the provider's response to the other windows, which check its state. */
 export function returnFromProvider(): void {
   const channel = new BroadcastChannel(channelName)
   channel.postMessage(location.search)
@@ -23,7 +23,7 @@ export function returnFromProvider(): void {
   window.close()
 }
 
-/** Waits for the answer to one login: other windows of the console may have logins of their own. */
+/** Waits for the provider's response to this login. Ignores the response to a login of another window. */
 function answerTo(state: string, signal: AbortSignal): Promise<URLSearchParams> {
   return new Promise((resolve, reject) => {
     const channel = new BroadcastChannel(channelName)
@@ -47,7 +47,10 @@ type Tokens = { token: string; session: LoginSession }
 const expiryOf = ({ expires_in: seconds }: oauth.TokenEndpointResponse): number | undefined =>
   seconds === undefined ? undefined : Date.now() + seconds * 1000
 
-/** @throws with what failed, in words of the provider or of the library */
+/**
+ * Logs in, and returns the token.
+ * @throws Error with the message of the provider or of the library
+ */
 export async function logIn(provider: Provider, popup: Window, signal: AbortSignal): Promise<Tokens> {
   const issuer = new URL(provider.issuer)
   const options = { signal, [oauth.allowInsecureRequests]: issuer.protocol === 'http:' }
@@ -69,9 +72,9 @@ export async function logIn(provider: Provider, popup: Window, signal: AbortSign
     ...(provider.audience === undefined ? {} : { audience: provider.audience }),
   }
   for (const [name, value] of Object.entries(parameters)) address.searchParams.set(name, value)
-  const answered = answerTo(state, signal)
+  const callback = answerTo(state, signal)
   popup.location.href = address.href
-  const validated = oauth.validateAuthResponse(server, client, await answered, state)
+  const validated = oauth.validateAuthResponse(server, client, await callback, state)
   const response = await oauth.authorizationCodeGrantRequest(
     server,
     client,
@@ -85,7 +88,10 @@ export async function logIn(provider: Provider, popup: Window, signal: AbortSign
   return { token: granted.access_token, session: sessionOf(server, client, granted) }
 }
 
-/** Renews the token, and revokes what renews it (RFC 7009), as far as the provider can. */
+/**
+ * Returns functions that renew the token and revoke the refresh token (RFC 7009). Each function is undefined if the
+ * provider does not support it.
+ */
 function sessionOf(
   server: oauth.AuthorizationServer,
   client: oauth.Client,
@@ -104,7 +110,7 @@ function sessionOf(
     return { token: renewed.access_token, expiresAt: expiryOf(renewed) }
   }
   const revoke = async () => {
-    // A renewal that runs may replace the token.
+    // A running renewal may replace the refresh token.
     await renewing.catch(() => {})
     const signal = AbortSignal.timeout(longestRevocationMs)
     const answer = await oauth.revocationRequest(server, client, authentication, refreshToken ?? '', {

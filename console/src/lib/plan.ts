@@ -1,13 +1,13 @@
-/** The plan of EXPLAIN (FORMAT JSON) as the lines of a tree. Pure. */
+/** Converts the plan of EXPLAIN (FORMAT JSON) to the lines of a tree. Pure. */
 export type PlanLine = {
   key: string
   depth: number
   title: string
   rows: number
   cost: number
-  /** Only of EXPLAIN ANALYZE: for all loops. */
+  /** The rows and the time of all loops. Undefined without ANALYZE. */
   actual: { rows: number; ms: number } | undefined
-  /** The time of the node without its children, as a share of the total; without ANALYZE its cost. */
+  /** The node's share of the total time, without its children. Without ANALYZE: the share of the total cost. */
   share: number
   details: string[]
 }
@@ -40,7 +40,7 @@ function detailsOf(node: Node): string[] {
   return [...conditions, ...keys, ...(removed > 0 ? [`Rows Removed by Filter: ${removed}`] : [])]
 }
 
-/** Undefined if the text is no plan. */
+/** Returns the lines of a plan. Returns undefined if the text is not a plan. */
 export function planOf(text: string): PlanLine[] | undefined {
   let value: unknown
   try {

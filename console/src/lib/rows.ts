@@ -1,4 +1,4 @@
-/** The rows of the overview: databases, and the branches of those that are open. Pure. */
+/** Builds the rows of the overview: all databases, and the branches of expanded databases. Pure. */
 import type { Schemas } from '../api/client.ts'
 import { marksOf } from './branches.ts'
 import { type Line, treeOf } from './tree.ts'
@@ -8,14 +8,17 @@ type Branch = Schemas['Branch']
 
 export type Row =
   | { kind: 'database'; key: string; database: Database }
-  /** `mark`: the short id, where the branch's title is not unique. */
+  /** `mark` is the short id of the branch. It is undefined if the title of the branch is unique. */
   | { kind: 'branch'; key: string; database: Database; line: Line<Branch>; mark: string | undefined }
-  /** Why no branches are shown below an open database. */
+  /** Explains why an expanded database has no rows of branches. */
   | { kind: 'note'; key: string; database: Database; note: 'none' | 'loading' | 'failed' }
 
 type Branches = Branch[] | 'loading' | 'failed'
 
-/** @param branches of the open databases, by their id */
+/**
+ * Returns the rows.
+ * @param branches the branches of the expanded databases, by the id of the database
+ */
 export function rowsOf(databases: readonly Database[], branches: ReadonlyMap<string, Branches>): Row[] {
   return databases.flatMap((database): Row[] => {
     const own: Row = { kind: 'database', key: database.id, database }
@@ -35,7 +38,7 @@ export function rowsOf(databases: readonly Database[], branches: ReadonlyMap<str
   })
 }
 
-/** Databases of which any shown text contains every typed word. */
+/** Returns the databases whose name, id or other shown text contains each typed word. */
 export function filtered(databases: readonly Database[], typed: string): readonly Database[] {
   const words = typed.toLowerCase().split(/\s+/).filter(Boolean)
   if (words.length === 0) return databases

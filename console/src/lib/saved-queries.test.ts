@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest'
 import { fileOf, queriesIn, withQuery } from './saved-queries.ts'
 
-test('what is no query is left out, whatever the storage contains', () => {
+test('ignores stored content that is not a query', () => {
   const query = { name: 'a', text: 'SELECT 1' }
   expect(queriesIn(JSON.stringify([query, null, 1, { name: 'b' }, { ...query, more: 1 }]))).toEqual([query, query])
   expect(['', '{', '{}', 'null', '"x"', null].map(queriesIn)).toEqual(Array(6).fill([]))
 })
 
-test('queries are sorted, and one of the same name is replaced', () => {
+test('sorts queries by name, and replaces a query with the same name', () => {
   const saved = [
     { name: 'a', text: '1' },
     { name: 'c', text: '3' },
@@ -16,14 +16,14 @@ test('queries are sorted, and one of the same name is replaced', () => {
   expect(withQuery(saved, { name: 'c', text: '4' })).toEqual([saved[0], { name: 'c', text: '4' }])
 })
 
-test('there are at most 100, each as long as the API accepts', () => {
+test('accepts at most 100 queries, and limits the length of a text', () => {
   const full = Array.from({ length: 100 }, (_, index) => ({ name: String(index), text: '' }))
   expect(withQuery(full, { name: 'one more', text: '' })).toBeUndefined()
   expect(withQuery(full, { name: '7', text: 'x' })).toHaveLength(100)
   expect(withQuery([], { name: 'long', text: 'x'.repeat(65_537) })).toBeUndefined()
 })
 
-test('a file has each query below its name', () => {
+test('writes the name of each query above its text', () => {
   const saved = [
     { name: 'a\nb', text: 'SELECT 1\n' },
     { name: 'c', text: 'SELECT 2' },

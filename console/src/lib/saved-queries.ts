@@ -1,6 +1,6 @@
 /**
- * Queries that the user has named. They are kept in the storage of this browser, for each database: they are no secret of
- * the console, but a text can contain what the user wrote into it, so the page says where it is kept.
+ * Keeps named queries in the browser's storage, separately for each database. A query can contain secrets that the user
+ * typed, so the page shows where the queries are kept.
  */
 import { useSyncExternalStore } from 'react'
 
@@ -18,7 +18,7 @@ const isQuery = (value: unknown): value is SavedQuery =>
   typeof value.name === 'string' &&
   typeof value.text === 'string'
 
-/** What the storage contains, which anything of this origin may have written. */
+/** Parses the stored queries. Ignores invalid content, because every page of this origin can write to the storage. */
 export function queriesIn(stored: string | null): SavedQuery[] {
   try {
     const parsed: unknown = JSON.parse(stored ?? '[]')
@@ -32,14 +32,17 @@ export function queriesIn(stored: string | null): SavedQuery[] {
   }
 }
 
-/** By name; a query of the same name is replaced. Undefined: there are too many, or the text is too long. */
+/**
+ * Adds a query, or replaces the query with the same name. Returns the queries, sorted by name. Returns undefined if the
+ * limit of queries is reached, or if the text is too long.
+ */
 export function withQuery(queries: readonly SavedQuery[], query: SavedQuery): SavedQuery[] | undefined {
   const others = queries.filter(({ name }) => name !== query.name)
   if (others.length >= mostQueries || query.text.length > longestText) return undefined
   return [...others, query].sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
-/** As one file, each query below its name. */
+/** Returns all queries as one SQL file. A comment above each query contains its name. */
 export const fileOf = (queries: readonly SavedQuery[]): string =>
   queries.map(({ name, text }) => `-- ${name.replaceAll(/\s+/g, ' ')}\n${text.trimEnd()}\n`).join('\n')
 
@@ -65,7 +68,7 @@ function stored(database: string): string | null {
 
 type SavedQueries = {
   queries: SavedQuery[]
-  /** Whether it was saved: the storage may be full or switched off. */
+  /** Returns false if the query was not saved: it exceeds a limit, or the storage is full or disabled. */
   save: (query: SavedQuery) => boolean
   remove: (name: string) => void
 }

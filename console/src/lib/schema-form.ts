@@ -1,4 +1,4 @@
-/** Forms made from the API's schemas: the fields with their texts and limits, and the body of a filled form. Pure. */
+/** Converts the API's schemas to form fields, and a filled form to a request body. Pure. */
 import { texts } from '../texts.ts'
 
 type Schema = {
@@ -20,7 +20,7 @@ type Schema = {
 }
 export type Description = { components?: { schemas?: Record<string, Schema> } }
 
-/** Numbers are text while they are edited. A secret that is '' keeps the stored one, and null removes it. */
+/** A number is a string while the user edits it. For a secret, '' keeps the stored value, and null removes it. */
 export type FormValue = string | boolean | null | FormObject[] | FormObject
 export type FormObject = { [key: string]: FormValue }
 
@@ -31,7 +31,7 @@ export type FormField = Common &
     | { kind: 'number'; least: number | undefined; most: number | undefined; isInteger: boolean }
     | { kind: 'choice'; choices: string[] }
     | { kind: 'text'; most: number | undefined }
-    /** A list of texts, one on each line. */
+    /** A list of strings, one per line. */
     | { kind: 'lines' }
     | { kind: 'secret'; isRemovable: boolean }
     | { kind: 'object'; fields: FormField[] }
@@ -53,7 +53,7 @@ function resolved(schema: Schema, all: Record<string, Schema>): Schema {
 const isNullable = ({ type, anyOf = [] }: Schema): boolean =>
   (Array.isArray(type) && type.includes('null')) || anyOf.some(one => one.type === 'null')
 
-/** `db_anon_role` as "DB anon role". */
+/** Returns the label of a key, for example "DB anon role" for `db_anon_role`. */
 export function labelOf(key: string): string {
   const { words } = texts.services
   const label = key
@@ -63,7 +63,7 @@ export function labelOf(key: string): string {
   return label.charAt(0).toUpperCase() + label.slice(1)
 }
 
-function kindOf(key: string, given: Schema, schema: Schema, all: Record<string, Schema>, depth: number) {
+function kindOf(key: string, declared: Schema, schema: Schema, all: Record<string, Schema>, depth: number) {
   const type = [schema.type ?? 'object'].flat().find(one => one !== 'null')
   if (type === 'boolean') return { kind: 'boolean' } as const
   if (type === 'integer' || type === 'number')
@@ -76,7 +76,7 @@ function kindOf(key: string, given: Schema, schema: Schema, all: Record<string, 
   }
   if (type === 'object') return { kind: 'object', fields: fieldsIn(schema, all, depth + 1) } as const
   if (schema.writeOnly === true || secretNames.test(key))
-    return { kind: 'secret', isRemovable: isNullable(given) } as const
+    return { kind: 'secret', isRemovable: isNullable(declared) } as const
   if (schema.enum !== undefined)
     return { kind: 'choice', choices: schema.enum.filter(one => typeof one === 'string') } as const
   return { kind: 'text', most: schema.maxLength } as const
@@ -84,27 +84,27 @@ function kindOf(key: string, given: Schema, schema: Schema, all: Record<string, 
 
 function fieldsIn(schema: Schema, all: Record<string, Schema>, depth: number): FormField[] {
   if (depth > deepest) return []
-  return Object.entries(schema.properties ?? {}).map(([key, given]) => {
-    const own = resolved(given, all)
+  return Object.entries(schema.properties ?? {}).map(([key, declared]) => {
+    const own = resolved(declared, all)
     const isRequired = schema.required?.includes(key) === true
     const initial = typeof own.default === 'boolean' ? own.default : String(own.default ?? '')
     const hint = (own.description ?? '').replaceAll('`', '')
-    return { key, label: labelOf(key), hint, isRequired, initial, ...kindOf(key, given, own, all, depth) }
+    return { key, label: labelOf(key), hint, isRequired, initial, ...kindOf(key, declared, own, all, depth) }
   })
 }
 
-/** The fields of a schema of the API's description; undefined if the description has no such schema. */
+/** Returns the form fields of a schema. Returns undefined if the API's description does not contain the schema. */
 export function fieldsOf({ components }: Description, name: string): FormField[] | undefined {
   const all = components?.schemas ?? {}
   return Object.hasOwn(all, name) ? fieldsIn(resolved(all[name] ?? {}, all), all, 0) : undefined
 }
 
-type Given = Record<string, unknown>
-const isGiven = (value: unknown): value is Given => typeof value === 'object' && value !== null
+type PlainObject = Record<string, unknown>
+const isObject = (value: unknown): value is PlainObject => typeof value === 'object' && value !== null
 
-/** What a form begins with: the values that the API has returned, otherwise the defaults. */
-export function valuesOf(fields: readonly FormField[], given: unknown): FormObject {
-  const from = isGiven(given) ? given : {}
+/** Returns the initial values of a form: the values that the API returned, or the defaults. */
+export function valuesOf(fields: readonly FormField[], stored: unknown): FormObject {
+  const from = isObject(stored) ? stored : {}
   const entries = fields.flatMap((field): [string, FormValue][] => {
     const value = from[field.key]
     switch (field.kind) {
@@ -137,12 +137,15 @@ const linesOf = (text: string): string[] =>
     .map(line => line.trim())
     .filter(line => line !== '')
 
-/** The body that a filled form sends. Empty fields are omitted: the API's default applies, or the stored secret stays. */
+/**
+ * Returns the request body of a filled form. Omits empty fields: the API then applies the default, or keeps the stored
+ * secret.
+ */
 export function bodyOf(fields: readonly FormField[], values: FormObject): Record<string, unknown> {
   const entries = fields.flatMap((field): [string, unknown][] => {
     const value = values[field.key]
     if (value === undefined) return []
-    if (field.kind === 'object') return isGiven(value) ? [[field.key, bodyOf(field.fields, value as FormObject)]] : []
+    if (field.kind === 'object') return isObject(value) ? [[field.key, bodyOf(field.fields, value as FormObject)]] : []
     if (field.kind === 'list')
       return Array.isArray(value) ? [[field.key, value.map(item => bodyOf(field.fields, item))]] : []
     if (value === '') return []

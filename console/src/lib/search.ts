@@ -1,4 +1,7 @@
-/** How well a text matches what was typed: its characters in order, beginnings of words first. Pure. */
+/**
+ * Scores how well a text matches the typed characters. Consecutive characters and beginnings of words score higher.
+ * Returns undefined if the text does not contain all typed characters in their order. Pure.
+ */
 function score(text: string, typed: string): number | undefined {
   const [inText, wanted] = [text.toLowerCase(), typed.toLowerCase().replaceAll(' ', '')]
   if (wanted === '') return 0
@@ -15,7 +18,7 @@ function score(text: string, typed: string): number | undefined {
   return sum - inText.length / 1000
 }
 
-/** The best matches, best first; equal ones stay in order. */
+/** Returns the best matches first. Matches with equal scores keep their order. */
 export function best<T>(items: readonly T[], textOf: (item: T) => string, typed: string, most: number): T[] {
   return items
     .flatMap(item => {

@@ -33,7 +33,7 @@ const description: Description = {
 }
 const fields = fieldsOf(description, 'Settings') ?? []
 
-describe('a form of a schema', () => {
+describe('the form of a schema', () => {
   test('has a field of the right kind for each property', () => {
     const kinds = Object.fromEntries(fields.map(({ key, kind }) => [key, kind]))
     expect(kinds).toEqual({
@@ -46,7 +46,7 @@ describe('a form of a schema', () => {
     expect(labelOf('db_anon_role')).toBe('DB anon role')
   })
 
-  test('begins with the defaults, and sends only what was filled in', () => {
+  test('starts with the defaults, and sends only filled fields', () => {
     const values = valuesOf(fields, {})
     expect(values).not.toHaveProperty('extra')
     expect(bodyOf(fields, values)).toEqual({
@@ -54,18 +54,18 @@ describe('a form of a schema', () => {
     })
   })
 
-  test('repeats what the API returned, keeps secrets by omission, and removes them by null', () => {
-    const given = {
+  test('sends the values that the API returned, omits unchanged secrets, and sends null for removed secrets', () => {
+    const stored = {
       ...{ writes: true, pool: 3, other: 'voyage', origins: ['https://a.example', 'https://b.example'] },
       ...{ model: { provider: 'voyage' }, extra: { provider: 'openai' }, parts: [{ provider: 'voyage' }] },
     }
-    const values = valuesOf(fields, given)
-    expect(bodyOf(fields, values)).toEqual(given)
+    const values = valuesOf(fields, stored)
+    expect(bodyOf(fields, values)).toEqual(stored)
     const removed = { ...values, model: { provider: 'voyage', api_key: null } }
     expect(bodyOf(fields, removed)).toMatchObject({ model: { provider: 'voyage', api_key: null } })
   })
 
-  test('of a schema that refers to itself ends, and one that is not described is none', () => {
+  test('has a maximum depth, and is undefined for an unknown schema', () => {
     const endless: Description = {
       components: { schemas: { A: { type: 'object', properties: { a: { $ref: '#/components/schemas/A' } } } } },
     }
@@ -82,7 +82,7 @@ describe('services', () => {
     { service_type: 'rest', service_id: 'b', rest_config: rest, state: 'running', uri: "https://x/it's" },
   ]
 
-  test('others stay as they are when one is changed or removed', () => {
+  test('a change or removal of one service does not change the other services', () => {
     const next = { service_type: 'mcp', mcp_config: {} } as const
     const other = { service_type: 'rest', service_id: 'b', rest_config: rest }
     expect(servicesAfter(known, 'mcp', next)).toEqual([other, next])
@@ -94,7 +94,7 @@ describe('services', () => {
     expect(tokenOf({ service_type: 'rag', bearer_token: 'three' })).toBe('three')
   })
 
-  test('snippets quote addresses, and contain no token', () => {
+  test('snippets quote URLs, and contain no token', () => {
     const mcp = { ...known[0], service_type: 'mcp', uri: 'https://x/mcp' }
     expect(JSON.parse(serviceSnippet('mcp', 'claude', 'shop', mcp))).toEqual({
       mcpServers: {
@@ -103,8 +103,8 @@ describe('services', () => {
     })
     for (const program of ['claude', 'claudeDesktop', 'cursor', 'vscode', 'curl'] as const)
       expect(serviceSnippet('mcp', program, 'shop', mcp)).not.toContain('one')
-    const shown = known[1] ?? mcp
-    expect(serviceSnippet('rest', 'curl', 'shop', shown)).toBe("curl -s 'https://x/it'\\''s/my_table?limit=10'")
-    expect(serviceSnippet('rest', 'postgrest', 'shop', shown)).toContain(`PostgrestClient("https://x/it's")`)
+    const service = known[1] ?? mcp
+    expect(serviceSnippet('rest', 'curl', 'shop', service)).toBe("curl -s 'https://x/it'\\''s/my_table?limit=10'")
+    expect(serviceSnippet('rest', 'postgrest', 'shop', service)).toContain(`PostgrestClient("https://x/it's")`)
   })
 })

@@ -1,4 +1,4 @@
-/** Services of a database: what a request sends, and how clients reach them. Pure. */
+/** Builds requests that change services, and snippets for their clients. Pure. */
 import type { Schemas } from '../api/client.ts'
 import { shellWord } from './snippets.ts'
 
@@ -8,34 +8,37 @@ export type ServiceInput = Schemas['ServiceConfigInput']
 export const serviceTypes = ['mcp', 'rest', 'rag'] as const
 export type ServiceType = (typeof serviceTypes)[number]
 
-/** The schema of the API with the settings of each. */
+/** The API's schema for the settings of each type. */
 export const settingsSchema: Record<ServiceType, string> = {
   mcp: 'MCPServiceConfigInput',
   rest: 'RestServiceConfigInput',
   rag: 'RAGServiceConfigInput',
 }
 
-/** A service as a request repeats it, so that it stays as it is: keys, tokens and the allowlist are omitted. */
+/** Returns a service for a request that does not change it. The API keeps omitted fields, such as tokens and keys. */
 function unchanged({ service_type, service_id, rest_config, rag_config }: Service): ServiceInput {
   return {
     service_type,
     ...(service_id === undefined ? {} : { service_id }),
     ...(rest_config === undefined ? {} : { rest_config }),
     ...(rag_config === undefined ? {} : { rag_config }),
-    // What the API returned, it accepts.
+    // The API accepts the values that it returned.
   } as ServiceInput
 }
 
-/** The list that a request sends: it replaces the services. @param next undefined removes the service */
+/**
+ * Returns the services of a request. They replace all services of the database.
+ * @param next the new service of this type; undefined removes the service
+ */
 export const servicesAfter = (known: readonly Service[], type: string, next: ServiceInput | undefined) => [
-  ...known.filter(one => one.service_type !== type).map(unchanged),
+  ...known.filter(service => service.service_type !== type).map(unchanged),
   ...(next === undefined ? [] : [next]),
 ]
 
 export const settingsOf = ({ mcp_config, rest_config, rag_config }: Service): unknown =>
   mcp_config ?? rest_config ?? rag_config
 
-/** The token that clients send; the REST service verifies tokens that others sign. */
+/** Returns the token that clients send. A REST service has no token, because other issuers sign its tokens. */
 export const tokenOf = ({ mcp_config: mcp, bearer_token: bearer }: Service): string | undefined =>
   bearer ?? mcp?.init_tokens?.split(',')[0]?.trim()
 
@@ -87,7 +90,7 @@ const { data, error } = await client.from('my_table').select('*').limit(10)`,
   curl: `curl -s ${shellWord(`${uri}/my_table?limit=10`)}`,
 })
 
-/** How a program uses a service, with tokens from its environment. */
+/** Returns the configuration or code with which a program uses a service. It does not contain the token. */
 export function serviceSnippet(type: ServiceType, program: ServiceSnippet, name: string, service: Service): string {
   const uri = service.uri ?? ''
   const pipeline = service.rag_config?.pipelines[0]?.name ?? 'my_pipeline'

@@ -1,11 +1,11 @@
-/** How programs connect to a database. Pure. */
+/** Builds the code with which programs connect to a database. Pure. */
 type Connection = { username: string; password: string; host: string; port: number; database: string; ca: string }
 
 export const snippetNames = ['psql', 'env', 'prisma', 'node', 'python', 'jdbc', 'go'] as const
 export type SnippetName = (typeof snippetNames)[number]
 
 const encode = encodeURIComponent
-/** IPv6 addresses are in brackets in a URI. */
+/** Returns the host for a URI. A URI has brackets around an IPv6 address. */
 const inUri = (host: string): string => (host.includes(':') ? `[${host}]` : host)
 
 type Addressed = Omit<Connection, 'password' | 'ca'> & { password?: string }
@@ -17,13 +17,13 @@ export function uriOf({ username, password, host, port, database }: Addressed, p
 
 const verify = ({ ca }: Pick<Connection, 'ca'>): string => `?sslmode=verify-full&sslrootcert=${encode(ca)}`
 
-/** A string of JavaScript, Python and Go: JSON is valid in all of them. */
+/** Returns a string literal for JavaScript, Python, Go or Java. All of them accept JSON strings. */
 const quoted = (text: string): string => JSON.stringify(text)
-/** A word of a shell. */
+/** Quotes a text as one shell word. */
 export const shellWord = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
 
 const writers: Record<SnippetName, (connection: Connection) => string> = {
-  // Without the password: every user of the machine can read a command line, and the shell keeps it in its history.
+  // The command has no password: other users of the machine and the history of the shell can expose a command line.
   psql: ({ password: _, ...connection }) => `psql ${shellWord(uriOf(connection, verify(connection)))}`,
   env: ({ username, password, host, port, database, ca }) =>
     [
@@ -77,5 +77,5 @@ connection, err := pgx.Connect(context.Background(), ${quoted(uriOf(connection, 
 
 export const snippet = (name: SnippetName, connection: Connection): string => writers[name](connection)
 
-/** What is shown in place of a password until it is revealed. */
+/** The text that the page shows until the user reveals the password. */
 export const hiddenPassword = '••••••••'

@@ -1,4 +1,4 @@
-/** The tabs and the history of the SQL editor. They are in memory, for each account, and for each database and branch. */
+/** Keeps the tabs and history of the SQL editor in memory, separately for each account, database and branch. */
 import { useSyncExternalStore } from 'react'
 import type { Account } from '../api/accounts.ts'
 import { keyOf, type Target } from './target.ts'
@@ -13,13 +13,13 @@ type Store = { state: Editor; listeners: Set<() => void> }
 const stores = new WeakMap<Account, Map<string, Store>>()
 
 function storeOf(account: Account, key: string): Store {
-  const ofAccount = stores.get(account) ?? new Map<string, Store>()
-  stores.set(account, ofAccount)
-  const store = ofAccount.get(key) ?? {
+  const accountStores = stores.get(account) ?? new Map<string, Store>()
+  stores.set(account, accountStores)
+  const store = accountStores.get(key) ?? {
     state: { tabs: [{ id: 1, text: '' }], current: 1, history: [] },
     listeners: new Set(),
   }
-  ofAccount.set(key, store)
+  accountStores.set(key, store)
   return store
 }
 
@@ -63,7 +63,7 @@ export function useSqlTabs(account: Account, target: Target): SqlTabs {
     show: current => change({ current }),
     write: (id, text) => change({ tabs: store.state.tabs.map(tab => (tab.id === id ? { id, text } : tab)) }),
     remember: text => {
-      const rest = store.state.history.filter(one => one !== text)
+      const rest = store.state.history.filter(entry => entry !== text)
       change({ history: [text, ...rest].slice(0, mostHistory) })
     },
   }

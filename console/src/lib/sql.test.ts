@@ -11,8 +11,8 @@ const answer = [
   { type: 'error', statement: 1, sqlstate: '42P01', message: 'no table', position: 15 },
 ]
 
-describe('the answer of statements', () => {
-  test('is the same, however its text is divided', () => {
+describe('the response to statements', () => {
+  test('does not depend on how the text is divided into chunks', () => {
     const text = `${answer.map(line => JSON.stringify(line)).join('\n')}\n`
     for (const size of [1, 7, 64, text.length]) {
       const [lines, { results, apply }] = [createLines(), createResults()]
@@ -31,7 +31,7 @@ describe('the answer of statements', () => {
     }
   })
 
-  test('lines of another shape add nothing', () => {
+  test('ignores lines of an unknown format', () => {
     const { results, apply } = createResults()
     for (const line of [null, 1, 'x', { type: 'rows', statement: 0, rows: [[{}]] }]) apply(line)
     expect(results.flatMap(({ rows }) => rows)).toEqual([])
@@ -55,7 +55,7 @@ describe('exports', () => {
     expect(csvOf(columns, rows)).toBe('id,big,id,data\n1,9007199254740993,"a ""b"", c","{""x"":1}"\n,,"",\n')
   })
 
-  test('JSON keeps every digit, and columns of the same name', () => {
+  test('JSON keeps all digits of bigint, and all columns with the same name', () => {
     expect(JSON.parse(jsonOf(columns, rows))).toEqual([
       { id: 1, big: '9007199254740993', id_2: 'a "b", c', data: { x: 1 } },
       { id: null, big: null, id_2: '', data: null },
@@ -80,15 +80,17 @@ describe('a plan', () => {
     ])
   })
 
-  test('of a run has times of all loops', () => {
+  test('has the time of all loops after EXPLAIN ANALYZE', () => {
     const node = { 'Node Type': 'Index Scan', 'Actual Total Time': 2, 'Actual Loops': 3, 'Actual Rows': 4 }
     expect(planOf(JSON.stringify([{ Plan: node }]))).toMatchObject([{ actual: { rows: 12, ms: 6 }, share: 1 }])
   })
 
-  test.each(['', '[]', '{}', '[{"Plan":1}]', 'text'])('%j is none', given => expect(planOf(given)).toBeUndefined())
+  test.each(['', '[]', '{}', '[{"Plan":1}]', 'text'])('%j is not a plan', value =>
+    expect(planOf(value)).toBeUndefined(),
+  )
 })
 
-test('a table can have the name of a member of every object', () => {
+test('a table can have the name of an object member, such as constructor', () => {
   const names = ['constructor', '__proto__', 'toString', 'shop']
   const tables = columnsByTable(
     names.flatMap(name => [

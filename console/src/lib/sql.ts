@@ -1,4 +1,4 @@
-/** The answer of POST .../sql, line by line, as results that a page shows. Pure. */
+/** Parses the response lines of POST .../sql into results, and exports results as CSV and JSON. Pure. */
 export type Column = { name: string; type: number }
 export type Value = string | null
 type Notice = { severity: string; message: string; detail?: string; hint?: string }
@@ -21,27 +21,27 @@ const optional = (line: Line, key: 'detail' | 'hint'): object =>
 
 const isRows = (value: unknown): value is Value[][] =>
   Array.isArray(value) &&
-  value.every(row => Array.isArray(row) && row.every(one => one === null || typeof one === 'string'))
+  value.every(row => Array.isArray(row) && row.every(field => field === null || typeof field === 'string'))
 
 function columnsOf(value: unknown): Column[] {
   if (!Array.isArray(value)) return []
   return value.map((column: Line) => ({ name: textOf(column.name), type: Number(column.type) || 0 }))
 }
 
-/** Applies lines to a list of results, which grows in place: results can have millions of rows. */
+/** Returns a list of results, and a function that adds a line. Results grow in place, as they can have many rows. */
 export function createResults(): { results: SqlResult[]; apply: (line: unknown) => void } {
   const results: SqlResult[] = []
-  const of = (statement: number): SqlResult => {
+  const resultOf = (statement: number): SqlResult => {
     const found = results.find(result => result.statement === statement)
     if (found !== undefined) return found
-    const made = { statement, columns: undefined, rows: [], notices: [], complete: undefined, fault: undefined }
-    results.push(made)
-    return made
+    const created = { statement, columns: undefined, rows: [], notices: [], complete: undefined, fault: undefined }
+    results.push(created)
+    return created
   }
-  const apply = (given: unknown): void => {
-    if (typeof given !== 'object' || given === null) return
-    const line = given as Line
-    const result = of(Number(line.statement) || 0)
+  const apply = (value: unknown): void => {
+    if (typeof value !== 'object' || value === null) return
+    const line = value as Line
+    const result = resultOf(Number(line.statement) || 0)
     if (line.type === 'columns') result.columns = columnsOf(line.columns)
     if (line.type === 'rows' && isRows(line.rows)) for (const row of line.rows) result.rows.push(row)
     if (line.type === 'notice')
@@ -65,7 +65,7 @@ export function createResults(): { results: SqlResult[]; apply: (line: unknown) 
   return { results, apply }
 }
 
-/** Reads lines of JSON from chunks of text. A line that is no JSON is left out. */
+/** Returns a parser of JSON lines. Each call takes a chunk and returns the completed lines. Skips invalid JSON. */
 export function createLines(): (chunk: string) => unknown[] {
   let rest = ''
   return chunk => {
@@ -83,17 +83,20 @@ export function createLines(): (chunk: string) => unknown[] {
 
 const inCsv = (value: Value): string => {
   if (value === null) return ''
-  // An empty text is quoted, so that it is not null.
+  // COPY reads an unquoted empty field as null, so an empty text is quoted.
   return value === '' || /[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value
 }
 
-/** As COPY ... WITH (FORMAT csv, HEADER) writes it. */
+/** Returns CSV in the format of COPY ... WITH (FORMAT csv, HEADER). */
 export function csvOf(columns: readonly Column[], rows: readonly Value[][]): string {
   const lines = [columns.map(({ name }) => inCsv(name)), ...rows.map(row => row.map(inCsv))]
   return `${lines.map(line => line.join(',')).join('\n')}\n`
 }
 
-/** Types whose text is a number or a word of JSON. Other values are strings: no figure loses digits. */
+/**
+ * Converts values of boolean, smallint, integer, json and jsonb, by the OID of the type. Values of other types stay
+ * strings, so that a bigint keeps all digits.
+ */
 const literal: Record<number, (text: string) => unknown> = {
   16: text => text === 't',
   21: Number,
@@ -104,7 +107,7 @@ const literal: Record<number, (text: string) => unknown> = {
 
 const inJson = (value: Value, type: number): unknown => (value === null ? null : (literal[type]?.(value) ?? value))
 
-/** An object for each row. Of columns with the same name, the later ones get a number. */
+/** Returns a JSON array with one object per row. Numbers the repeated column names, for example `id_2`. */
 export function jsonOf(columns: readonly Column[], rows: readonly Value[][]): string {
   const names: string[] = []
   for (const { name } of columns) {
@@ -118,7 +121,10 @@ export function jsonOf(columns: readonly Column[], rows: readonly Value[][]): st
   return `${JSON.stringify(objects, null, 2)}\n`
 }
 
-/** Columns of each table, of rows with both names. Without a prototype: a table can have any name, such as `constructor`. */
+/**
+ * Groups column names by table. Each row contains the name of a table and of a column. The result has no prototype,
+ * because a table can have a name such as `constructor`.
+ */
 export function columnsByTable(rows: readonly (readonly Value[])[]): Record<string, string[]> {
   const tables: Record<string, string[]> = Object.create(null)
   for (const [table, column] of rows) {

@@ -1,20 +1,20 @@
-/** The staged changes of rows. They are in memory, for each account, and for each database and branch. */
+/** Keeps staged row changes in memory, separately for each account, database and branch. */
 import { useEffect, useSyncExternalStore } from 'react'
 import type { Account } from '../api/accounts.ts'
 import { type Edit, withEdit } from './edits.ts'
 import { keyOf, type Target } from './target.ts'
 
-/** More would be too many to check before a commit. */
+/** The maximum number of staged changes. A user cannot check more of them before a commit. */
 const mostEdits = 200
 
 type Store = { edits: readonly Edit[]; listeners: Set<() => void> }
 const stores = new WeakMap<Account, Map<string, Store>>()
 
 function storeOf(account: Account, key: string): Store {
-  const ofAccount = stores.get(account) ?? new Map<string, Store>()
-  stores.set(account, ofAccount)
-  const store = ofAccount.get(key) ?? { edits: [], listeners: new Set() }
-  ofAccount.set(key, store)
+  const accountStores = stores.get(account) ?? new Map<string, Store>()
+  stores.set(account, accountStores)
+  const store = accountStores.get(key) ?? { edits: [], listeners: new Set() }
+  accountStores.set(key, store)
   return store
 }
 
@@ -48,14 +48,17 @@ export function useStaged(account: Account, target: Target): Staged {
   }
 }
 
-/** The browser asks before it leaves the console: staged changes are lost then. Pages of the console keep them. */
+/**
+ * Makes the browser ask the user before it leaves the console with staged changes, because leaving removes them.
+ * Navigation between pages of the console keeps them.
+ */
 export function useAskBeforeLeaving(account: Account): void {
   useEffect(() => {
-    const ask = (event: BeforeUnloadEvent) => {
+    const confirmLeave = (event: BeforeUnloadEvent) => {
       const all = [...(stores.get(account)?.values() ?? [])]
       if (all.some(({ edits }) => edits.length > 0)) event.preventDefault()
     }
-    addEventListener('beforeunload', ask)
-    return () => removeEventListener('beforeunload', ask)
+    addEventListener('beforeunload', confirmLeave)
+    return () => removeEventListener('beforeunload', confirmLeave)
   }, [account])
 }

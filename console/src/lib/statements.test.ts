@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { milliseconds, modeOf, parametersOf } from './statements.ts'
 
-test('parameters are those outside of quotes and comments, without gaps', () => {
+test('finds parameters outside of quotes and comments, and adds missing numbers', () => {
   expect(parametersOf('SELECT 1')).toEqual([])
   expect(parametersOf('SELECT $3, $1')).toEqual(['$1', '$2', '$3'])
   expect(parametersOf(`SELECT '$2', "$3", $1 -- $4\n/* $5 */ , $x$ $6 $x$, $$ $7 $$`)).toEqual(['$1'])
@@ -9,7 +9,7 @@ test('parameters are those outside of quotes and comments, without gaps', () => 
   expect(parametersOf('SELECT name$3, $1')).toEqual(['$1'])
 })
 
-test('a statement that may change rows is planned as a role that can change them', () => {
+test('explains a statement that may change rows in write mode', () => {
   expect(['SELECT 1', ' (select $1)', '-- first\nVALUES (1)', '/* a */ TABLE t'].map(modeOf)).toEqual(
     Array(4).fill('read'),
   )
@@ -18,7 +18,7 @@ test('a statement that may change rows is planned as a role that can change them
   )
 })
 
-test('times have the unit that is read best', () => {
+test('formats times in a suitable unit', () => {
   expect([0.126, 5.25, 123.4, 1500, 90_000].map(milliseconds)).toEqual([
     '0.13 ms',
     '5.3 ms',

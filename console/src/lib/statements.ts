@@ -1,9 +1,9 @@
-/** Statements of pg_stat_statements: their parameters, and times as users read them. Pure. */
+/** Parses statements of pg_stat_statements, and formats their times. Pure. */
 
-/** Quoted texts, quoted names, comments and dollar quotes, in which `$1` is no parameter. */
+/** Matches quoted text, quoted names, comments and dollar quotes. A `$1` in them is not a parameter. */
 const skipped = /'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\/\*[\s\S]*?\*\/|\$([A-Za-z_]\w*)?\$[\s\S]*?\$\1\$/g
 
-/** `$1`, `$2`, ... up to the highest that the statement has. */
+/** Returns `$1`, `$2`, ... up to the highest parameter of the statement. */
 export function parametersOf(text: string): string[] {
   const numbers = [...text.replaceAll(skipped, ' ').matchAll(/(?<![\w$])\$(\d{1,3})\b/g)].map(([, number]) =>
     Number(number),
@@ -11,7 +11,10 @@ export function parametersOf(text: string): string[] {
   return Array.from({ length: Math.max(0, ...numbers) }, (_, index) => `$${index + 1}`)
 }
 
-/** The plan of a statement that changes rows is made as a role that can change them. It is not run. */
+/**
+ * Returns the mode for EXPLAIN. EXPLAIN of a statement that changes rows needs the privilege to change them, although
+ * EXPLAIN does not run the statement.
+ */
 export const modeOf = (text: string): 'read' | 'write' =>
   /^[\s(]*(select|values|table)\b/i.test(text.replaceAll(skipped, ' ')) ? 'read' : 'write'
 

@@ -9,14 +9,14 @@ const columns = [
 const table = { schema: 'public', name: 'x"; DROP TABLE y; --', kind: 'r', rows: 1, columns }
 const all = { filters: [], sort: undefined, limit: 100, offset: 0 }
 
-test('names are quoted, whatever they contain', () => {
+test('quotes names with any content', () => {
   expect(quotedName('a"b')).toBe('"a""b"')
   expect(rowsStatement(table, all)).toEqual({
     ...{ text: 'SELECT * FROM "public"."x""; DROP TABLE y; --"\nLIMIT 100 OFFSET 0', parameters: [] },
   })
 })
 
-test('values are parameters, compared as the type of the column', () => {
+test('compares values as parameters of the column type', () => {
   const filters = [
     { column: 'we"ird', operator: 'contains', value: "50%_'\\" },
     { column: 'id', operator: 'null', value: 'ignored' },
@@ -31,7 +31,7 @@ test('values are parameters, compared as the type of the column', () => {
   expect(parameters).toEqual(["%50\\%\\_'\\\\%", "1'; --"])
 })
 
-test('rows of a table with a primary key have their version, and an order in which each is on one page', () => {
+test('reads the version of rows with a primary key, and orders rows by the key', () => {
   const keyed = { ...table, name: 't', columns: columns.map(column => ({ ...column, isKey: column.name === 'id' })) }
   expect(isEditable(keyed)).toBe(true)
   expect(isEditable({ ...keyed, kind: 'f' })).toBe(false)
@@ -45,13 +45,13 @@ test('rows of a table with a primary key have their version, and an order in whi
   expect(rowsStatement(keyed, { ...all, sort: byKey }).text).toContain('ORDER BY "id"\n')
 })
 
-test('columns that the table does not have are ignored', () => {
-  const filters = [{ column: 'gone', operator: 'equals', value: '1' }] as const
-  const sort = { column: 'gone', isDescending: false }
+test('ignores columns that the table does not have', () => {
+  const filters = [{ column: 'missing', operator: 'equals', value: '1' }] as const
+  const sort = { column: 'missing', isDescending: false }
   expect(rowsStatement(table, { ...all, filters, sort })).toEqual(rowsStatement(table, all))
 })
 
-test('rows of the catalog become tables; an estimate of -1 is none', () => {
+test('groups rows of the catalog by table, and treats the estimate -1 as unknown', () => {
   const rows = [
     ['public', 'a', 'r', '12', 'id', 'integer'],
     ['public', 'a', 'r', '12', 'name', 'text'],

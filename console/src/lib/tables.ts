@@ -1,14 +1,14 @@
-/** The statements behind the table browser: names are quoted, values are parameters. Pure. */
+/** Builds the SQL of the table browser. Names are quoted, and values are parameters. Pure. */
 type TableName = { schema: string; name: string }
 export type Column = {
   name: string
   type: string
-  /** Of the primary key. */
+  /** Whether the column is part of the primary key. */
   isKey: boolean
   isNullable: boolean
-  /** Postgres computes its values. */
+  /** Whether Postgres always computes the values. */
   isGenerated: boolean
-  /** A new row needs no value for it. */
+  /** Whether Postgres provides a value if a new row has none. */
   hasDefault: boolean
 }
 
@@ -17,10 +17,10 @@ export type Operator = (typeof operators)[number]
 export type Filter = { column: string; operator: Operator; value: string }
 export type Sort = { column: string; isDescending: boolean }
 
-/** Names can contain everything but NUL. */
+/** Quotes a name. A name can contain every character except NUL. */
 export const quotedName = (name: string): string => `"${name.replaceAll('"', '""')}"`
 
-/** Columns of user tables, views and foreign tables, with the estimated number of rows. */
+/** Reads the columns and the estimated number of rows of user tables, views and foreign tables. */
 export const tablesStatement = `SELECT n.nspname, c.relname, c.relkind, c.reltuples::bigint, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod),
   EXISTS (SELECT FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisprimary AND a.attnum = ANY (i.indkey)),
   NOT a.attnotnull, a.attgenerated <> '' OR a.attidentity = 'a', a.atthasdef OR a.attidentity <> ''
@@ -34,10 +34,10 @@ export type Table = TableName & { kind: string; rows: number | undefined; column
 
 const isStored = (kind: string): boolean => kind === 'r' || kind === 'p'
 
-/** Rows are changed by their primary key. */
+/** Returns whether users can change rows. A change needs the primary key to find its row. */
 export const isEditable = ({ kind, columns }: Table): boolean => isStored(kind) && columns.some(({ isKey }) => isKey)
 
-/** A table for each group of rows of `tablesStatement`. A table that was never analyzed has no estimate. */
+/** Groups the rows of `tablesStatement` by table. A table that was never analyzed has no estimate. */
 export function tablesIn(rows: readonly (readonly (string | null)[])[]): Table[] {
   const tables = new Map<string, Table>()
   for (const [schema, name, kind, estimate, column, type, ...flags] of rows) {
@@ -55,7 +55,7 @@ export function tablesIn(rows: readonly (readonly (string | null)[])[]): Table[]
 
 const compared = { equals: '=', differs: '<>', less: '<', greater: '>' } as const
 
-/** Values are compared as the column's type, so that 9 is less than 10. */
+/** Returns the condition of a filter. It compares values as the column's type, so that 9 is less than 10. */
 function conditionOf({ column, operator, value }: Filter, types: ReadonlyMap<string, string>, number: number) {
   const name = quotedName(column)
   if (operator === 'null') return { text: `${name} IS NULL`, values: [] }
@@ -64,7 +64,7 @@ function conditionOf({ column, operator, value }: Filter, types: ReadonlyMap<str
     const escaped = value.replaceAll(/[\\%_]/g, '\\$&')
     return { text: `${name}::text ILIKE $${number}`, values: [`%${escaped}%`] }
   }
-  // `format_type` quotes names where they need it.
+  // `format_type` has already quoted the name of the type if necessary.
   return { text: `${name} ${compared[operator]} $${number}::text::${types.get(column) ?? 'text'}`, values: [value] }
 }
 
@@ -72,7 +72,7 @@ type Choice = { filters: readonly Filter[]; sort: Sort | undefined; limit: numbe
 
 export const tableText = ({ schema, name }: TableName): string => `${quotedName(schema)}.${quotedName(name)}`
 
-/** By the chosen column first, then by the primary key, so that each row is on one page. */
+/** Orders by the chosen column and then by the primary key, so that each row is on exactly one page. */
 function orderOf({ columns }: Table, sort: Sort | undefined): string {
   const chosen = columns.find(({ name }) => name === sort?.column)
   const first =
@@ -83,8 +83,8 @@ function orderOf({ columns }: Table, sort: Sort | undefined): string {
 }
 
 /**
- * Rows of a table. Columns that the table does not have are ignored. Of a table that can be edited, the last column is
- * the version of each row: `xmin`, which every change of the row changes.
+ * Returns the statement that reads rows of a table. Ignores columns that the table does not have. If users can change
+ * rows, the last column is `xmin`: the version of a row, which changes with every update.
  */
 export function rowsStatement(table: Table, { filters, sort, limit, offset }: Choice) {
   const types = new Map(table.columns.map(({ name, type }) => [name, type]))
@@ -97,7 +97,7 @@ export function rowsStatement(table: Table, { filters, sort, limit, offset }: Ch
       return text
     })
   const where = conditions.length === 0 ? '' : `\nWHERE ${conditions.join(' AND ')}`
-  // Columns by name: a table that was changed since its columns were read must not shift values.
+  // Columns are selected by name: a change of the table must not move values to other columns.
   const names = table.columns.map(({ name }) => quotedName(name))
   const columns = isEditable(table) ? [...names, 'xmin'].join(', ') : '*'
   const page = `${orderOf(table, sort)}\nLIMIT ${limit} OFFSET ${offset}`

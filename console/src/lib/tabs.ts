@@ -1,4 +1,4 @@
-/** The tabs of a database, in their order. Each is a route of `router.tsx` and a text of `texts.database.tab`. */
+/** The tabs of a database, in display order. Each has a route in `router.tsx` and a text in `texts.database.tab`. */
 export const databaseTabs = [
   'connect',
   'branches',
@@ -15,7 +15,6 @@ export const databaseTabs = [
 ] as const
 type DatabaseTab = (typeof databaseTabs)[number]
 
-/** The tabs of a branch. */
 export const branchTabs = [
   'connect',
   'services',

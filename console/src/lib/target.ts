@@ -1,13 +1,13 @@
-/** What a page is about: a database, or one of its branches. */
+/** The database or branch that a page shows. */
 import { useParams } from '@tanstack/react-router'
 
 export type Target = { id: string; branchId: string | undefined }
 
-/** The target of the page's address. */
+/** Returns the target in the URL of the page. */
 export function useTarget(): Target {
   const { id = '', branch } = useParams({ strict: false })
   return { id, branchId: branch }
 }
 
-/** Keeps what belongs to a database apart from what belongs to each of its branches. */
+/** Returns a key that is unique for each database and each branch. */
 export const keyOf = ({ id, branchId }: Target): string => (branchId === undefined ? id : `${id}/${branchId}`)

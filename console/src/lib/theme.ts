@@ -1,4 +1,4 @@
-/** The theme of this browser, which is kept in its storage. */
+/** Applies the theme of the console, and keeps it in the browser's storage. */
 import { useSyncExternalStore } from 'react'
 
 export const themes = ['system', 'light', 'dark'] as const
@@ -23,7 +23,7 @@ function apply(): void {
   else dataset.theme = current
 }
 
-/** Called once, before the first page is drawn. */
+/** `main.tsx` calls this once, before the first page is drawn. */
 export const applyTheme = apply
 
 export function setTheme(theme: Theme): void {
@@ -31,7 +31,7 @@ export function setTheme(theme: Theme): void {
   try {
     localStorage.setItem(key, theme)
   } catch {
-    // Storage is switched off: the choice lasts as long as the page.
+    // The storage is disabled: the theme lasts until the user reloads the page.
   }
   apply()
   for (const listener of listeners) listener()

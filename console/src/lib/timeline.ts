@@ -1,4 +1,4 @@
-/** Where backups and the recovery window are on a line of time. Pure. */
+/** Computes the positions of backups and of the recovery window on a timeline. Pure. */
 type Window = { earliest_time: string | null; latest_time: string | null; gaps: { from: string; to: string }[] }
 type Backup = { id: string; created_at: string; status: string; metadata: Record<string, unknown> }
 
@@ -6,13 +6,13 @@ type Point = { id: string; at: number; position: number }
 type Part = { from: number; to: number }
 type Timeline = { from: number; to: number; points: Point[]; reachable: Part[] }
 
-/** The moment of a backup's data. */
+/** Returns the time of a backup's data. Returns the creation time if the backup has no `cut_at`. */
 export function cutOf({ metadata, created_at: created }: Pick<Backup, 'metadata' | 'created_at'>): number {
   const cut = typeof metadata.cut_at === 'string' ? Date.parse(metadata.cut_at) : Number.NaN
   return Number.isNaN(cut) ? Date.parse(created) : cut
 }
 
-/** The parts of the window without its gaps, in ms. */
+/** Returns the parts of the recovery window outside its gaps, in ms since the epoch. */
 export function reachableOf(window: Window | undefined): Part[] {
   if (window?.earliest_time == null || window.latest_time == null) return []
   const end = Date.parse(window.latest_time)
@@ -29,7 +29,7 @@ export function reachableOf(window: Window | undefined): Part[] {
 
 const leastSpanMs = 3_600_000
 
-/** Positions are from 0 to 1. */
+/** Returns the timeline up to now. Positions are between 0 and 1. */
 export function timelineOf(backups: readonly Backup[], window: Window | undefined, now: number): Timeline {
   const completed = backups.filter(({ status }) => status === 'completed')
   const parts = reachableOf(window)
@@ -44,6 +44,6 @@ export function timelineOf(backups: readonly Backup[], window: Window | undefine
   }
 }
 
-/** Whether the archive has the data of a moment. */
+/** Returns whether the archive can restore the data at this time. */
 export const isReachable = (window: Window | undefined, at: number): boolean =>
   reachableOf(window).some(({ from, to }) => at >= from && at <= to)

@@ -1,9 +1,9 @@
-/** Branches as the lines of a tree. Pure. */
+/** Converts branches to the lines of a tree. Pure. */
 type Node = { id: string; parent_branch_id?: string | null; created_at: string }
 
 export type Line<T> = { node: T; depth: number }
 
-/** Parents before their children, siblings by their age. A branch whose parent is not listed is a root. */
+/** Returns parents before their children, and older siblings first. A branch is a root if `nodes` omits its parent. */
 export function treeOf<T extends Node>(nodes: readonly T[]): Line<T>[] {
   const known = new Set(nodes.map(({ id }) => id))
   const byParent = Map.groupBy(nodes, ({ id, parent_branch_id: parent }) =>

@@ -9,7 +9,7 @@ const answer = (body: unknown, more: Partial<ServiceAnswer> = {}): ServiceAnswer
 })
 
 describe('JSON', () => {
-  test('gets lines as JSON.stringify makes them, and back', () => {
+  test('is formatted like the output of JSON.stringify', () => {
     const value = { a: [1, { b: [] }, {}], 'c:d,e{': '\\"}],\n', f: null, g: [[true]], h: '' }
     const text = JSON.stringify(value)
     expect(formatJson(text, '  ')).toBe(JSON.stringify(value, null, 2))
@@ -21,14 +21,14 @@ describe('JSON', () => {
     expect(formatJson('[12345678901234567890,1.0,1E5]', '  ')).toBe('[\n  12345678901234567890,\n  1.0,\n  1E5\n]')
   })
 
-  test('that is none has no lines, and that is too deep gets none', () => {
+  test('is undefined if it is invalid, and unchanged if it is nested too deeply', () => {
     for (const text of ['', '{', 'a', '[1,]']) expect(formatJson(text, '  ')).toBeUndefined()
     const deep = '['.repeat(100_000) + ']'.repeat(100_000)
     expect(formatJson(deep, '  ')).toBe(deep)
   })
 })
 
-test('an answer that nests too deep is its body', () => {
+test('shows the body of an answer that is nested too deeply', () => {
   const deep = '['.repeat(20_000) + ']'.repeat(20_000)
   const tool = `{"content":[{"type":"x","of":${deep}}]}`
   expect(viewOf('mcp', answer(tool))).toEqual({ kind: 'body', text: tool })
@@ -37,11 +37,11 @@ test('an answer that nests too deep is its body', () => {
 })
 
 describe('the answer of rest', () => {
-  test('is its body, as lines if it is JSON', () => {
+  test('is its body, formatted if it is JSON', () => {
     expect(viewOf('rest', answer([{ id: 1 }]))).toEqual({ kind: 'body', text: '[\n  {\n    "id": 1\n  }\n]' })
     expect(viewOf('rest', answer('<b>no JSON'))).toEqual({ kind: 'body', text: '<b>no JSON' })
     expect(viewOf('rest', answer('[1', { truncated: true }))).toEqual({ kind: 'body', text: '[1' })
-    // A table can have such columns.
+    // A table can have columns with these names.
     expect(viewOf('rest', answer({ answer: 'a', content: [] })).kind).toBe('body')
   })
 })
@@ -62,7 +62,7 @@ describe('the answer of mcp', () => {
     expect(viewOf('mcp', answer({ content: [] }))).toEqual({ kind: 'tool', isError: false, parts: [] })
   })
 
-  test('is the reason of a refusal', () => {
+  test('is the error message of a refused call', () => {
     const error = { code: -32602, message: 'unknown tool' }
     expect(viewOf('mcp', answer({ error }))).toEqual({ kind: 'fault', message: 'unknown tool' })
     const detailed = { ...error, message: 'Invalid params', data: { problem: 'unknown tool "t"' } }
@@ -71,7 +71,7 @@ describe('the answer of mcp', () => {
   })
 })
 
-test('the answer of rag has its sources, whatever their types are', () => {
+test('the answer of rag has its sources, even with unexpected types', () => {
   const sources = [{ id: 7, score: 0.51234, content: '<a href="javascript:hit()">' }, { id: null }, 'odd']
   expect(viewOf('rag', answer({ answer: 'Because.', sources }))).toEqual({
     kind: 'answer',
@@ -85,7 +85,7 @@ test('the answer of rag has its sources, whatever their types are', () => {
 })
 
 test.each(['null', '1', '"a"', '[]', '{}', '', '{"content":1}', '{"answer":1}', '{"error":1}'])(
-  'the answer %j is shown by every type',
+  'every type shows the body of the answer %j',
   body => {
     for (const type of ['mcp', 'rest', 'rag'] as const) expect(viewOf(type, answer(body)).kind).toBe('body')
   },
@@ -101,6 +101,6 @@ test.each([
   ['rag', 502, '', 'failed'],
   ['rest', 400, '{"code":"22P02"}', undefined],
   ['mcp', 200, '', undefined],
-] as const)('%s with %i and %j: %s', (type, status, body, hint) => {
+] as const)('the hint of %s for status %i and body %j is %s', (type, status, body, hint) => {
   expect(hintOf(type, answer(body, { status }))).toBe(hint)
 })

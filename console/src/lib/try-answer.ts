@@ -1,4 +1,4 @@
-/** What a service answered, as the page shows it: always as text. Pure. */
+/** Converts a service's answer for the page, which shows all parts as text. Pure. */
 import type { Schemas } from '../api/client.ts'
 import { formatJson } from './format-json.ts'
 import type { ServiceType } from './services.ts'
@@ -18,7 +18,7 @@ const isFields = (value: unknown): value is Fields => typeof value === 'object' 
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value ?? ''))
 
-/** As lines, if it is JSON. */
+/** Adds line breaks and indents to JSON. Returns other text unchanged. */
 const readable = (text: string): string => formatJson(text, '  ') ?? text
 
 function partOf(part: unknown): Part {
@@ -60,7 +60,7 @@ function structuredView(type: ServiceType, body: string): AnswerView | undefined
     if (!isFields(parsed)) return undefined
     return type === 'mcp' ? toolView(parsed) : ragView(parsed)
   } catch {
-    // It is no JSON, or nests too deep to be written again.
+    // The body is not JSON, or it is nested too deeply for JSON.stringify.
     return undefined
   }
 }
@@ -77,10 +77,10 @@ const hints: Record<ServiceType, Partial<Record<number, AnswerHint>>> = {
 }
 type AnswerHint = 'restToken' | 'restGrant' | 'restPath' | 'mcpToken' | 'ragPipeline' | 'failed'
 
-/** A missing right, which has the status 400 for a request without a token. */
+/** Returns whether a privilege is missing. The status of this error is 400 if the request has no token. */
 const isDenied = (body: string): boolean => /"code" *: *"42501"/.test(body)
 
-/** What the user can do about an error; undefined if it is none, or says enough. */
+/** Returns the hint for an error. Returns undefined if the answer is not an error, or if there is no hint for it. */
 export function hintOf(type: ServiceType, { status, body }: ServiceAnswer): AnswerHint | undefined {
   if (type === 'rest' && status >= 400 && isDenied(body)) return 'restGrant'
   return hints[type][status] ?? (status >= 500 ? 'failed' : undefined)

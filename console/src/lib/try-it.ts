@@ -1,6 +1,6 @@
 /**
- * One request to a service, as the API sends it and as a curl command. The page itself sends none: its content security
- * policy admits only the API and the OpenID provider, so that no text of the page can be sent elsewhere. Pure.
+ * Builds a request to a service, for the API and as a curl command. The page cannot send the request to the service,
+ * because its content security policy allows only the API and the OpenID provider. Pure.
  */
 import type { Schemas } from '../api/client.ts'
 import { formatJson } from './format-json.ts'
@@ -10,7 +10,7 @@ export const methods = ['GET', 'POST', 'PATCH', 'DELETE'] as const
 type Method = (typeof methods)[number]
 
 export type Trial = {
-  /** `token`: empty for a request without one. */
+  /** `token` is empty if the request has no token. */
   rest: { method: Method; path: string; query: string; body: string; token: string }
   mcp: { tool: string; arguments: string }
   rag: { pipeline: string; question: string }
@@ -22,25 +22,25 @@ const jsonType = "-H 'Content-Type: application/json'"
 
 const hasBody = (method: Method): boolean => method === 'POST' || method === 'PATCH'
 
-/** What the API sends: a path below the type, and its body. */
+/** The request to the API, for each type of service. */
 export type TryRequest =
   | { type: 'rest'; body: Schemas['RestTryInput'] }
   | { type: 'mcp'; body: Schemas['MCPTryInput'] }
   | { type: 'rag'; body: Schemas['RAGTryInput'] }
 
-/** The JSON of a body on one line; undefined if it is none. */
+/** Returns the JSON on one line. Returns undefined if the text is not JSON. */
 const jsonOf = (text: string): string | undefined => formatJson(text, '')
 
-/** The arguments of a tool; undefined if the text is no JSON object. */
+/** Returns the arguments of a tool. Returns undefined if the text is not a JSON object. */
 function argumentsOf(text: string): Record<string, unknown> | undefined {
   if (text.trim() === '') return {}
   const json = jsonOf(text)
   const value: unknown = json === undefined ? undefined : JSON.parse(json)
-  // What JSON.parse returns with braces is an object of any members.
+  // JSON that begins with a brace is an object.
   return json?.startsWith('{') ? (value as Record<string, unknown>) : undefined
 }
 
-/** A query keeps `=`, `&` and the signs of PostgREST; what no URL may have is encoded. */
+/** Encodes characters that a URL must not contain. Keeps `=`, `&` and the operators of PostgREST. */
 const queryOf = (text: string): string =>
   encodeURI(text.toWellFormed().trim().replace(/^\?/, '')).replaceAll('#', '%23')
 
@@ -52,11 +52,11 @@ const pathOf = (text: string): string =>
     .map(segment => encodeURIComponent(segment.trim()))
     .join('/')
 
-/** Undefined: a text that must be JSON is none. */
+/** Build the curl commands. Each function returns undefined if the body or the arguments are not valid JSON. */
 const commands: { [Type in keyof Trial]: (uri: string, trial: Trial[Type]) => string | undefined } = {
   rest: (uri, { method, path, query, body, token }) => {
-    const given = queryOf(query)
-    const url = `${uri}/${pathOf(path)}${given === '' ? '' : `?${given}`}`
+    const encodedQuery = queryOf(query)
+    const url = `${uri}/${pathOf(path)}${encodedQuery === '' ? '' : `?${encodedQuery}`}`
     const json = hasBody(method) ? jsonOf(body) : ''
     if (json === undefined) return undefined
     const verb = method === 'GET' ? [] : [`-X ${method}`]
@@ -64,13 +64,13 @@ const commands: { [Type in keyof Trial]: (uri: string, trial: Trial[Type]) => st
       ...(token === '' ? [] : [bearer('ESPALIER_REST_TOKEN')]),
       ...(hasBody(method) ? [jsonType, `-d ${shellWord(json)}`] : []),
     ]
-    // curl would read brackets and braces as ranges.
+    // With -g, curl does not expand brackets and braces.
     return [`curl -s -g ${[...verb, shellWord(url)].join(' ')}`, ...sent].join(continued)
   },
   mcp: (uri, { tool, arguments: text }) => {
-    const given = argumentsOf(text)
-    if (given === undefined) return undefined
-    const params = { name: tool.trim(), arguments: given }
+    const toolArguments = argumentsOf(text)
+    if (toolArguments === undefined) return undefined
+    const params = { name: tool.trim(), arguments: toolArguments }
     const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params })
     const accepted = "-H 'Accept: application/json, text/event-stream'"
     return [
@@ -96,15 +96,15 @@ const requests: { [Type in keyof Trial]: (trial: Trial[Type]) => TryRequest | un
     return { type: 'rest', body: { method, path: pathOf(path), query: queryOf(query), ...text, ...bearer } }
   },
   mcp: ({ tool, arguments: text }) => {
-    const given = argumentsOf(text)
-    return given && { type: 'mcp', body: { tool: tool.trim(), arguments: given } }
+    const toolArguments = argumentsOf(text)
+    return toolArguments && { type: 'mcp', body: { tool: tool.trim(), arguments: toolArguments } }
   },
   rag: ({ pipeline, question }) => ({ type: 'rag', body: { pipeline, query: question } }),
 }
 
 export const needsBody = hasBody
 
-/** Undefined: a text that must be JSON is none. */
+/** Returns the request to the API. Returns undefined if the body or the arguments are not valid JSON. */
 export const tryRequest = <Type extends keyof Trial>(type: Type, trial: Trial[Type]): TryRequest | undefined =>
   requests[type](trial)
 

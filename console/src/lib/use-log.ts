@@ -1,4 +1,4 @@
-/** The log of Postgres or of a service, read again every few seconds while it is followed. */
+/** Reads the log of Postgres or of a service. Repeats the read every few seconds while the user follows the log. */
 import { useEffect, useState } from 'react'
 import { useApi } from '../api/accounts.ts'
 import { type Api, read } from '../api/client.ts'
@@ -36,12 +36,12 @@ async function readLog(
 
 type Log = { lines: readonly Line[]; isLoading: boolean; error: Error | null; retry: () => void }
 
-/** While the tab is hidden nothing is read. */
+/** Returns the lines of a log. Does not read while the browser tab is hidden, unless there are no lines yet. */
 export function useLog(target: Target, source: LogSource, isFollowing: boolean): Log {
   const api = useApi()
   const [state, setState] = useState<Omit<Log, 'retry'>>({ lines: [], isLoading: true, error: null })
   const [attempt, setAttempt] = useState(0)
-  // biome-ignore lint/correctness/useExhaustiveDependencies: another attempt reads again
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a new attempt must read again
   useEffect(() => {
     const stop = new AbortController()
     let lines = state.lines

@@ -1,11 +1,10 @@
-/** The database or branch that a page is about. */
 import { useQuery } from '@tanstack/react-query'
 import { useApi } from '../api/accounts.ts'
 import type { Schemas } from '../api/client.ts'
 import { branchQuery, databaseQuery } from '../api/queries.ts'
 import type { Target } from './target.ts'
 
-/** Undefined until it is read. */
+/** Returns the database or branch that a page shows. Returns undefined until it is loaded. */
 export function useOwner({ id, branchId }: Target): Schemas['ManagedDatabase'] | Schemas['Branch'] | undefined {
   const api = useApi()
   const database = useQuery({ ...databaseQuery(api, id), enabled: branchId === undefined })

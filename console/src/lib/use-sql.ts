@@ -1,4 +1,4 @@
-/** One run of statements at a time: its results as they grow, and how to cancel it. */
+/** Runs statements, one run at a time. Provides the growing results, and a function that cancels the run. */
 import { useEffect, useRef, useState } from 'react'
 import type { Account } from '../api/accounts.ts'
 import { runSql, type SqlRequest } from '../api/run-sql.ts'
@@ -7,18 +7,18 @@ import type { SqlResult } from './sql.ts'
 import type { Target } from './target.ts'
 
 type Run = {
-  /** `version` changes as results grow in place. */
+  /** Increases with every change. Results grow in place, so their identity does not show a change. */
   version: number
   results: readonly SqlResult[]
   isRunning: boolean
   error: string | undefined
-  /** Where the text began in the editor, for the positions of errors. */
+  /** The offset of the run text in the editor. The page adds it to the positions of errors. */
   from: number
   isPlan: boolean
 }
 
 const none: Run = { version: 0, results: [], isRunning: false, error: undefined, from: 0, isPlan: false }
-/** How often growing results are drawn. */
+/** The minimum time between two redraws of growing results. */
 const drawEveryMs = 120
 
 export function useSql(account: Account) {

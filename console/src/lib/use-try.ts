@@ -1,4 +1,4 @@
-/** One request to a service at a time: its answer, its failure, and how to cancel it. */
+/** Sends requests to a service, one at a time. Provides the answer or error, and a function that cancels a request. */
 import { useEffect, useRef, useState } from 'react'
 import { useApi } from '../api/accounts.ts'
 import { tryService } from '../api/try-service.ts'
