@@ -1,4 +1,4 @@
-/** The pages of branches in a browser, against an API in this process: how they are found, and what is kept apart. */
+/** Tests the pages of branches in a browser, against an API in this process. */
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { canRun, openBrowser } from './chromium.ts'
@@ -10,15 +10,15 @@ const runs = canRun()
 let installation: Installation
 let browser: Browser
 let id: string
-/** Two branches with one display name. */
-let one: string
-let other: string
+/** The ids of two branches with the same display name. */
+let firstId: string
+let secondId: string
 beforeAll(async () => {
   if (!runs) return
   installation = await startInstallation()
-  ;({ id, branchId: one } = await fill(installation, 'Preview'))
-  other = (await installation.call('POST', `/databases/${id}/branches`, { display_name: 'Preview' })).body.id ?? ''
-  await until(async () => (await statusOf(other)) === 'available')
+  ;({ id, branchId: firstId } = await fill(installation, 'Preview'))
+  secondId = (await installation.call('POST', `/databases/${id}/branches`, { display_name: 'Preview' })).body.id ?? ''
+  await until(async () => (await statusOf(secondId)) === 'available')
   browser = await openBrowser()
 })
 afterAll(async () => {
@@ -49,13 +49,13 @@ const answerWith = (names: readonly string[], rows: readonly SqlRow[]) => {
   return { body: lines.map(line => `${JSON.stringify(line)}\n`).join(''), contentType: 'application/x-ndjson' }
 }
 
-/** What the address of a request is about. */
+/** Returns the short id of the branch in a URL, or 'database' if the URL has no branch. */
 const targetOf = (url: string): string => {
   const [, branch] = /\/branches\/([^/]+)\//.exec(url) ?? []
   return branch === undefined ? 'database' : shortOf(branch)
 }
 
-/** Every statement has one row of a table with the name of its target. */
+/** Answers every statement with one row. The row and the table have the name of the target. */
 async function answerSql(page: Page): Promise<void> {
   await page.route('**/sql', route => {
     const target = targetOf(route.request().url())
@@ -70,46 +70,46 @@ async function answerSql(page: Page): Promise<void> {
 if (!runs) test.skip('branches in a browser: needs Chromium and the packages of console/', () => {})
 else
   describe('branches in a browser', () => {
-    test('are opened from the overview, the tree and the palette, and told apart by their ids', async () => {
+    test('open from the overview, the tree and the palette, and have unique names', async () => {
       const { context, page, faults } = await open()
       await page.getByRole('button', { name: 'Show the branches of shop' }).click()
-      await page.getByRole('link', { name: nameOf(one) }).click()
-      await heading(page, nameOf(one)).waitFor()
-      expect(page.url()).toBe(`${installation.address}/console${pathOf(one)}/connect`)
+      await page.getByRole('link', { name: nameOf(firstId) }).click()
+      await heading(page, nameOf(firstId)).waitFor()
+      expect(page.url()).toBe(`${installation.address}/console${pathOf(firstId)}/connect`)
       await page.getByRole('navigation', { name: 'Place' }).getByRole('link', { name: 'Branches' }).click()
-      await page.getByRole('link', { name: nameOf(other) }).click()
-      await heading(page, nameOf(other)).waitFor()
+      await page.getByRole('link', { name: nameOf(secondId) }).click()
+      await heading(page, nameOf(secondId)).waitFor()
       await page.keyboard.press('Control+k')
-      await page.getByRole('combobox').fill(shortOf(one))
+      await page.getByRole('combobox').fill(shortOf(firstId))
       await page
-        .getByRole('option', { name: `shop / ${nameOf(one)}` })
+        .getByRole('option', { name: `shop / ${nameOf(firstId)}` })
         .first()
         .waitFor()
       await page.keyboard.press('Enter')
-      await heading(page, nameOf(one)).waitFor()
+      await heading(page, nameOf(firstId)).waitFor()
       await page.keyboard.press('Control+k')
-      await page.getByRole('combobox').fill(`${nameOf(other)} / Lo`)
+      await page.getByRole('combobox').fill(`${nameOf(secondId)} / Lo`)
       await page.keyboard.press('Enter')
-      await page.waitForURL(`**${pathOf(other)}/logs`)
+      await page.waitForURL(`**${pathOf(secondId)}/logs`)
       await page.goBack()
-      await heading(page, nameOf(one)).waitFor()
+      await heading(page, nameOf(firstId)).waitFor()
       await page.goForward()
-      await heading(page, nameOf(other)).waitFor()
+      await heading(page, nameOf(secondId)).waitFor()
       await page.reload()
       await logIn(page)
-      await heading(page, nameOf(other)).waitFor()
+      await heading(page, nameOf(secondId)).waitFor()
       expect(page.url()).toMatch(/\/logs$/)
       expect(faults).toEqual([])
       await context.close()
     })
 
-    test('have tables, statements, tabs and staged changes of their own', async () => {
+    test('do not share tables, statements, tabs or staged changes', async () => {
       const { context, page } = await open()
       await answerSql(page)
       for (const [path, target] of [
-        [pathOf(one), shortOf(one)],
+        [pathOf(firstId), shortOf(firstId)],
         [`/databases/${id}`, 'database'],
-        [pathOf(other), shortOf(other)],
+        [pathOf(secondId), shortOf(secondId)],
       ] as const) {
         await goTo(page, `${path}/tables`)
         await page.getByRole('cell', { name: `row of ${target}`, exact: true }).waitFor()
@@ -126,21 +126,21 @@ else
         await page.keyboard.type(`SELECT '${target}'`)
         await page.keyboard.press('Control+Enter')
         await page.getByRole('cell', { name: `row of ${target}`, exact: true }).waitFor()
-        // Only the page of a database asks where a statement runs.
+        // Only the page of a database has a control that selects where a statement runs.
         expect(await page.getByLabel('Run on').count()).toBe(target === 'database' ? 1 : 0)
       }
-      await goTo(page, `${pathOf(one)}/sql`)
+      await goTo(page, `${pathOf(firstId)}/sql`)
       await page
         .locator('.cm-content')
-        .getByText(`SELECT '${shortOf(one)}'`)
+        .getByText(`SELECT '${shortOf(firstId)}'`)
         .waitFor()
       await context.close()
     })
 
-    test('with staged changes are left only after the browser has asked', async () => {
+    test('make the browser ask before it closes the console with staged changes', async () => {
       const { context, page, faults } = await open()
       await answerSql(page)
-      await goTo(page, `${pathOf(one)}/tables`)
+      await goTo(page, `${pathOf(firstId)}/tables`)
       await page.getByRole('button', { name: 'Change row 1' }).click()
       await page.getByRole('dialog').getByRole('button', { name: 'Stage the deletion' }).click()
       await goTo(page, '/')
@@ -151,51 +151,52 @@ else
       await context.close()
     })
 
-    test('have logs, measurements and statistics of their own', async () => {
+    test('do not share logs, metrics or statistics', async () => {
       const { context, page, faults } = await open()
-      const asked = new Set<string>()
-      const note = (url: string) => asked.add(`${targetOf(url)} ${new URL(url).pathname.split('/').at(-1)}`)
+      const requested = new Set<string>()
+      const recordRequest = (url: string) =>
+        requested.add(`${targetOf(url)} ${new URL(url).pathname.split('/').at(-1)}`)
       await page.route('**/logs?**', route => {
-        note(route.request().url())
+        recordRequest(route.request().url())
         const logs = [{ timestamp: new Date().toISOString(), level: 'LOG', message: targetOf(route.request().url()) }]
         return route.fulfill({ json: { logs } })
       })
       await page.route('**/metrics?**', route => {
-        note(route.request().url())
+        recordRequest(route.request().url())
         const columns = ['time', 'used_bytes', 'size_bytes']
         const values = [[new Date().toISOString(), 2 ** 30, 500 * 2 ** 30]]
         return route.fulfill({ json: { series: [{ name: 'volume', columns, values }] } })
       })
       await page.route('**/queries?**', route => {
-        note(route.request().url())
+        recordRequest(route.request().url())
         const numbers = { calls: 1, total_ms: 1, mean_ms: 1, max_ms: 1, share: 1, rows: 1 }
         const text = `SELECT '${targetOf(route.request().url())}'`
         return route.fulfill({ json: { queries: [{ id: '1', role: 'app', text, ...numbers }] } })
       })
-      await goTo(page, `${pathOf(one)}/logs`)
-      await page.getByText(shortOf(one), { exact: true }).waitFor()
-      await goTo(page, `${pathOf(one)}/metrics`)
+      await goTo(page, `${pathOf(firstId)}/logs`)
+      await page.getByText(shortOf(firstId), { exact: true }).waitFor()
+      await goTo(page, `${pathOf(firstId)}/metrics`)
       await page.getByText('of the whole file system (500 GiB)').waitFor()
       expect(await findings(page)).toEqual([])
-      await goTo(page, `${pathOf(one)}/queries`)
-      await page.getByRole('button', { name: `SELECT '${shortOf(one)}'` }).waitFor()
-      expect([...asked].sort()).toEqual(['logs', 'metrics', 'queries'].map(page => `${shortOf(one)} ${page}`))
+      await goTo(page, `${pathOf(firstId)}/queries`)
+      await page.getByRole('button', { name: `SELECT '${shortOf(firstId)}'` }).waitFor()
+      expect([...requested].sort()).toEqual(['logs', 'metrics', 'queries'].map(page => `${shortOf(firstId)} ${page}`))
       expect(faults).toEqual([])
       await context.close()
     })
 
-    test('show the services that they have, and none of the controls of a database', async () => {
+    test('show their services without the controls that a database has', async () => {
       const { context, page, faults } = await open()
       const mcp = { service_type: 'mcp', state: 'running', uri: 'https://preview.test/mcp', bearer_token: 'secret' }
-      await page.route(`**/managed/v1${pathOf(one)}*`, async route => {
+      await page.route(`**/managed/v1${pathOf(firstId)}*`, async route => {
         const answer = await route.fetch()
         return route.fulfill({ json: { ...((await answer.json()) as object), services: [mcp] } })
       })
-      await goTo(page, `${pathOf(one)}/services`)
+      await goTo(page, `${pathOf(firstId)}/services`)
       await page.getByText(mcp.uri, { exact: true }).waitFor()
       expect(await page.getByRole('heading', { level: 2 }).count()).toBe(1)
       expect(await page.getByRole('button', { name: /^(Add|Change|Remove)/ }).count()).toBe(0)
-      await goTo(page, `${pathOf(one)}/logs`)
+      await goTo(page, `${pathOf(firstId)}/logs`)
       expect(await page.getByLabel('Log of').locator('option').count()).toBe(2)
       expect(await findings(page)).toEqual([])
       expect(faults).toEqual([])
@@ -211,13 +212,13 @@ else
         'The branch could not be created: the disk is full. It has no data',
       ],
       ['available', { expires_at: '2026-01-01T00:00:00Z' }, 'The branch has expired'],
-    ])('that is %s says so, and what to do (%j)', async (status, changes, text) => {
+    ])('explain the state %s and what to do (%j)', async (status, changes, text) => {
       const { context, page, faults } = await open()
-      await page.route(`**/managed/v1${pathOf(one)}*`, async route => {
+      await page.route(`**/managed/v1${pathOf(firstId)}*`, async route => {
         const answer = await route.fetch()
         return route.fulfill({ json: { ...((await answer.json()) as object), status, ...changes } })
       })
-      await goTo(page, `${pathOf(one)}/connect`)
+      await goTo(page, `${pathOf(firstId)}/connect`)
       await page.getByText(text).waitFor()
       expect(await page.getByRole('navigation', { name: 'Parts of the branch' }).count()).toBe(
         status === 'available' ? 1 : 0,
@@ -227,19 +228,19 @@ else
       await context.close()
     })
 
-    test('show their source and expiry, and follow their deletion', async () => {
+    test('show their source and expiry, and later their deletion', async () => {
       const expires = new Date(Date.now() + 3 * 86_400_000).toISOString()
-      const made = { display_name: 'Child', source_branch_id: one, expires_at: expires }
-      const child = (await installation.call('POST', `/databases/${id}/branches`, made)).body.id ?? ''
+      const request = { display_name: 'Child', source_branch_id: firstId, expires_at: expires }
+      const child = (await installation.call('POST', `/databases/${id}/branches`, request)).body.id ?? ''
       await expect.poll(() => statusOf(child)).toBe('available')
       const { context, page, faults } = await open()
       await goTo(page, `${pathOf(child)}/connect`)
       await page.locator('.page-head').getByText('expires in 3 days').waitFor()
       await page
         .locator('.page-head')
-        .getByRole('link', { name: nameOf(one) })
+        .getByRole('link', { name: nameOf(firstId) })
         .click()
-      await heading(page, nameOf(one)).waitFor()
+      await heading(page, nameOf(firstId)).waitFor()
       await page.goBack()
       await heading(page, 'Child').waitFor()
       await installation.call('DELETE', pathOf(child))
@@ -248,12 +249,12 @@ else
       await heading(page, 'There is no branch with this id').waitFor()
       expect(await findings(page)).toEqual([])
       await page.getByRole('link', { name: 'All branches of the database' }).click()
-      await page.getByRole('link', { name: nameOf(one) }).waitFor()
+      await page.getByRole('link', { name: nameOf(firstId) }).waitFor()
       expect(faults).toEqual([])
       await context.close()
     })
 
-    test('with a name that another has are announced, and a refused name is shown at its field', async () => {
+    test('show a hint for a duplicate name, and an error of the API at the field', async () => {
       const { context, page } = await open()
       await goTo(page, `/databases/${id}/branches`)
       await page.getByRole('button', { name: 'New branch' }).click()

@@ -1,4 +1,4 @@
-/** Debian's Chromium, and the console that it opens. */
+/** Starts Debian's Chromium, and builds the console for it. */
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -8,8 +8,8 @@ const executable = ['/usr/bin/chromium', '/usr/bin/chromium-browser'].find(path 
 const checkout = fileURLToPath(new URL('../..', import.meta.url))
 
 /**
- * Whether there is a browser, and the console is built: a build that is up to date takes no time. Test files run at once,
- * and one of them builds.
+ * Builds the console if its build is out of date. Returns false if there is no browser, or if the build fails. The lock
+ * prevents that parallel test files build at the same time.
  */
 export function canRun(): boolean {
   if (executable === undefined) return false
@@ -19,7 +19,7 @@ export function canRun(): boolean {
 
 export async function openBrowser(): Promise<Browser> {
   const { chromium } = await import('playwright-core')
-  // As root, Chromium has no sandbox of its own; it opens only the API of this process.
+  // Chromium cannot use its sandbox as root. It opens only pages of test servers.
   const args = process.getuid?.() === 0 ? ['--no-sandbox'] : []
   return chromium.launch({ executablePath: executable ?? '', args })
 }

@@ -1,4 +1,4 @@
-/** The built console in a browser, against an API in this process: every page, in both themes, by a hostile account. */
+/** Tests the built console in a browser, against an API in this process. Opens every page with hostile texts. */
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { reconcile } from '../../api/testing/harness.ts'
@@ -7,9 +7,8 @@ import { fill, type Installation, startInstallation } from './installation.ts'
 import { extent, findings, goTo, logIn as logInWith, openConsole } from './pages.ts'
 
 const runs = canRun()
-/** At most 25 characters of a name are kept. */
+/** A text that calls `hit()` if the page runs it. A display name can have at most 25 characters. */
 const hostile = '<img src=x onerror=hit()>'
-/** Pages of the console; `ID` is the database, `BRANCH` its branch. */
 const tabs = [
   'connect',
   'branches',
@@ -25,6 +24,7 @@ const tabs = [
   'settings',
 ]
 const branchTabs = ['connect', 'services', 'sql', 'tables', 'logs', 'metrics', 'queries']
+/** The paths of all pages. `go` replaces `ID` by the id of the database and `BRANCH` by the id of its branch. */
 const pages = [
   ...['/', '/new', '/operations', '/audit', '/nowhere'],
   ...tabs.map(tab => `/databases/ID/${tab}`),
@@ -60,7 +60,7 @@ if (!runs) test.skip('the console in a browser: needs Chromium and the packages 
 else
   describe('the console in a browser', () => {
     test.each(['light', 'dark'] as const)(
-      'every page is accessible and runs no text of the server (%s)',
+      'every page is accessible, and runs no text from the server as code (%s)',
       async theme => {
         const { context, page, faults } = await open({ colorScheme: theme })
         expect(await findings(page)).toEqual([])
@@ -78,7 +78,7 @@ else
       },
     )
 
-    test('names of the server are shown as they are', async () => {
+    test('shows names from the server as text', async () => {
       const { context, page } = await open()
       await logIn(page)
       await page.getByText(hostile).filter({ visible: true }).first().waitFor()
@@ -100,7 +100,7 @@ else
       await context.close()
     })
 
-    test('a refused token says why, and a good one is in memory only', async () => {
+    test('shows why the API refuses a token, and keeps a valid token only in memory', async () => {
       const { context, page } = await open()
       await page.getByLabel('Access token').fill('not.a.token')
       await page.keyboard.press('Enter')
@@ -129,7 +129,7 @@ else
       await context.close()
     })
 
-    test('a database is created, opened to this address, copied, and deleted', async () => {
+    test('creates a database, allows this address, creates a branch, and deletes the database', async () => {
       const { context, page, faults } = await open()
       await logIn(page)
       await page.getByRole('link', { name: 'New database' }).click()
@@ -143,7 +143,7 @@ else
       await page.getByRole('button', { name: 'Add my address (127.0.0.1)' }).click()
       await page.getByRole('button', { name: 'Save the allowlist' }).click()
       await page.getByText('Restricted').waitFor()
-      // The stand-in completes databases only once.
+      // The stand-in completes a database only once, so the test completes the change.
       await reconcile(installation.harness.cluster, 'acme', 'fruit')
       await page.getByRole('link', { name: 'Branches' }).click()
       await page.getByRole('button', { name: 'New branch' }).click()
@@ -164,7 +164,7 @@ else
       await context.close()
     })
 
-    test('the SQL editor shows rows of which only the visible ones are drawn, as text', async () => {
+    test('the SQL editor draws only the visible rows, and shows values as text', async () => {
       const { context, page, faults } = await open()
       const rows = Array.from({ length: 50_000 }, (_, index) => [String(index), index === 0 ? hostile : null])
       const lines = [
@@ -205,16 +205,16 @@ else
       await context.close()
     })
 
-    test('text of the SQL editor is replaced within the content security policy', async () => {
+    test('edits in the SQL editor do not violate the content security policy', async () => {
       const { context, page, faults } = await open()
       await page.route('**/sql', route => route.fulfill({ body: '', contentType: 'application/x-ndjson' }))
       await logIn(page)
       await go(page, '/databases/ID/sql')
       const content = page.locator('.cm-content')
       const steps: [string, () => Promise<void>, string][] = [
-        ['typed', () => page.keyboard.type("SELECT 1, 'two', three FROM four"), "SELECT 1, 'two', three FROM four"],
+        ['type', () => page.keyboard.type("SELECT 1, 'two', three FROM four"), "SELECT 1, 'two', three FROM four"],
         [
-          'a word by a letter',
+          'replace a word by a letter',
           async () => {
             await page.keyboard.press('Control+Home')
             await page.keyboard.press('Control+Shift+ArrowRight')
@@ -223,7 +223,7 @@ else
           "x 1, 'two', three FROM four",
         ],
         [
-          'several tokens by a letter',
+          'replace several tokens by a letter',
           async () => {
             await page.keyboard.press('Control+Home')
             for (let count = 0; count < 8; count++) await page.keyboard.press('Shift+ArrowRight')
@@ -232,7 +232,7 @@ else
           "yo', three FROM four",
         ],
         [
-          'all by a letter',
+          'replace all text by typing',
           async () => {
             await page.keyboard.press('Control+A')
             await page.keyboard.type('SELECT 9')
@@ -240,7 +240,7 @@ else
           'SELECT 9',
         ],
         [
-          'all at once',
+          'replace all text at once',
           async () => {
             await page.keyboard.press('Control+A')
             await page.keyboard.insertText('SELECT 7')
@@ -248,16 +248,16 @@ else
           'SELECT 7',
         ],
         [
-          'a selection in brackets',
+          'put a selection in brackets',
           async () => {
             await page.keyboard.press('Control+A')
             await page.keyboard.type('(')
           },
           '(SELECT 7)',
         ],
-        ['filled', () => content.fill('SELECT 8'), 'SELECT 8'],
+        ['fill', () => content.fill('SELECT 8'), 'SELECT 8'],
         [
-          'deleted',
+          'delete',
           async () => {
             await page.keyboard.press('Control+A')
             await page.keyboard.press('Backspace')
@@ -274,7 +274,7 @@ else
       await context.close()
     })
 
-    test('queries are saved by name in this browser, and opened', async () => {
+    test('saves queries by name in this browser, and opens them', async () => {
       const { context, page, faults } = await open()
       await page.route('**/sql', route => route.fulfill({ body: '', contentType: 'application/x-ndjson' }))
       await logIn(page)
@@ -300,7 +300,7 @@ else
       await context.close()
     })
 
-    test('services are shown with their reasons, and the form of the schema keeps the others', async () => {
+    test('shows why a service failed, and saves one service without a change of the others', async () => {
       const { context, page, faults } = await open()
       const services = [
         { service_type: 'mcp', service_id: 'a', mcp_config: { allow_writes: false, init_tokens: hostile } },
@@ -337,7 +337,7 @@ else
       await context.close()
     })
 
-    test('a request to a service is sent by a click only, and every answer is shown as text', async () => {
+    test('sends a request to a service only by the Send button, and shows every answer as text', async () => {
       const { context, page, faults } = await open()
       const services = [
         { service_type: 'mcp', service_id: 'a', uri: 'https://x/mcp', mcp_config: { allow_writes: true } },
@@ -354,10 +354,10 @@ else
         const request = route.request()
         sent.push([new URL(request.url()).pathname.split('/').at(-2), JSON.parse(request.postData() ?? '')])
         const next = answers.shift()
-        // Without an answer it stays open, until it is cancelled.
+        // Without an answer, the request stays open until the user cancels it.
         return next === undefined ? undefined : route.fulfill(next)
       })
-      const answered = (body: unknown, more: object = {}) =>
+      const queueAnswer = (body: unknown, more: object = {}) =>
         void answers.push({
           json: {
             ...{ status: 200, content_type: hostile, truncated: false, milliseconds: 12 },
@@ -376,7 +376,7 @@ else
       await jwt.fill('x.y.z')
       await jwt.press('Enter')
       expect(sent).toEqual([])
-      answered([{ id: hostile }])
+      queueAnswer([{ id: hostile }])
       await rest.getByRole('button', { name: 'Send' }).focus()
       await page.keyboard.press('Enter')
       await rest.getByLabel('The answer').getByText(`"id": "${hostile}"`).waitFor()
@@ -384,7 +384,7 @@ else
       const path = encodeURIComponent(hostile)
       expect(sent.splice(0)).toEqual([['rest', { method: 'DELETE', path, query: 'limit=10', token: 'x.y.z' }]])
       expect(await findings(page), 'rest').toEqual([])
-      answered(hostile, { status: 404, truncated: true })
+      queueAnswer(hostile, { status: 404, truncated: true })
       await rest.getByRole('button', { name: 'Send' }).click()
       await rest.getByText('Check the path').waitFor()
       await rest.getByText('Its beginning is shown').waitFor()
@@ -406,7 +406,7 @@ else
       await mcp.getByText('This is not a JSON object').waitFor()
       expect(await mcp.getByRole('button', { name: 'Send' }).isDisabled()).toBe(true)
       await mcp.getByLabel('Arguments (JSON)').fill('{"a": 1}')
-      answered({
+      queueAnswer({
         content: [
           { type: hostile, text: hostile },
           { type: 'text', text: hostile },
@@ -423,7 +423,7 @@ else
       expect(await rag.getByRole('button', { name: 'Send' }).isDisabled()).toBe(true)
       await rag.getByLabel('Question').fill('Why?')
       const content = `https://untrusted.test ${hostile}`
-      answered({ answer: `Because. ${hostile}`, sources: [{ id: hostile, score: 0.5, content }] })
+      queueAnswer({ answer: `Because. ${hostile}`, sources: [{ id: hostile, score: 0.5, content }] })
       await rag.getByRole('button', { name: 'Send' }).click()
       await rag.getByText(`Because. ${hostile}`).waitFor()
       await rag.getByRole('listitem').getByText(content).waitFor()
@@ -442,7 +442,7 @@ else
       })
       await go(page, '/databases/ID/branches/BRANCH/services')
       await page.getByText('Try it: REST').click()
-      answered([])
+      queueAnswer([])
       const ofBranch = page.waitForRequest(request => request.url().endsWith('/services/rest/try'))
       await rest.getByRole('button', { name: 'Send' }).click()
       expect((await ofBranch).url()).toMatch(/\/databases\/[^/]+\/branches\/[^/]+\/services\/rest\/try$/)
@@ -452,7 +452,7 @@ else
       await context.close()
     })
 
-    test('a log is searched, and only its visible lines are drawn, as text', async () => {
+    test('searches a log, draws only the visible lines, and shows them as text', async () => {
       const { context, page, faults } = await open()
       const logs = Array.from({ length: 1000 }, (_, index) => {
         const timestamp = new Date(Date.UTC(2026, 0, 1) - index * 1000).toISOString()
@@ -473,7 +473,7 @@ else
       await context.close()
     })
 
-    test('measurements are plotted, with operations as events', async () => {
+    test('plots metrics, with operations as events', async () => {
       const { context, page, faults } = await open()
       const values = Array.from({ length: 50 }, (_, index) => [
         ...[new Date(Date.now() - (50 - index) * 60_000).toISOString(), index, null, 0.5],
@@ -491,7 +491,7 @@ else
       await context.close()
     })
 
-    test('a statement of the statistics is explained with the values that are entered', async () => {
+    test('explains a statement of the statistics with the values that the user enters', async () => {
       const { context, page, faults } = await open()
       const numbers = { calls: 3, total_ms: 1500, mean_ms: 500, max_ms: 700, share: 0.75, rows: 3 }
       const text = `SELECT '${hostile}' WHERE id = $1`
@@ -522,7 +522,7 @@ else
       await context.close()
     })
 
-    test('changes of rows are staged, shown as SQL, and committed together', async () => {
+    test('stages changes of rows, shows them as SQL, and commits them together', async () => {
       const { context, page, faults } = await open()
       const sent: { text: string; parameters?: string[]; mode: string }[] = []
       const catalog = ['public', hostile, 'r', '5', 'na"me', 'text', 't', 'f', 'f', 'f']
@@ -589,7 +589,7 @@ else
       await context.close()
     })
 
-    test('of 1,000 databases only the visible rows are drawn', async () => {
+    test('draws only the visible rows of 1,000 databases', async () => {
       const { context, page } = await open()
       const one = (await listed())[0]
       const many = Array.from({ length: 1000 }, (_, index) => {

@@ -1,7 +1,7 @@
 /// <reference lib="dom" />
 /**
- * The console in Chromium: first paint, a result of a million rows in the grid, and 1,000 databases in the overview.
- * The baseline of the grid is a result of 1,000 rows, and that of the overview are 10 databases, in the same run.
+ * Measures the console in Chromium: the first paint, a result of 1,000,000 rows in the grid, and an overview of 1,000
+ * databases. The baselines, from the same run, are a result of 1,000 rows and an overview of 10 databases.
  */
 import type { CDPSession, Page } from 'playwright-core'
 import { startSqlDatabase } from '../../api/sql/testing/database.ts'
@@ -14,7 +14,7 @@ const scrolledMs = 5_000
 const smallCount = 10
 const largeCount = 1_000
 
-if (!canRun()) throw new Error('needs Chromium, and a console that can be built')
+if (!canRun()) throw new Error('Chromium is missing, or the console cannot be built')
 const database = await startSqlDatabase({ consoleDirectory: dist })
 const browser = await openBrowser()
 const bearer = await token({ exp: Math.floor(Date.now() / 1000) + 3600 })
@@ -35,12 +35,15 @@ async function heapMiB(session: CDPSession): Promise<number> {
   return usedSize / 2 ** 20
 }
 
-/** Scrolls by whole pages in each frame, from the first row to the last. @returns the times between frames, in ms */
+/**
+ * Scrolls from the first row to the last within `scrolledMs`.
+ * @returns the times between frames, in ms
+ */
 const scroll = (page: Page, selector: string): Promise<number[]> =>
   page.evaluate(
-    ([where, ms]) =>
+    ([selected, ms]) =>
       new Promise<number[]>(resolve => {
-        const frame = document.querySelector(where)
+        const frame = document.querySelector(selected)
         const times: number[] = []
         const began = performance.now()
         let before = began
@@ -87,7 +90,7 @@ async function rows(count: number): Promise<void> {
   const late = times.filter(ms => ms > 25).length / times.length
   print(`${count} rows`, `${seconds.toFixed(1)} s, ${heap.toFixed(0)} MiB of heap`)
   const frames = `p50 ${median(times).toFixed(1)} ms, p95 ${percentile(times, 0.95).toFixed(1)} ms`
-  print('  frames while scrolled over all of them', `${frames}, ${(late * 100).toFixed(1)} % longer than 25 ms`)
+  print('  frames while scrolling over all rows', `${frames}, ${(late * 100).toFixed(1)} % longer than 25 ms`)
   await page.context().close()
 }
 
@@ -104,7 +107,7 @@ async function overview(count: number): Promise<void> {
   const nodes = await page.evaluate(() => document.querySelectorAll('*').length)
   print(
     `${count} databases`,
-    `${shown.toFixed(0)} ms from the address to the list, ${heap.toFixed(0)} MiB of heap, ${nodes} elements`,
+    `${shown.toFixed(0)} ms from opening the page to the list, ${heap.toFixed(0)} MiB of heap, ${nodes} elements`,
   )
   await page.context().close()
 }

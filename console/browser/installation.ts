@@ -1,4 +1,4 @@
-/** An API in this process with databases that a stand-in completes: what the console is tested and looked at with. */
+/** Starts an API in this process for tests of the console. A fake operator (the stand-in) completes its databases. */
 import type { AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { configurationOf, type Harness, startHarness, token } from '../../api/testing/harness.ts'
@@ -11,24 +11,27 @@ export type Installation = {
   address: string
   harness: Harness
   token: () => Promise<string>
-  /** A request as the default user. */
+  /** Sends a request as the default user. */
   call: (method: string, path: string, body?: unknown) => Promise<{ status: number; body: Record<string, string> }>
   stop: () => Promise<void>
 }
 
-/** @param changes of the API's configuration */
+/**
+ * Starts the API and the stand-in.
+ * @param changes changes to the default configuration of the API
+ */
 export async function startInstallation(changes: Record<string, unknown> = {}): Promise<Installation> {
   const harness = await startHarness({ consoleDirectory: dist, configuration: configurationOf(changes) })
   const stopStandIn = await startStandIn(harness)
   await harness.app.listen({ host: '127.0.0.1', port: 0 })
   const { port } = harness.app.server.address() as AddressInfo
   const address = `http://127.0.0.1:${port}`
-  const inAnHour = () => token({ exp: Math.floor(Date.now() / 1000) + 3600 })
-  const bearer = await inAnHour()
+  const hourToken = () => token({ exp: Math.floor(Date.now() / 1000) + 3600 })
+  const bearer = await hourToken()
   return {
     address,
     harness,
-    token: inAnHour,
+    token: hourToken,
     call: async (method, path, body) => {
       const response = await fetch(`${address}/managed/v1${path}`, {
         method,
@@ -45,10 +48,13 @@ export async function startInstallation(changes: Record<string, unknown> = {}): 
   }
 }
 
-/** A database with texts that must not be run, in all states that pages show. */
+/**
+ * Creates two databases, a backup and a branch. Marks one task as failed.
+ * @param hostile a text with code that the console must not run
+ */
 export async function fill({ call, harness: { cluster } }: Installation, hostile: string) {
   const region = await cluster.get('Region', { name: 'local' })
-  if (region === undefined) throw new Error('there is no region')
+  if (region === undefined) throw new Error('region "local" does not exist')
   await cluster.replace('Region', {
     ...region,
     spec: { ...region.spec, snapshotClass: { name: 'fast', atomic: true } },
@@ -66,7 +72,7 @@ export async function fill({ call, harness: { cluster } }: Installation, hostile
   await write('POST', '/databases', { name: 'reports', region: 'local', size: 'large' })
   const isAvailable = async () => (await call('GET', `/databases/${id}`)).body.status === 'available'
   await until(isAvailable)
-  // The API may read the new snapshot class somewhat later.
+  // The API may not have read the new snapshot class yet.
   await until(async () => (await call('POST', `/databases/${id}/backup`, { kind: 'hot' })).status < 300)
   let branchId = ''
   await until(async () => {
@@ -87,7 +93,7 @@ export async function fill({ call, harness: { cluster } }: Installation, hostile
 export async function until(condition: () => Promise<boolean>): Promise<void> {
   const deadline = Date.now() + 20_000
   while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error('the stand-in has not completed the databases')
+    if (Date.now() > deadline) throw new Error('timeout: the installation did not reach the expected state')
     await new Promise(resolve => setTimeout(resolve, 20))
   }
 }

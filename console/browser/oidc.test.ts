@@ -1,4 +1,4 @@
-/** Login at a real OpenID provider (`oidc-provider`) in a browser: authorization code with PKCE, renewal, revocation. */
+/** Tests the login at a real OpenID provider (`oidc-provider`): authorization code with PKCE, renewal, revocation. */
 import { generateKeyPairSync } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
@@ -69,7 +69,7 @@ afterAll(async () => {
   vi.restoreAllMocks()
 })
 
-/** The window of the provider. */
+/** Opens the login window of the provider. */
 async function openLogin(page: Page): Promise<Page> {
   const [popup] = await Promise.all([
     page.context().waitForEvent('page'),
@@ -79,7 +79,7 @@ async function openLogin(page: Page): Promise<Page> {
   return popup
 }
 
-/** Signs in on the pages of the provider, and confirms. */
+/** Signs in on the pages of the provider, and confirms the login. */
 async function signIn(popup: Page): Promise<void> {
   await popup.locator('input[name=login]').fill('ann')
   await popup.locator('input[name=password]').fill('any')
@@ -90,7 +90,7 @@ async function signIn(popup: Page): Promise<void> {
 if (!runs) test.skip('a login at a provider: needs Chromium and the packages of console/', () => {})
 else
   describe('a login at a provider', () => {
-    test('opens the console, renews the token, keeps it in memory only, and ends with a revocation', async () => {
+    test('opens the console, keeps a renewed token only in memory, and revokes the refresh token', async () => {
       const context = await browser.newContext()
       const page = await context.newPage()
       const faults: string[] = []
@@ -118,16 +118,18 @@ else
       expect(renewed.status()).toBe(200)
       const { refresh_token: refreshToken } = (await renewed.json()) as { refresh_token: string }
       expect(grants.at(-1)?.get('grant_type')).toBe('refresh_token')
-      const kept = await page.evaluate('JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie])')
-      expect(kept).not.toMatch(/eyJ|refresh/)
+      const stored = await page.evaluate(
+        'JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie])',
+      )
+      expect(stored).not.toMatch(/eyJ|refresh/)
       expect(page.url()).not.toMatch(/code=|state=/)
 
       await page.getByRole('button', { name: /^Account/ }).click()
-      const [answer] = await Promise.all([
+      const [revocation] = await Promise.all([
         page.waitForResponse(response => response.url().endsWith('/token/revocation')),
         page.getByRole('menuitem', { name: 'Log out' }).click(),
       ])
-      expect(answer.status()).toBe(200)
+      expect(revocation.status()).toBe(200)
       await page.getByText('You are logged out. The token was removed from memory.').waitFor()
       const body = new URLSearchParams({
         grant_type: 'refresh_token',
@@ -139,7 +141,7 @@ else
       await context.close()
     })
 
-    test('a login that the user refuses says so', async () => {
+    test('shows an error if the user cancels it', async () => {
       const context = await browser.newContext()
       const page = await context.newPage()
       await page.goto(`${installation.address}/console/`)

@@ -1,4 +1,4 @@
-/** The console in a window: opens it, logs in, goes to its pages, and finds what is wrong with them. */
+/** Opens the console in a browser window, logs in, opens its pages, and finds their faults. */
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
@@ -6,7 +6,7 @@ import type { Browser, BrowserContext, Page } from 'playwright-core'
 type Opened = { context: BrowserContext; page: Page; faults: string[] }
 type Options = { width?: number; colorScheme?: 'light' | 'dark' }
 
-/** A window whose errors, refused sources and dialogs are recorded. */
+/** Opens the console in a new window. Records errors, dialogs and sources that the policy blocks in `faults`. */
 export async function openConsole(browser: Browser, address: string, options: Options = {}): Promise<Opened> {
   const { width = 1280, colorScheme = 'light' } = options
   const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme, reducedMotion: 'reduce' })
@@ -15,10 +15,10 @@ export async function openConsole(browser: Browser, address: string, options: Op
   page.on('pageerror', error => faults.push(error.message))
   page.on('dialog', dialog => faults.push(dialog.message()))
   page.on('console', message => {
-    // Chromium reports each response with an error status: some are expected.
+    // Chromium logs each response with an error status. Tests cause some of them on purpose.
     if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) faults.push(message.text())
   })
-  await page.exposeFunction('hit', () => faults.push('a text of the server was run'))
+  await page.exposeFunction('hit', () => faults.push('the page ran a text from the server as code'))
   await page.addInitScript(
     "document.addEventListener('securitypolicyviolation', event => console.error('CSP', event.violatedDirective, event.blockedURI))",
   )
@@ -33,7 +33,10 @@ export async function logIn(page: Page, token: string): Promise<void> {
   await page.waitForSelector('.shell')
 }
 
-/** As a link does: a reload would forget the token. @param place below `/console` */
+/**
+ * Navigates without a reload, like a link: a reload would remove the token.
+ * @param place the path below `/console`
+ */
 export async function goTo(page: Page, place: string): Promise<void> {
   const address = JSON.stringify(`/console${place}`)
   await page.evaluate(`history.pushState(null, '', ${address}); dispatchEvent(new PopStateEvent('popstate'))`)
@@ -42,10 +45,10 @@ export async function goTo(page: Page, place: string): Promise<void> {
   await page.locator('.loading').waitFor({ state: 'detached' })
 }
 
-/** Read when it is needed: the tests install the packages of the console before they build it. */
+/** Reads axe only when a test runs: the package may not be installed when this file is imported. */
 const readAxe = (): string => readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
-/** Runs in the page as a script of the test: the policy of the page does not concern it. */
+/** Returns the accessibility violations of the page. The policy of the page does not apply to this script. */
 export async function findings(page: Page): Promise<string[]> {
   await page.evaluate(readAxe())
   const found = await page.evaluate<{ id: string; nodes: { target: string[]; failureSummary: string }[] }[]>(
@@ -56,7 +59,7 @@ export async function findings(page: Page): Promise<string[]> {
   )
 }
 
-/** The width of the whole page, and where the current tab ends. Both must be within the window. */
+/** Returns the width of the whole page, and the right edge of the current tab. Both must fit into the window. */
 export async function extent(page: Page): Promise<{ width: number; tabEnd: number | undefined }> {
   const width = await page.evaluate<number>('document.documentElement.scrollWidth')
   const tab = page.locator('nav[data-keeps-focus] [aria-current=page]')

@@ -1,4 +1,4 @@
-/** The pages of a database and of its branch on an installation with real Postgres servers: no answer is faked. */
+/** Tests the pages of a database and its branch with real Postgres servers. No response is faked. */
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type EmbeddedProvider, startEmbedded } from '../../e2e/providers/embedded.ts'
@@ -11,7 +11,7 @@ const wait = { prefer: 'wait=60' }
 
 let provider: EmbeddedProvider
 let browser: Browser
-/** Below `/console`, with what only it has in its table. */
+/** The database and the branch: the path below `/console`, and a word that only its own table contains. */
 let targets: readonly { path: string; word: string }[]
 beforeAll(async () => {
   if (!runs) return
@@ -25,9 +25,14 @@ beforeAll(async () => {
     expect(lines.at(-1)?.type, JSON.stringify(lines)).toBe('complete')
   }
   await write(database, "CREATE TABLE words (word text PRIMARY KEY); INSERT INTO words VALUES ('both')")
-  const made = await api.call<{ id: string }>('POST', `${database}/branches`, { display_name: 'Preview' }, wait)
-  expect(made.status, JSON.stringify(made.body)).toBe(201)
-  const branch = `${database}/branches/${made.body.id}`
+  const branchResponse = await api.call<{ id: string }>(
+    'POST',
+    `${database}/branches`,
+    { display_name: 'Preview' },
+    wait,
+  )
+  expect(branchResponse.status, JSON.stringify(branchResponse.body)).toBe(201)
+  const branch = `${database}/branches/${branchResponse.body.id}`
   targets = [
     { path: database, word: 'source' },
     { path: branch, word: 'copy' },
@@ -40,8 +45,8 @@ afterAll(async () => {
   await provider?.stop()
 })
 
-/** What each page shows once its data are there. */
-const shown: Record<string, (page: Page, word: string) => Promise<void>> = {
+/** For each page, a function that waits until the page shows its data. */
+const waits: Record<string, (page: Page, word: string) => Promise<void>> = {
   connect: page => page.getByLabel('psql').first().waitFor(),
   services: page =>
     page
@@ -60,7 +65,7 @@ const shown: Record<string, (page: Page, word: string) => Promise<void>> = {
     await page.getByText('2 rows in').waitFor()
   },
   logs: page => page.locator('.log-line').first().waitFor(),
-  // A sample is taken every 30 s.
+  // The metrics have one sample every 30 s.
   metrics: page => page.locator('.plot canvas').first().waitFor(),
   queries: page =>
     page
@@ -76,16 +81,16 @@ else
       ['light', 1280],
       ['dark', 360],
     ] as const)(
-      'show a database and its branch, accessible (%s, %d px)',
+      'show a database and its branch, without accessibility violations (%s, %d px)',
       async (colorScheme, width) => {
         const { context, page, faults } = await openConsole(browser, provider.api, { colorScheme, width })
         page.setDefaultTimeout(pageMs)
         await logIn(page, await provider.token())
         for (const { path, word } of targets)
-          for (const [tab, see] of Object.entries(shown)) {
+          for (const [tab, waitForData] of Object.entries(waits)) {
             const place = `${path}/${tab}`
             await goTo(page, place)
-            await see(page, word)
+            await waitForData(page, word)
             expect(await page.locator('main .notice.tone-bad').allTextContents(), place).toEqual([])
             expect(await findings(page), place).toEqual([])
             expect((await extent(page)).width, place).toBe(width)
@@ -96,7 +101,7 @@ else
       600_000,
     )
 
-    test('of a branch say that it is gone as soon as it is deleted', async () => {
+    test('show that the branch no longer exists after its deletion', async () => {
       const { context, page, faults } = await openConsole(browser, provider.api)
       page.setDefaultTimeout(pageMs)
       await logIn(page, await provider.token())

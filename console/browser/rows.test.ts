@@ -1,6 +1,6 @@
 /**
- * Rows of a real Postgres, read and changed by the pages. `make console-screenshots` runs it, and keeps the images of
- * the README.
+ * Tests pages that read and change rows of a real Postgres. `make console-screenshots` runs this file, and saves the
+ * images of the README.
  */
 import { join } from 'node:path'
 import type { Browser, Page } from 'playwright-core'
@@ -11,7 +11,7 @@ import { canRun, openBrowser } from './chromium.ts'
 import { dist } from './installation.ts'
 
 const runs = process.env.ESPALIER_SOAK === '1' && canRun()
-/** Where images are saved; they are not saved without it. */
+/** The directory for images. If it is undefined, the tests save no images. */
 const directory = process.env.ESPALIER_SCREENSHOTS
 
 const schema = `CREATE TABLE fruit (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL, price numeric(8, 2), origin jsonb);
@@ -48,7 +48,7 @@ async function open(path: string): Promise<Page> {
   return page
 }
 
-async function keep(page: Page, name: string): Promise<void> {
+async function saveImage(page: Page, name: string): Promise<void> {
   if (directory === undefined) return
   await page.evaluate('document.activeElement.blur()')
   await page.screenshot({ path: join(directory, `${name}.png`) })
@@ -92,7 +92,7 @@ else
       await page.context().close()
     })
 
-    test('of a table without a primary key and of a view are read only, and the page says so', async () => {
+    test('are read only in a view or without a primary key, and the page explains why', async () => {
       const page = await open('tables')
       await page.getByLabel('Table', { exact: true }).selectOption({ label: 'notes' })
       await page.getByText('This table has no primary key').waitFor()
@@ -103,14 +103,14 @@ else
       await page.context().close()
     })
 
-    test('are in the images of the documents', async () => {
+    test('are shown in the images of the documentation', async () => {
       const tables = await open('tables')
       await tables.getByLabel('Table', { exact: true }).selectOption({ label: 'fruit' })
       await tables.getByRole('button', { name: 'Change row 2' }).click()
       await tables.getByRole('dialog').getByLabel('price (numeric(8,2))').fill('1.95')
       await tables.getByRole('dialog').getByRole('button', { name: 'Stage the change' }).click()
       await tables.getByRole('button', { name: 'Commit 1 change' }).scrollIntoViewIfNeeded()
-      await keep(tables, 'tables')
+      await saveImage(tables, 'tables')
       await tables.context().close()
       const sql = await open('sql')
       await sql.locator('.cm-content').click()
@@ -119,7 +119,7 @@ else
       )
       await sql.keyboard.press('Control+Enter')
       await sql.getByText(/rows in \d+ ms/).scrollIntoViewIfNeeded()
-      await keep(sql, 'sql')
+      await saveImage(sql, 'sql')
       await sql.context().close()
     })
   })
