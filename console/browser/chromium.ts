@@ -9,7 +9,7 @@ const checkout = fileURLToPath(new URL('../..', import.meta.url))
 
 /**
  * Builds the console if its build is out of date. Returns false if there is no browser, or if the build fails. The lock
- * prevents that parallel test files build at the same time.
+ * makes parallel test files build one after the other.
  */
 export function canRun(): boolean {
   if (executable === undefined) return false

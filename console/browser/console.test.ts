@@ -266,10 +266,10 @@ else
         ],
       ]
       await content.click()
-      for (const [what, step, text] of steps) {
+      for (const [action, step, text] of steps) {
         await step()
-        expect(await page.locator('.cm-line').allTextContents(), what).toEqual([text])
-        expect(faults, what).toEqual([])
+        expect(await page.locator('.cm-line').allTextContents(), action).toEqual([text])
+        expect(faults, action).toEqual([])
       }
       await context.close()
     })

@@ -1,4 +1,4 @@
-/** Opens the console in a browser window, logs in, opens its pages, and finds their faults. */
+/** Opens the console in a browser window, logs in, navigates to its pages, and checks them. */
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import type { Browser, BrowserContext, Page } from 'playwright-core'

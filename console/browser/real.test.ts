@@ -11,7 +11,7 @@ const wait = { prefer: 'wait=60' }
 
 let provider: EmbeddedProvider
 let browser: Browser
-/** The database and the branch: the path below `/console`, and a word that only its own table contains. */
+/** The database and the branch: the path below `/console`, and a word that only the table of this target contains. */
 let targets: readonly { path: string; word: string }[]
 beforeAll(async () => {
   if (!runs) return

@@ -13,7 +13,7 @@ import { runSql } from './run-sql.ts'
 /** Returns whether there is a next page. Its URL is in a Link header with rel="next". */
 const hasNext = (response: Response): boolean => /rel="?next"?/.test(response.headers.get('link') ?? '')
 
-/** Stops reading a list after about this many objects, to limit memory. */
+/** The approximate maximum number of objects that are read from a list, to limit memory. */
 const most = 10_000
 
 /** Reads the pages of a list. */

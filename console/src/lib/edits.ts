@@ -1,6 +1,6 @@
 /**
  * Builds the SQL of staged row changes. An update or deletion must match exactly one row, in the version that the page
- * showed. Otherwise its statement fails, and Postgres rolls back the transaction. Pure.
+ * showed. Otherwise the statement fails, and Postgres rolls back the transaction. Pure.
  */
 import type { SqlResult, Value } from './sql.ts'
 import { quotedName, type Table, tableText } from './tables.ts'
@@ -87,7 +87,7 @@ const lost = /^(08|57|58|XX)/
 
 /**
  * Returns the outcome of a transaction that `transactionOf` built.
- * @param results the results of all statements, beginning with BEGIN
+ * @param results the results of all statements; the first is the result of BEGIN
  * @param count the number of changes
  */
 export function outcomeOf(results: readonly SqlResult[], count: number): Outcome {

@@ -33,8 +33,9 @@ describe('figures', () => {
   })
 
   test('formats a price with its currency and interval', () => {
-    const of = (price_amount: number, currency: string) => price({ price_amount, currency, billing_interval: 'month' })
-    expect([of(1500, 'eur'), of(900, 'jpy'), of(5, 'no currency')]).toEqual([
+    const priceOf = (price_amount: number, currency: string) =>
+      price({ price_amount, currency, billing_interval: 'month' })
+    expect([priceOf(1500, 'eur'), priceOf(900, 'jpy'), priceOf(5, 'no currency')]).toEqual([
       '€15.00 / month',
       '¥900 / month',
       '5 no currency / month',

@@ -89,8 +89,8 @@ export async function logIn(provider: Provider, popup: Window, signal: AbortSign
 }
 
 /**
- * Returns functions that renew the token and revoke the refresh token (RFC 7009). Each function is undefined if the
- * provider does not support it.
+ * Returns the session of a login. `renew` renews the token, and `revoke` revokes the refresh token (RFC 7009). Both are
+ * undefined without a refresh token. `revoke` is also undefined if the provider does not support it.
  */
 function sessionOf(
   server: oauth.AuthorizationServer,

@@ -33,8 +33,8 @@ export function queriesIn(stored: string | null): SavedQuery[] {
 }
 
 /**
- * Adds a query, or replaces the query with the same name. Returns the queries, sorted by name. Returns undefined if the
- * limit of queries is reached, or if the text is too long.
+ * Adds a query, or replaces the query with the same name. Returns the queries, sorted by name. Returns undefined if
+ * there are too many queries, or if the text is too long.
  */
 export function withQuery(queries: readonly SavedQuery[], query: SavedQuery): SavedQuery[] | undefined {
   const others = queries.filter(({ name }) => name !== query.name)

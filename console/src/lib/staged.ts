@@ -4,7 +4,7 @@ import type { Account } from '../api/accounts.ts'
 import { type Edit, withEdit } from './edits.ts'
 import { keyOf, type Target } from './target.ts'
 
-/** The maximum number of staged changes. A user cannot check more of them before a commit. */
+/** The maximum number of staged changes. More changes are too many to review before a commit. */
 const mostEdits = 200
 
 type Store = { edits: readonly Edit[]; listeners: Set<() => void> }
