@@ -76,7 +76,7 @@ else
       await page.getByRole('link', { name: nameOf(firstId) }).click()
       await heading(page, nameOf(firstId)).waitFor()
       expect(page.url()).toBe(`${installation.address}/console${pathOf(firstId)}/connect`)
-      await page.getByRole('navigation', { name: 'Place' }).getByRole('link', { name: 'Branches' }).click()
+      await page.getByRole('navigation', { name: 'Breadcrumb' }).getByRole('link', { name: 'Branches' }).click()
       await page.getByRole('link', { name: nameOf(secondId) }).click()
       await heading(page, nameOf(secondId)).waitFor()
       await page.keyboard.press('Control+k')

@@ -80,7 +80,7 @@ async function rows(count: number): Promise<void> {
   await page.keyboard.insertText(
     `SELECT n, md5(n::text) AS hash, n % 7 = 0 AS flag FROM generate_series(1, ${count}) AS n`,
   )
-  await page.getByLabel('Rows of a statement').selectOption(String(count))
+  await page.getByLabel('Row limit').selectOption(String(count))
   const began = performance.now()
   await page.keyboard.press('Control+Enter')
   await page.getByText(/rows in [\d,.]+ m?s/).waitFor({ timeout: 300_000 })

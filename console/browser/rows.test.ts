@@ -80,7 +80,7 @@ else
       const before = await names()
       await database.as('app', `UPDATE fruit SET price = 9 WHERE name = 'apple'`)
       await page.getByRole('button', { name: 'Commit 3 changes' }).click()
-      await page.getByText('Change 1: the row was changed or deleted since it was read.').waitFor()
+      await page.getByText('Change 1: the row was changed or deleted after the page read it.').waitFor()
       expect(await names()).toEqual(before)
 
       await page.getByRole('button', { name: 'Change row 1' }).click()
@@ -99,7 +99,7 @@ else
       await page.getByRole('cell', { name: 'kept' }).waitFor()
       expect(await page.getByRole('button', { name: /Change row|New row/ }).count()).toBe(0)
       await page.getByLabel('Table', { exact: true }).selectOption({ label: 'cheap' })
-      await page.getByText('Rows of views and foreign tables are read only here.').waitFor()
+      await page.getByText('Rows of views and foreign tables are read-only on this page.').waitFor()
       await page.context().close()
     })
 

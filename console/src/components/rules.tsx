@@ -1,4 +1,4 @@
-/** The editor of an allowlist: a line for each rule, and "add my address". */
+/** The editor of an allowlist: a line for each rule, and a button that adds the address of the user. */
 import { useQuery } from '@tanstack/react-query'
 import { useApi } from '../api/accounts.ts'
 import { clientAddressQuery } from '../api/queries.ts'
@@ -10,8 +10,8 @@ import { Icon } from './icons.tsx'
 type Props = { drafts: readonly Draft[]; onChange: (drafts: Draft[]) => void; showFaults: boolean }
 
 export function Rules({ drafts, onChange, showFaults }: Props) {
-  const mine = useQuery(clientAddressQuery(useApi())).data?.ip_address
-  const isIpv4 = mine !== undefined && faultOf(mine) === undefined
+  const clientAddress = useQuery(clientAddressQuery(useApi())).data?.ip_address
+  const isIpv4 = clientAddress !== undefined && faultOf(clientAddress) === undefined
   const change = (key: number, next: Partial<Draft>) =>
     onChange(drafts.map(draft => (draft.key === key ? { ...draft, ...next } : draft)))
   const add = () =>
@@ -62,12 +62,12 @@ export function Rules({ drafts, onChange, showFaults }: Props) {
           {texts.access.add}
         </Button>
         {isIpv4 && (
-          <Button onClick={() => onChange(withAddress(drafts, mine, texts.access.mineLabel))}>
-            {texts.access.addMine(mine)}
+          <Button onClick={() => onChange(withAddress(drafts, clientAddress, texts.access.myAddressLabel))}>
+            {texts.access.addMyAddress(clientAddress)}
           </Button>
         )}
       </div>
-      {mine !== undefined && !isIpv4 && <p className="field-hint">{texts.access.notIpv4(mine)}</p>}
+      {clientAddress !== undefined && !isIpv4 && <p className="field-hint">{texts.access.notIpv4(clientAddress)}</p>}
     </div>
   )
 }

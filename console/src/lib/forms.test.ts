@@ -41,13 +41,13 @@ describe('the losses of a deletion', () => {
       '2 branches with their data',
       '1 service with their addresses and tokens',
       'the address and the passwords',
-      'It cannot be undone.',
+      'You cannot undo the deletion.',
     ])
   })
 
   test('contain backups only if the deletion removes them', () => {
     expect(lossesOf({ ...facts, keepsBackups: false })).toContain('3 backups')
-    expect(lossesOf({ ...facts, isDurable: true }).at(-1)).toContain('restored within its window')
+    expect(lossesOf({ ...facts, isDurable: true }).at(-1)).toContain('recovery window')
   })
 })
 

@@ -1,4 +1,4 @@
-/** Tables with their columns and rows. Changes of rows are staged, shown as SQL, and committed together. */
+/** The page of tables. It stages changes of rows, shows them as SQL, and commits them in one transaction. */
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
 import { useAccount } from '../../api/accounts.ts'
@@ -28,7 +28,7 @@ const timeoutSeconds = 30
 
 type Shown = { filters: readonly Filter[]; sort: Sort | undefined; offset: number }
 
-/** Without the version of each row, which is the last column of tables that can be edited. */
+/** Removes the last column, which contains the version of each row. */
 const withoutVersion = (results: readonly SqlResult[]): SqlResult[] =>
   results.map(({ columns, rows, ...result }) => ({
     ...result,
@@ -45,20 +45,20 @@ function Rows({ target, table, staged, version }: RowsProps) {
   const statement = rowsStatement(table, { ...choice, limit: pageRows })
   const { text } = statement
   const parameters = statement.parameters.join('\0')
-  // biome-ignore lint/correctness/useExhaustiveDependencies: reads when the statement or the rows have changed
+  // biome-ignore lint/correctness/useExhaustiveDependencies: reads again when the statement changes, or after a commit
   useEffect(() => {
     const limits = { max_rows: pageRows, timeout_seconds: timeoutSeconds }
-    const given = statement.parameters.length === 0 ? {} : { parameters: statement.parameters }
-    start({ text, mode: 'read', ...limits, ...given }, target, 0)
+    const optional = statement.parameters.length === 0 ? {} : { parameters: statement.parameters }
+    start({ text, mode: 'read', ...limits, ...optional }, target, 0)
   }, [text, parameters, version])
   const rows = run.results[0]?.rows ?? []
   const canEdit = isEditable(table)
   const kinds = new Map(staged.edits.map(({ id: editId, kind }) => [editId, kind]))
   const actions: RowActions = {
-    label: (index, mark) => own.editRow(index + 1, mark),
-    mark: index => {
+    label: (index, change) => own.editRow(index + 1, change),
+    stagedChange: index => {
       const kind = kinds.get(idOfRow(table, keyOf(table, rows[index] ?? [])))
-      return kind === undefined ? undefined : own.marks[kind]
+      return kind === undefined ? undefined : own.stagedKinds[kind]
     },
     open: index => setEdited({ row: rows[index] }),
   }
@@ -140,8 +140,13 @@ function Browser({ target, tables }: { target: Target; tables: readonly Table[] 
   return (
     <>
       <Field label={own.table} hint={own.facts(table.columns.length, table.rows)}>
-        {given => (
-          <select {...given} className="input" value={nameOf(table)} onChange={event => setKey(event.target.value)}>
+        {attributes => (
+          <select
+            {...attributes}
+            className="input"
+            value={nameOf(table)}
+            onChange={event => setKey(event.target.value)}
+          >
             {tables.map(one => (
               <option key={nameOf(one)} value={nameOf(one)}>
                 {own.name(one.schema, one.name)}
