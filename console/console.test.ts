@@ -1,4 +1,4 @@
-/** What of the console needs no browser: its types, its size, and that it is a client like any other. */
+/** Checks of the console that need no browser: generated types, first load, imports, and unsafe browser APIs. */
 import { globSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -8,11 +8,11 @@ import { firstLoad } from './sizes.ts'
 
 const here = fileURLToPath(new URL('.', import.meta.url))
 
-test('the types are those of the API: `make console-types` generates them', async () => {
+test('the generated types match the API (`make console-types` generates them again)', async () => {
   expect(generatedFrom()).toBe(digestOf(await describedApi()))
 })
 
-test('the first load has what the entry imports statically, each once', () => {
+test('the first load contains each static import of the entry once', () => {
   const manifest = {
     'index.html': { file: 'a.js', css: ['a.css'], imports: ['_b.js', '_c.js'], isEntry: true },
     '_b.js': { file: 'b.js', imports: ['_c.js', '_b.js'] },
@@ -27,7 +27,7 @@ const sources = globSync('src/**/*.{ts,tsx}', { cwd: here }).map(path => ({
   text: readFileSync(join(here, path), 'utf8'),
 }))
 
-test('the console imports nothing of the product', () => {
+test('relative imports stay inside console/src', () => {
   const outside = sources.flatMap(({ path, text }) =>
     [...text.matchAll(/(?:from|import)\s*\(?'(\.[^']+)'/g)]
       .map(([, target = '']) => normalize(join(dirname(path), target)))
@@ -37,11 +37,11 @@ test('the console imports nothing of the product', () => {
   expect(outside).toEqual([])
 })
 
-test('no text of the server becomes HTML, and no token is stored', () => {
+test('the console renders no text as HTML, and only two modules use localStorage', () => {
   const forbidden =
     /dangerouslySetInnerHTML|\.innerHTML|\.outerHTML|insertAdjacentHTML|document\.write|sessionStorage|\beval\(/
   const product = sources.filter(({ path }) => !path.endsWith('.test.ts'))
   expect(product.filter(({ text }) => forbidden.test(text)).map(({ path }) => path)).toEqual([])
-  const storing = product.filter(({ text }) => text.includes('localStorage')).map(({ path }) => path)
-  expect(storing.sort()).toEqual(['src/lib/saved-queries.ts', 'src/lib/theme.ts'])
+  const withStorage = product.filter(({ text }) => text.includes('localStorage')).map(({ path }) => path)
+  expect(withStorage.sort()).toEqual(['src/lib/saved-queries.ts', 'src/lib/theme.ts'])
 })

@@ -1,4 +1,4 @@
-/** Staged changes of rows: the quoting of their SQL, and what they do in a real Postgres, by the API. */
+/** Tests of staged changes of rows: the quoting of their SQL, and their effect in a real Postgres behind the API. */
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type SqlDatabase, startSqlDatabase } from '../api/sql/testing/database.ts'
@@ -16,13 +16,16 @@ import {
 import { createResults } from './src/lib/sql.ts'
 import { isEditable, quotedName, rowsStatement, type Table, tablesIn, tablesStatement } from './src/lib/tables.ts'
 
-/** Signs that begin or end something in SQL, and others. */
+/** Generates texts with characters that begin or end a token in SQL, and with other characters. */
 const hostile = fc.string({
   unit: fc.oneof(fc.constantFrom(...`'"\\$;-/*E()\n\r\t %_{}:,`, '--', "''", '$$', "\\'", 'ä', '😀'), fc.string()),
   maxLength: 12,
 })
 
-/** The tokens of Postgres's lexer for quoted texts and names, apart from the code under test. */
+/**
+ * Splits SQL into quoted texts, quoted names and other characters, by the rules of Postgres's lexer. It uses no code
+ * that is under test.
+ */
 function lexed(text: string, isConforming: boolean): { kind: 'text' | 'name' | 'other'; value: string }[] {
   const tokens: { kind: 'text' | 'name' | 'other'; value: string }[] = []
   for (let at = 0; at < text.length; ) {
@@ -46,7 +49,7 @@ function lexed(text: string, isConforming: boolean): { kind: 'text' | 'name' | '
 }
 
 describe('quoting', () => {
-  test('a literal is one text with that value, with and without standard_conforming_strings', () => {
+  test('a literal is one text with the same value, with standard_conforming_strings on and off', () => {
     fc.assert(
       fc.property(hostile, fc.boolean(), (value, isConforming) => {
         expect(lexed(literal(value), isConforming)).toEqual([{ kind: 'text', value }])
@@ -55,7 +58,7 @@ describe('quoting', () => {
     expect(literal(null)).toBe('NULL')
   })
 
-  test('a name is one name', () => {
+  test('a quoted name is one token with the same name', () => {
     fc.assert(
       fc.property(hostile, value => {
         expect(lexed(quotedName(value), true)).toEqual([{ kind: 'name', value }])
@@ -63,7 +66,7 @@ describe('quoting', () => {
     )
   })
 
-  test('outside of its quotes, the SQL of a change is the same for all names and values', () => {
+  test('names and values do not change the SQL outside the quotes', () => {
     const outside = (name: string, value: string) => {
       const column = { name, type: 'text', isKey: true, isNullable: false, isGenerated: false, hasDefault: false }
       const table: Table = { schema: name, name, kind: 'r', rows: undefined, columns: [column] }
@@ -78,16 +81,16 @@ describe('quoting', () => {
         .map(token => token.value)
         .join('')
     }
-    const usual = outside('a', 'b')
+    const expected = outside('a', 'b')
     fc.assert(
       fc.property(hostile, hostile, (name, value) => {
-        expect(outside(name, value)).toBe(usual)
+        expect(outside(name, value)).toBe(expected)
       }),
     )
   })
 })
 
-describe('values that were entered', () => {
+describe('entered values', () => {
   test.each([
     ['a', 'a', undefined],
     ['a', 'b', 'b'],
@@ -97,7 +100,9 @@ describe('values that were entered', () => {
     ['1\r\n2', '1\n2', undefined],
     ['1\r\n2', '1\n3', '1\r\n3'],
     ['1\n2', '1\n3', '1\n3'],
-  ])('%j changed to %j is %j', (before, entered, changed) => expect(changedValue(before, entered)).toBe(changed))
+  ])('the value %j and the input %j give the new value %j', (before, entered, changed) =>
+    expect(changedValue(before, entered)).toBe(changed),
+  )
 })
 
 describe('in Postgres', () => {
@@ -147,7 +152,7 @@ describe('in Postgres', () => {
   }
   const mapOf = (values: Record<string, string | null>) => new Map(Object.entries(values))
 
-  test('only tables with a primary key can be edited, partitioned ones too', async () => {
+  test('only tables with a primary key can be edited, including partitioned tables', async () => {
     const editable = await Promise.all(
       ['it\'s "odd"', 'keyless', 'seen', 'parts'].map(async name => isEditable(await tableOf(name))),
     )
@@ -175,7 +180,7 @@ describe('in Postgres', () => {
     ])
   })
 
-  test('a row that was changed meanwhile is a conflict, and nothing is committed', async () => {
+  test('if another client has changed a row, the commit reports a conflict and changes nothing', async () => {
     const [first = [], second = []] = await read(table)
     await database.as('app', `UPDATE "it's ""odd""" SET doc = '2' WHERE "id; --" = 2`)
     const edits = [update(table, first, { "na'me": 'mine' }), update(table, second, { "na'me": 'mine' })]
@@ -185,7 +190,7 @@ describe('in Postgres', () => {
     expect(await commit([update(table, first, { "na'me": 'mine' })])).toEqual({ kind: 'conflict', index: 0 })
   })
 
-  test('a change that Postgres refuses is reported with its text, and nothing is committed', async () => {
+  test('if Postgres refuses a change, the commit reports the error and changes nothing', async () => {
     const [first = []] = await read(table)
     const edits: Edit[] = [
       update(table, first, { "na'me": 'mine' }),
@@ -197,7 +202,7 @@ describe('in Postgres', () => {
     expect(await commit([wrong])).toMatchObject({ kind: 'failed', index: 0 })
   })
 
-  test('keys of several columns and defaults', async () => {
+  test('a row with a default and a key of two columns is inserted and updated', async () => {
     const parts = await tableOf('parts')
     expect(await commit([{ id: 'new', table: parts, kind: 'insert', values: mapOf({ a: '1' }) }])).toEqual({
       kind: 'committed',
@@ -208,7 +213,7 @@ describe('in Postgres', () => {
   })
 })
 
-test('a row has one change: the last one', () => {
+test('a new change of a row replaces the earlier change', () => {
   const table: Table = { schema: 'public', name: 't', kind: 'r', rows: 1, columns: [] }
   const edit = (id: string, version: string): Edit => ({ id, table, kind: 'delete', key: new Map(), version })
   expect(withEdit([edit('a', '1'), edit('b', '1')], edit('a', '2'))).toEqual([edit('a', '2'), edit('b', '1')])
@@ -217,7 +222,7 @@ test('a row has one change: the last one', () => {
   )
 })
 
-test('an answer that ends before the commit is reported says nothing about it', () => {
+test('without a result of COMMIT, the outcome is unknown unless an earlier statement failed', () => {
   const complete = { command: 'UPDATE', rowCount: 1, ms: 1, more: false }
   const result = { columns: undefined, rows: [], notices: [], complete, fault: undefined }
   expect(outcomeOf([{ ...result, statement: 1 }], 1)).toEqual({ kind: 'unknown' })

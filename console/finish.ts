@@ -1,4 +1,4 @@
-/** The end of a build: compresses each file, and fails if the first load is too large. */
+/** The last step of a build: compresses each file, and fails if the first load is too large. */
 import { readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -15,7 +15,7 @@ async function compress(path: string): Promise<void> {
   await writeFile(`${path}.gz`, await promisify(gzip)(content, { level: 9 }))
 }
 
-/** @throws if a browser loads more than the limit first */
+/** @throws if the first load exceeds the limit */
 async function checkFirstLoad(dist: string): Promise<void> {
   const manifest: Manifest = JSON.parse(await readFile(join(dist, '.vite/manifest.json'), 'utf8'))
   const files = [...firstLoad(manifest), 'index.html']
@@ -40,7 +40,7 @@ export function finish(): Plugin {
         const names = await readdir(dist, { recursive: true })
         await Promise.all(names.filter(name => compressible.test(name)).map(name => compress(join(dist, name))))
         await checkFirstLoad(dist)
-        // Only the check above reads it.
+        // Only `checkFirstLoad` reads the manifest.
         await rm(join(dist, '.vite'), { recursive: true })
       },
     },

@@ -1,6 +1,6 @@
 /**
- * `make console-types`: writes src/api/schema.ts, the types of the API for the console's client, from the API's
- * description. Texts are omitted, so that a changed description changes no types.
+ * `make console-types`: generates src/api/schema.ts, the API's types for the console, from the API's OpenAPI
+ * description. It omits texts, so that a change of a text does not change the types.
  */
 import { createHash } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -11,7 +11,7 @@ const typesFile = fileURLToPath(new URL('src/api/schema.ts', import.meta.url))
 
 const texts = new Set(['description', 'summary', 'example', 'examples', 'title'])
 
-/** A copy without texts. Members of `properties` are fields, whatever their names. */
+/** Returns a copy without texts. Keeps each key of `properties` and `headers`, because it is the name of a field. */
 function withoutTexts(value: unknown, areFields = false): unknown {
   if (Array.isArray(value)) return value.map(one => withoutTexts(one))
   if (typeof value !== 'object' || value === null) return value
@@ -27,7 +27,7 @@ function withoutTexts(value: unknown, areFields = false): unknown {
 export const digestOf = (description: unknown): string =>
   createHash('sha256').update(JSON.stringify(description)).digest('hex')
 
-/** The digest of the description from which the file was generated. */
+/** Returns the digest of the description from which the types file was generated. */
 export const generatedFrom = (): string | undefined =>
   /^\/\/ SHA-256 of the description: (\w+)$/m.exec(readFileSync(typesFile, 'utf8'))?.[1]
 
@@ -44,7 +44,7 @@ export async function describedApi(): Promise<unknown> {
 type Generator = { default: (text: string) => Promise<object[]>; astToString: (nodes: object[]) => string }
 
 if (import.meta.main) {
-  // Only here: the generator is in the console's own package.
+  // A dynamic import, because only the console's package contains the generator.
   const generator = 'openapi-typescript'
   const { default: generate, astToString }: Generator = await import(generator)
   const description = await describedApi()

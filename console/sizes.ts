@@ -1,11 +1,11 @@
-/** What a browser loads first: the entry of the build with everything that it imports statically, and styles. */
+/** The first load is the entry of the build with its static imports and styles. A browser loads it before any page. */
 type Chunk = { file: string; imports?: string[]; css?: string[]; isEntry?: boolean }
 export type Manifest = Readonly<Record<string, Chunk>>
 
-/** The most that a browser loads before the first page, compressed. */
+/** Maximum size of the first load in bytes, compressed with gzip. */
 export const firstLoadLimit = 250 * 1024
 
-/** Files of the first load, each once. */
+/** Returns the files of the first load, sorted and without duplicates. */
 export function firstLoad(manifest: Manifest): string[] {
   const seen = new Set<string>()
   const files = new Set<string>()

@@ -1,4 +1,4 @@
-/** The console: the login until there is an account, then the pages of the current one. */
+/** The root component. Shows the login without an account or while the user adds one, else the pages of the account. */
 import { CSPProvider } from '@base-ui/react/csp-provider'
 import { QueryClientProvider } from '@tanstack/react-query'
 import { RouterProvider } from '@tanstack/react-router'
@@ -21,7 +21,7 @@ function Pages() {
       </Suspense>
     )
   return (
-    // By its key, a page of one account is never shown with another's data.
+    // With another key, React creates all pages again, so no page shows the data of another account.
     <CurrentAccount key={current.id} value={current}>
       <QueryClientProvider client={current.cache}>
         <RouterProvider router={router} />
@@ -32,7 +32,7 @@ function Pages() {
 
 export function App() {
   return (
-    // The content security policy accepts no style elements.
+    // The content security policy blocks style elements.
     <CSPProvider disableStyleElements>
       <Boundary>
         <Pages />

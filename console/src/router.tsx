@@ -1,4 +1,4 @@
-/** The routes of the console. Each page is a file of its own that is loaded when it is opened. */
+/** The routes of the console. Each page is a separate file, which the browser loads on demand. */
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect } from '@tanstack/react-router'
 import { type Outcome, outcomes } from './api/queries.ts'
 import { Crash } from './components/boundary.tsx'
@@ -35,7 +35,7 @@ const audit = createRoute({
   component: lazyRouteComponent(() => import('./pages/audit.tsx')),
 })
 
-/** Where an OpenID provider leads back to. */
+/** Redirect address of the OpenID login. A user who is logged in gets the overview instead. */
 const signedIn = createRoute({
   getParentRoute: () => root,
   path: '/signed-in',
@@ -136,7 +136,7 @@ const sql = createRoute({
   component: lazyRouteComponent(() => import('./pages/database/sql.tsx')),
 })
 
-/** A branch has the pages of a database that the API has for it, in a layout of its own. */
+/** Layout of a branch. A branch has the pages of a database that the API supports for branches. */
 const branch = createRoute({
   getParentRoute: () => root,
   path: '/databases/$id/branches/$branch',

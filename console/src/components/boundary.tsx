@@ -1,4 +1,4 @@
-/** Shows a failed page in place of it; the rest of the console keeps working. */
+/** Shows an error in place of a page that failed. The rest of the console keeps working. */
 import { Component, type ReactNode } from 'react'
 import { texts } from '../texts.ts'
 import { Button } from './button.tsx'

@@ -1,4 +1,4 @@
-/** A branch in a tree, as a link to its pages. */
+/** The name of a branch in a tree, as a link to the branch's pages. */
 import { Link } from '@tanstack/react-router'
 import type { Schemas } from '../api/client.ts'
 import { titleOf, withMark } from '../lib/branches.ts'
@@ -6,12 +6,12 @@ import { Icon } from './icons.tsx'
 
 type Props = {
   branch: Schemas['Branch']
-  /** The short id, where the title is not unique. */
-  mark: string | undefined
+  /** The short id of the branch; undefined if its title is unique. */
+  shortId: string | undefined
   indent: number
 }
 
-export function BranchLink({ branch, mark, indent }: Props) {
+export function BranchLink({ branch, shortId, indent }: Props) {
   const { id, database_id: database, name, display_name: label } = branch
   return (
     <div className="name-cell" style={{ paddingInlineStart: indent }}>
@@ -20,11 +20,11 @@ export function BranchLink({ branch, mark, indent }: Props) {
         to="/databases/$id/branches/$branch"
         params={{ id: database, branch: id }}
         className="name-link"
-        aria-label={withMark(titleOf(branch), mark)}
+        aria-label={withMark(titleOf(branch), shortId)}
       >
         {titleOf(branch)}
       </Link>
-      {mark !== undefined && <span className="quiet mono nowrap">{mark}</span>}
+      {shortId !== undefined && <span className="quiet mono nowrap">{shortId}</span>}
       {label && <span className="quiet clip">{name}</span>}
     </div>
   )

@@ -5,7 +5,7 @@ type Props = ButtonHTMLAttributes<HTMLButtonElement> & {
   variant?: Variant
   small?: boolean
   wide?: boolean
-  /** Shown in place of the children while the action runs; the button then does nothing. */
+  /** Text that replaces the children while the action runs. The button then ignores clicks. */
   busy?: string | false | undefined
   children: ReactNode
 }

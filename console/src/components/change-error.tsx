@@ -1,4 +1,4 @@
-/** Why a write was refused, beside what caused it. */
+/** The error of a failed write, with the request id if the server failed. */
 import { ApiError } from '../api/errors.ts'
 import { texts } from '../texts.ts'
 

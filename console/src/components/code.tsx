@@ -1,4 +1,4 @@
-/** Text to copy. */
+/** A text with a button that copies it. */
 import { texts } from '../texts.ts'
 import { Button } from './button.tsx'
 import { notify } from './toasts.tsx'
@@ -20,11 +20,11 @@ export function CopyButton({ text, label = texts.copy.copy }: { text: string; la
   )
 }
 
-/** `shown` replaces the text on the screen, for example with a hidden password; the text itself is copied. */
+/** Shows `shown`, for example a text with a hidden password. The button copies `text`. */
 export function Code({ text, shown = text, label }: { text: string; shown?: string; label: string }) {
   return (
     <div className="code">
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls is reached by keyboard */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users must be able to scroll it */}
       <section className="code-scroll" tabIndex={0} aria-label={label}>
         <pre>
           <code>{shown}</code>

@@ -1,4 +1,4 @@
-/** A dialog that says what an action does before it runs. */
+/** A dialog that describes an action, and runs the action if the user confirms. */
 import type { ReactNode } from 'react'
 import { texts } from '../texts.ts'
 import { Button } from './button.tsx'
@@ -9,11 +9,11 @@ type Props = {
   open: boolean
   onClose: () => void
   title: string
-  what: ReactNode
-  /** The text of the button that does it. */
+  description: ReactNode
+  /** Text of the button that runs the action. */
   action: string
   danger?: boolean
-  /** What must be done first, for example a name that must be typed. */
+  /** Whether the button is enabled. For example, a dialog can require that the user types a name first. */
   isReady?: boolean
   change: { isPending: boolean; error: Error | null }
   onConfirm: () => void
@@ -24,7 +24,7 @@ export function Confirm({
   open,
   onClose,
   title,
-  what,
+  description,
   action,
   danger,
   isReady = true,
@@ -33,7 +33,7 @@ export function Confirm({
   children,
 }: Props) {
   return (
-    <Dialog open={open} onClose={onClose} title={title} description={what}>
+    <Dialog open={open} onClose={onClose} title={title} description={description}>
       <form
         className="stack"
         onSubmit={event => {

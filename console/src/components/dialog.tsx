@@ -1,4 +1,4 @@
-/** Modal dialogs: focus stays inside, Esc closes, and the focus returns to where it was. */
+/** A modal dialog. The focus stays inside. Esc closes the dialog, and the focus returns to the previous element. */
 import { Dialog as Base } from '@base-ui/react/dialog'
 import type { ReactNode } from 'react'
 
@@ -9,7 +9,7 @@ type Props = {
   description?: ReactNode
   children: ReactNode
   className?: string
-  /** Hides the title from the screen, for dialogs that begin with an input. */
+  /** Shows the title only to screen readers, for dialogs that begin with an input. */
   titleHidden?: boolean
 }
 

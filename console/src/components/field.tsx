@@ -1,13 +1,13 @@
-/** A form field: its label, a hint, and what is wrong with its value. */
+/** A form field: label, input, hint and error. */
 import { type ReactNode, useId } from 'react'
 
-type Given = { id: string; 'aria-describedby': string | undefined; 'aria-invalid': boolean | undefined }
+type InputAttributes = { id: string; 'aria-describedby': string | undefined; 'aria-invalid': boolean | undefined }
 type Props = {
   label: string
   hint?: ReactNode
   error?: string | undefined
-  /** Renders the input with what connects it to the label and the texts. */
-  children: (given: Given) => ReactNode
+  /** Renders the input. The attributes connect it to its label, hint and error. */
+  children: (attributes: InputAttributes) => ReactNode
 }
 
 export function Field({ label, hint, error, children }: Props) {

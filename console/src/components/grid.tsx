@@ -1,28 +1,28 @@
-/** Rows of a result: only the visible ones are in the page, whatever their number. */
+/** A grid of result rows. It renders only the visible rows. */
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { useRef } from 'react'
 import type { Column, Value } from '../lib/sql.ts'
 import { texts } from '../texts.ts'
 
 const rowHeight = 29
-const sampled = 100
-const [narrowest, widest] = [72, 420]
+const sampledRows = 100
+const [minWidth, maxWidth] = [72, 420]
 
-/** Of the longest of the first values, so that columns keep their width while rows are scrolled. */
+/** Returns the width in pixels. It depends only on the first rows, so it does not change while the user scrolls. */
 function widthOf(column: Column, index: number, rows: readonly Value[][]): number {
-  const lengths = rows.slice(0, sampled).map(row => Math.min(60, row[index]?.length ?? 4))
-  return Math.min(widest, Math.max(narrowest, Math.max(column.name.length, ...lengths) * 7.8 + 26))
+  const lengths = rows.slice(0, sampledRows).map(row => Math.min(60, row[index]?.length ?? 4))
+  return Math.min(maxWidth, Math.max(minWidth, Math.max(column.name.length, ...lengths) * 7.8 + 26))
 }
 
-/** Longer values are cut in the grid; an export has them whole. */
+/** Maximum number of characters that a cell shows. Exports contain complete values. */
 const shownLength = 300
 const shown = (value: string): string => (value.length > shownLength ? `${value.slice(0, shownLength)}…` : value)
 
-/** What the number of a row does, where rows can be changed. */
+/** Actions of the row numbers, in a grid whose rows the user can change. */
 export type RowActions = {
-  label: (index: number, mark: string | undefined) => string
-  /** What is staged for a row. */
-  mark: (index: number) => string | undefined
+  label: (index: number, change: string | undefined) => string
+  /** Returns a text for the staged change of a row; undefined if it has none. */
+  stagedChange: (index: number) => string | undefined
   open: (index: number) => void
 }
 
@@ -32,7 +32,7 @@ function RowNumber({ index, actions }: { index: number; actions: RowActions | un
     <button
       type="button"
       className="link"
-      aria-label={actions.label(index, actions.mark(index))}
+      aria-label={actions.label(index, actions.stagedChange(index))}
       onClick={() => actions.open(index)}
     >
       {index + 1}
@@ -43,7 +43,7 @@ function RowNumber({ index, actions }: { index: number; actions: RowActions | un
 type Props = {
   columns: readonly Column[]
   rows: readonly Value[][]
-  /** Of the rows, which grow in place. */
+  /** Number of rows. It is a separate prop, because `rows` grows in place. */
   count: number
   actions?: RowActions | undefined
 }
@@ -61,7 +61,7 @@ export function Grid({ columns, rows, count, actions }: Props) {
   const after = virtual.getTotalSize() - (items.at(-1)?.end ?? 0)
   const numbers = Math.max(44, String(count).length * 8 + 22)
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls is reached by keyboard
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users must be able to scroll it
     <section className="grid-frame" ref={frame} tabIndex={0} aria-label={texts.sql.rows}>
       <table className="grid" aria-rowcount={count + 1}>
         <colgroup>
@@ -90,7 +90,7 @@ export function Grid({ columns, rows, count, actions }: Props) {
             <tr
               key={index}
               aria-rowindex={index + 2}
-              className={actions?.mark(index) === undefined ? undefined : 'grid-staged'}
+              className={actions?.stagedChange(index) === undefined ? undefined : 'grid-staged'}
             >
               <td className="grid-number">
                 <RowNumber index={index} actions={actions} />
@@ -112,7 +112,7 @@ export function Grid({ columns, rows, count, actions }: Props) {
 
 function Space({ height, span }: { height: number; span: number }) {
   return (
-    // biome-ignore lint/a11y/noAriaHiddenOnFocusable: nothing in it takes the focus
+    // biome-ignore lint/a11y/noAriaHiddenOnFocusable: it contains no focusable element
     <tr aria-hidden="true">
       <td colSpan={span} className="space" style={{ height }} />
     </tr>

@@ -1,4 +1,4 @@
-/** Icons, hidden from screen readers: the text beside them or the label of their button has the meaning. */
+/** Icons. Screen readers skip them, and read the text beside the icon or the label of its button. */
 const paths = {
   overview: 'M3 3h4v4H3zM9 3h4v4H9zM3 9h4v4H3zM9 9h4v4H9z',
   plus: 'M8 3v10M3 8h10',

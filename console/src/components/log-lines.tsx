@@ -1,4 +1,4 @@
-/** The lines of a log: only the visible ones are in the page, whatever their number. */
+/** The lines of a log. It renders only the visible lines. */
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { useEffect, useRef } from 'react'
 import { moment } from '../lib/format.ts'
@@ -10,13 +10,13 @@ const tones = { error: 'bad', warning: 'warning', other: 'quiet' } as const
 
 function Entry({ line: { entry } }: { line: Line }) {
   const { timestamp, level, message, user, dbname, remote_host: host, pid, state_code: state } = entry
-  const about = [state, user, dbname, host, pid].filter(one => one !== undefined && one !== '').join(' · ')
+  const origin = [state, user, dbname, host, pid].filter(one => one !== undefined && one !== '').join(' · ')
   return (
     <>
       <div className="log-head">
         <time dateTime={timestamp}>{moment(Date.parse(timestamp))}</time>
         <span className={`badge tone-${tones[rankOf(level)]}`}>{level}</span>
-        <span className="quiet wrap">{about}</span>
+        <span className="quiet wrap">{origin}</span>
       </div>
       <p className="log-text">{message}</p>
       {detailsOf(entry).map(([key, text]) => (
@@ -28,7 +28,7 @@ function Entry({ line: { entry } }: { line: Line }) {
   )
 }
 
-/** @param isFollowing keeps the newest line visible, until the user scrolls up */
+/** @param isFollowing scrolls to each new line, unless the user has scrolled up */
 export function LogLines({ lines, isFollowing }: { lines: readonly Line[]; isFollowing: boolean }) {
   const frame = useRef<HTMLElement>(null)
   const isAtEnd = useRef(true)
@@ -49,7 +49,7 @@ export function LogLines({ lines, isFollowing }: { lines: readonly Line[]; isFol
     isAtEnd.current = scrollHeight - scrollTop - clientHeight < 80
   }
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls is reached by keyboard
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users must be able to scroll it
     <section className="log" ref={frame} tabIndex={0} aria-label={own.lines} onScroll={onScroll}>
       <ul className="log-all" style={{ height: virtual.getTotalSize() }}>
         {virtual.getVirtualItems().map(({ index, key, start }) => {

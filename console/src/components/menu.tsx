@@ -1,4 +1,4 @@
-/** Menus that a button opens: arrow keys, first letters, Esc. */
+/** A menu that a button opens. The user can control it with arrow keys, first letters and Esc. */
 import { Menu as Base } from '@base-ui/react/menu'
 import { Fragment, type ReactNode } from 'react'
 import { Icon } from './icons.tsx'
@@ -7,11 +7,11 @@ type MenuItem = {
   key: string
   text: string
   onChoose: () => void
-  /** `true` marks the chosen one of several. */
+  /** Whether this item is the current choice. Undefined if the item is not part of a choice. */
   chosen?: boolean
   danger?: boolean
   disabled?: boolean
-  /** A line above it. */
+  /** Whether the menu shows a line above the item. */
   separated?: boolean
 }
 

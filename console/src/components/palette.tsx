@@ -1,4 +1,4 @@
-/** The command palette: Ctrl-K or Cmd-K. A combobox over databases, branches, pages and commands. */
+/** The command palette: a combobox of databases, branches, pages and commands. Ctrl-K or Cmd-K opens it. */
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { type KeyboardEvent, useEffect, useId, useState } from 'react'
@@ -16,13 +16,12 @@ import { Dialog } from './dialog.tsx'
 type Database = Schemas['ManagedDatabase']
 type Command = { key: string; text: string; group: string; run: () => void }
 
-/** How many results are shown. */
-const most = 12
+const maxResults = 12
 
 const isShortcut = (event: globalThis.KeyboardEvent): boolean =>
   (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === 'k'
 
-/** Calls back when the shortcut is pressed anywhere. */
+/** Calls `onPress` when the user presses the shortcut anywhere in the console. */
 export function useShortcut(onPress: () => void): void {
   useEffect(() => {
     const listen = (event: globalThis.KeyboardEvent) => {
@@ -35,20 +34,20 @@ export function useShortcut(onPress: () => void): void {
   }, [onPress])
 }
 
-/** The branches of this many databases are read: of the current one, and of those that changed last. */
-const mostDatabases = 30
+/** The palette reads the branches of the current database and of the databases that changed last, up to this number. */
+const maxDatabases = 30
 
 function useBranchCommands(databases: readonly Database[]): { branches: Command[]; pages: Command[] } {
   const navigate = useNavigate()
   const api = useApi()
   const { id: current } = useTarget()
-  const read = databases
+  const searched = databases
     .filter(({ branch_count: count }) => count !== 0)
     .toSorted((a, b) => Number(b.id === current) - Number(a.id === current) || (a.updated_at < b.updated_at ? 1 : -1))
-    .slice(0, mostDatabases)
-  const results = useQueries({ queries: read.map(({ id }) => branchesQuery(api, id)) })
+    .slice(0, maxDatabases)
+  const results = useQueries({ queries: searched.map(({ id }) => branchesQuery(api, id)) })
   const group = texts.palette.branches
-  const all = read.flatMap(({ id, name }, index) => {
+  const all = searched.flatMap(({ id, name }, index) => {
     const branches = results[index]?.data ?? []
     const nameOf = namesOf(branches)
     return branches.map(branch => {
@@ -117,7 +116,7 @@ function Commands({ onClose }: { onClose: () => void }) {
   const [index, setIndex] = useState(0)
   const id = useId()
   const idOf = (key: string) => `${id}-${key}`.replaceAll(' ', '-')
-  const found = best(useCommands(), ({ text }) => text, typed, most)
+  const found = best(useCommands(), ({ text }) => text, typed, maxResults)
   const chosen = found[Math.min(index, found.length - 1)]
   const chosenId = chosen === undefined ? undefined : idOf(chosen.key)
   const run = (command: Command | undefined) => {
@@ -160,7 +159,7 @@ function Commands({ onClose }: { onClose: () => void }) {
       />
       <div className="palette-list" role="listbox" aria-label={texts.palette.label} id={idOf('list')}>
         {found.map(command => (
-          // biome-ignore lint/a11y/useKeyWithClickEvents: the input has the focus and the keys
+          // biome-ignore lint/a11y/useKeyWithClickEvents: the input has the focus and handles the keys
           <div
             key={command.key}
             id={idOf(command.key)}

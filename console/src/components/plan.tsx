@@ -1,4 +1,4 @@
-/** A plan of EXPLAIN as a tree, with the share of each node in the whole. */
+/** A plan of EXPLAIN as a tree, with each node's share of the total time or cost. */
 import type { PlanLine } from '../lib/plan.ts'
 import { texts } from '../texts.ts'
 

@@ -1,4 +1,4 @@
-/** One plot of measurements, with events as vertical lines, and its values as text. */
+/** A plot of metrics, with vertical lines for events, and with the values as text. */
 import { useEffect, useRef, useState } from 'react'
 import UPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
@@ -14,7 +14,7 @@ const syncKey = 'espalier'
 
 const colourOf = (index: number): string => `--plot-${(index % colours) + 1}`
 
-/** A canvas knows no CSS variables. */
+/** Returns the value of a CSS variable, because a canvas does not support variables. */
 const computed = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
 
 type Range = { plot: PlotData; from: number; to: number; events: readonly number[] }
@@ -73,10 +73,10 @@ function optionsOf({ plot, from, to, events, width, onCursor }: Options): UPlot.
   }
 }
 
-/** A series of a newer API has no text here. */
+/** Returns the text of a series. Returns its name if it has no text here, as for a series of a newer API. */
 const seriesText = (name: string): string => (Object.hasOwn(own.series, name) ? own.series[name] : undefined) ?? name
 
-/** The value at the cursor, which is none in a gap. Without a cursor, the last known value. */
+/** Returns the value at the cursor, which is null in a gap. Without a cursor, returns the last known value. */
 const shownOf = (values: readonly (number | null)[], cursor: number | undefined): number | null =>
   (cursor === undefined ? values.findLast(value => value !== null) : values[cursor]) ?? null
 
@@ -84,7 +84,7 @@ export function Plot({ plot, from, to, events, note }: Props) {
   const place = useRef<HTMLDivElement>(null)
   const theme = useTheme()
   const [cursor, setCursor] = useState<number>()
-  // biome-ignore lint/correctness/useExhaustiveDependencies: colours are those of the theme
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the theme changes the colours
   useEffect(() => {
     const element = place.current
     if (element === null) return

@@ -1,4 +1,4 @@
-/** The values of one row: what is entered becomes a staged change. */
+/** The form of one row. It stages the entered values as a change. */
 import { useId, useState } from 'react'
 import { changedValue, type Edit, idOfRow, keyOf } from '../lib/edits.ts'
 import type { Value } from '../lib/sql.ts'
@@ -9,15 +9,15 @@ import { Button } from './button.tsx'
 
 const own = texts.tables
 const longLine = 60
-/** New rows have no other identity. */
-let added = 0
+/** Counter that gives each new row an id. */
+let newRows = 0
 
-/** Undefined: the value is kept, or that of a new row is the default. */
+/** Entered values by column. Other columns keep their value, or get their default in a new row. */
 type Entered = ReadonlyMap<string, Value>
 
 type CellProps = {
   column: Column
-  /** The value in the table; undefined for a new row. */
+  /** Value in the database; undefined for a new row. */
   before: Value | undefined
   entered: Value | undefined
   onChange: (value: Value | undefined) => void
@@ -64,9 +64,9 @@ function Cell({ column: { name, type, isNullable, isGenerated, isKey }, before, 
 
 type Props = { table: Table; row: readonly Value[] | undefined; staged: Staged; onClose: () => void }
 
-/** @param row with its version as the last value; undefined for a new row */
+/** @param row values of the columns, then the version of the row; undefined for a new row */
 export function RowForm({ table, row, staged, onClose }: Props) {
-  const [newId] = useState(() => `new ${++added}`)
+  const [newId] = useState(() => `new ${++newRows}`)
   const id = row === undefined ? newId : idOfRow(table, keyOf(table, row))
   const before = staged.edits.find(edit => edit.id === id)
   const [entered, setEntered] = useState<Entered>(
@@ -83,15 +83,15 @@ export function RowForm({ table, row, staged, onClose }: Props) {
     staged.stage(edit)
     onClose()
   }
-  const ofRow = row === undefined ? undefined : { id, table, key: keyOf(table, row), version: row.at(-1) ?? '' }
-  const canStage = ofRow === undefined || values.size > 0
+  const existing = row === undefined ? undefined : { id, table, key: keyOf(table, row), version: row.at(-1) ?? '' }
+  const canStage = existing === undefined || values.size > 0
   return (
     <form
       className="stack"
       onSubmit={event => {
         event.preventDefault()
         if (!canStage) return
-        stage(ofRow === undefined ? { id, table, kind: 'insert', values } : { ...ofRow, kind: 'update', values })
+        stage(existing === undefined ? { id, table, kind: 'insert', values } : { ...existing, kind: 'update', values })
       }}
     >
       {table.columns.map((column, index) => (
@@ -119,8 +119,8 @@ export function RowForm({ table, row, staged, onClose }: Props) {
             {own.unstage}
           </Button>
         )}
-        {ofRow !== undefined && (
-          <Button variant="danger" disabled={staged.isFull} onClick={() => stage({ ...ofRow, kind: 'delete' })}>
+        {existing !== undefined && (
+          <Button variant="danger" disabled={staged.isFull} onClick={() => stage({ ...existing, kind: 'delete' })}>
             {own.stageDelete}
           </Button>
         )}

@@ -1,4 +1,4 @@
-/** The saved queries of a database: save the text of the editor, open, delete, and save all as a file. */
+/** The dialog of saved queries. It saves the editor's text, opens and deletes queries, and saves all as a file. */
 import { useState } from 'react'
 import { saveFile } from '../lib/save.ts'
 import { fileOf, longestName, useSavedQueries } from '../lib/saved-queries.ts'
@@ -21,18 +21,18 @@ function Saved({ database, text, onOpen }: Props) {
         className="stack-small"
         onSubmit={event => {
           event.preventDefault()
-          const given = name.trim()
-          if (given === '') return setFault(own.noName)
+          const newName = name.trim()
+          if (newName === '') return setFault(own.noName)
           if (text.trim() === '') return setFault(own.noText)
-          const isSaved = save({ name: given, text })
+          const isSaved = save({ name: newName, text })
           setFault(isSaved ? undefined : own.notSaved)
           if (isSaved) setName('')
         }}
       >
         <Field label={own.name} hint={own.nameHint} error={fault}>
-          {given => (
+          {attributes => (
             <input
-              {...given}
+              {...attributes}
               className="input"
               maxLength={longestName}
               value={name}

@@ -1,4 +1,4 @@
-/** The inputs of a form that is made from a schema of the API. */
+/** The inputs of a form that the console builds from a schema of the API. */
 import { type FormField, type FormObject, type FormValue, valuesOf } from '../lib/schema-form.ts'
 import { texts } from '../texts.ts'
 import { Button } from './button.tsx'
@@ -12,9 +12,9 @@ function Input({ field, value, onChange }: { field: FormField; value: FormValue 
   const text = typeof value === 'string' ? value : ''
   return (
     <Field label={field.isRequired ? field.label : own.optional(field.label)} hint={field.hint || undefined}>
-      {given => {
+      {attributes => {
         const common = {
-          ...given,
+          ...attributes,
           ...{ className: 'input', value: text, required: field.isRequired && field.kind !== 'secret' },
           onChange: (event: { target: { value: string } }) => onChange(event.target.value),
         }
@@ -44,9 +44,9 @@ function Secret({ field, value, onChange }: { field: One<'secret'>; value: FormV
   return (
     <div className="stack-small">
       <Field label={own.secret(field.label)} hint={field.hint || undefined}>
-        {given => (
+        {attributes => (
           <input
-            {...given}
+            {...attributes}
             className="input"
             type="password"
             autoComplete="off"
@@ -92,7 +92,7 @@ function List({ field, value, onChange }: { field: One<'list'>; value: FormValue
       <legend>{field.label}</legend>
       {field.hint !== '' && <p className="field-hint">{field.hint}</p>}
       {items.map((item, index) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: items have no other identity, and hold no state of their own
+        // biome-ignore lint/suspicious/noArrayIndexKey: items have no id, and their fields have no state
         <fieldset key={index} className="group">
           <legend>{own.item(field.label, index + 1)}</legend>
           <SchemaFields

@@ -1,4 +1,4 @@
-/** What surrounds every page: navigation, the account, the theme, the command palette. */
+/** The frame of every page: navigation, account menu, theme menu and command palette. */
 import { Link, Outlet, useRouterState } from '@tanstack/react-router'
 import { useCallback, useEffect, useRef, useState } from 'react'
 import { logOut, showAccount, startAdding, useAccount, useAccounts } from '../api/accounts.ts'
@@ -88,7 +88,7 @@ function Following() {
   )
 }
 
-/** Moves the focus to the new page's heading, as a browser does for a page that it loads. */
+/** Moves the focus to the heading of each new page, so that a screen reader reads the heading. */
 function useFocusOnPages(): void {
   const pathname = useRouterState({ select: state => state.resolvedLocation?.pathname })
   const first = useRef(true)
@@ -98,7 +98,7 @@ function useFocusOnPages(): void {
       first.current = false
       return
     }
-    // A tab keeps the focus in the row of tabs.
+    // After the user has chosen a tab, the focus stays in the row of tabs.
     if (document.activeElement?.closest('[data-keeps-focus]')) return
     document.querySelector<HTMLElement>('[data-page-title]')?.focus({ preventScroll: true })
   }, [pathname])
@@ -114,7 +114,7 @@ export function Shell() {
   useAskBeforeLeaving(account)
   useFocusOnPages()
   useShortcut(useCallback(() => setPaletteOpen(true), []))
-  // biome-ignore lint/correctness/useExhaustiveDependencies: closes whenever the page changes
+  // biome-ignore lint/correctness/useExhaustiveDependencies: closes the navigation whenever the page changes
   useEffect(() => setNavigationOpen(false), [pathname])
   const openPalette = () => {
     setNavigationOpen(false)

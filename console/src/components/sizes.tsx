@@ -1,4 +1,4 @@
-/** The choice of a size, with what it has and what it costs. */
+/** A choice of sizes, with their resources and prices. */
 import { useId } from 'react'
 import type { Schemas } from '../api/client.ts'
 import { price, quantityOfBytes } from '../lib/format.ts'

@@ -1,4 +1,4 @@
-/** Chooses Postgres or one of the services beside it. */
+/** A field that selects Postgres or one of the services of a database or branch. */
 import { type ServiceType, serviceTypes } from '../lib/services.ts'
 import type { Target } from '../lib/target.ts'
 import { useOwner } from '../lib/use-owner.ts'
@@ -13,9 +13,9 @@ export function SourceField({ target, label, source, onChange }: Props) {
   const present = serviceTypes.filter(type => owner?.services?.some(({ service_type: one }) => one === type))
   return (
     <Field label={label}>
-      {given => (
+      {attributes => (
         <select
-          {...given}
+          {...attributes}
           className="input"
           value={source}
           onChange={event => onChange(present.find(type => type === event.target.value) ?? 'postgres')}

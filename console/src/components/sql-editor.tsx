@@ -1,6 +1,6 @@
 /**
- * The editor: CodeMirror with SQL. It is in a shadow root, where its styles are adopted style sheets: the content security
- * policy refuses the style elements that it would add to a page.
+ * The SQL editor: CodeMirror in a shadow root. In a shadow root CodeMirror uses adopted style sheets. In a page it adds
+ * style elements, which the content security policy blocks.
  */
 import { autocompletion, closeBrackets, completionKeymap } from '@codemirror/autocomplete'
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands'
@@ -17,14 +17,14 @@ type Schema = Record<string, string[]>
 type Props = {
   text: string
   onChange: (text: string) => void
-  /** Gets the selection, or else the statement at the cursor, and where it begins. */
+  /** Receives the text to run, and the position in the editor where this text begins. */
   onRun: (text: string, from: number) => void
   schema: Schema
-  /** Receives a function that returns what would be run. */
+  /** The editor sets `current` to a function that returns the text to run. */
   chosen: { current: (() => { text: string; from: number }) | undefined }
 }
 
-const look = EditorView.theme({
+const theme = EditorView.theme({
   '&': { backgroundColor: 'var(--surface)', color: 'var(--text)', fontSize: '13px', height: '100%' },
   '&.cm-focused': { outline: '2px solid var(--focus)', outlineOffset: '-2px' },
   '.cm-scroller': { fontFamily: 'var(--mono)', lineHeight: '1.6' },
@@ -47,8 +47,8 @@ const colours = HighlightStyle.define([
 ])
 
 /**
- * Replaces a selection that is typed over. Chromium would keep the look of the replaced text with a `style` attribute,
- * which the content security policy refuses. The text of an input method must stay the browser's.
+ * Replaces a selection when the user types over it. Chromium keeps the format of the replaced text in a `style`
+ * attribute, which the content security policy blocks. The browser still handles the text of an input method.
  */
 const typeOver = EditorView.domEventHandlers({
   beforeinput: ({ inputType, data, isComposing }, view) => {
@@ -56,14 +56,14 @@ const typeOver = EditorView.domEventHandlers({
     const { from, to, empty } = state.selection.main
     if (inputType !== 'insertText' || data === null || isComposing || empty) return false
     const insert = () => state.update(state.replaceSelection(data), { userEvent: 'input.type', scrollIntoView: true })
-    // As for other input: brackets are put around the selection.
+    // An extension can handle the text, for example to put brackets around the selection.
     const isHandled = state.facet(EditorView.inputHandler).some(handle => handle(view, from, to, data, insert))
     if (!isHandled) view.dispatch(insert())
     return true
   },
 })
 
-/** The selection, or the statement in which the cursor is. */
+/** Returns the text to run: the selection or, without a selection, the statement at the cursor. */
 function chosenIn(state: EditorState): { text: string; from: number } {
   const { from, to, head } = state.selection.main
   if (from !== to) return { text: state.sliceDoc(from, to), from }
@@ -80,7 +80,7 @@ export default function SqlEditor({ text, onChange, onRun, schema, chosen }: Pro
   const language = useRef(new Compartment())
   const handlers = useRef({ onChange, onRun })
   handlers.current = { onChange, onRun }
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the editor owns its text from here on
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the editor owns its text after its creation
   useEffect(() => {
     const element = host.current
     if (element === null) return
@@ -96,12 +96,12 @@ export default function SqlEditor({ text, onChange, onRun, schema, chosen }: Pro
       state: EditorState.create({
         doc: text,
         extensions: [
-          // Tab moves the focus: what cannot be left by keyboard is a trap.
+          // Tab has no binding here: it moves the focus, so that keyboard users can leave the editor.
           Prec.highest(keymap.of([{ key: 'Mod-Enter', run }])),
           ...[lineNumbers(), history(), drawSelection(), bracketMatching(), closeBrackets(), autocompletion()],
           keymap.of([...completionKeymap, ...historyKeymap, ...defaultKeymap]),
           language.current.of(sql({ dialect: PostgreSQL, schema })),
-          ...[typeOver, look, syntaxHighlighting(colours), EditorView.lineWrapping],
+          ...[typeOver, theme, syntaxHighlighting(colours), EditorView.lineWrapping],
           EditorView.contentAttributes.of({ 'aria-label': texts.sql.editor }),
           EditorView.updateListener.of(update => {
             if (update.docChanged) handlers.current.onChange(update.state.doc.toString())

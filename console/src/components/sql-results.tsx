@@ -1,4 +1,4 @@
-/** The results of a run: one for each statement, as rows, as a plan, or as what happened. */
+/** The results of a run. Each statement has rows, a plan or a summary. */
 import { useState } from 'react'
 import { planOf } from '../lib/plan.ts'
 import { saveFile } from '../lib/save.ts'
@@ -29,7 +29,7 @@ function Messages({ result: { notices, fault } }: { result: SqlResult }) {
         </div>
       )}
       {notices.map(({ severity, message, detail, hint }, index) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: notices are only added
+        // biome-ignore lint/suspicious/noArrayIndexKey: notices are only appended
         <p key={index} className="notice tone-warning">
           <strong>{severity}</strong> {message} {detail} {hint}
         </p>

@@ -1,4 +1,4 @@
-/** The staged changes of rows as SQL, and their commit in one transaction. */
+/** Shows the staged changes of rows as SQL, and commits them in one transaction. */
 import { useMutation } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useAccount } from '../api/accounts.ts'
@@ -19,7 +19,7 @@ const timeoutSeconds = 30
 const writers = ['application', 'admin'] as const
 type Writer = (typeof writers)[number]
 
-/** A connection that ends during the answer says nothing about the commit; a refusal of the API does. */
+/** Returns whether the API answered with an error. Without an answer, the result of the commit is unknown. */
 const isRefusal = (error: unknown): boolean => error instanceof ApiError && error.status !== 0
 
 type Answer = { outcome: Outcome; edits: readonly Edit[] }
@@ -67,12 +67,12 @@ export function StagedEdits({ target, staged, onCommit }: Props) {
         for (const edit of sent) staged.remove(edit.id)
         notify(own.committed(sent.length))
       }
-      // Rows are read again in any case: a conflict has shown that they are outdated.
+      // Runs after every outcome: after a conflict the page must read the rows again, because they are outdated.
       onCommit()
     },
   })
   const isTooLong = text.length > longestText
-  // What was said about a commit holds until the changes are others.
+  // The page shows the result of a commit until the user stages or removes a change.
   const answer = commit.data?.edits === edits ? commit.data : undefined
   const failed = answer !== undefined && 'index' in answer.outcome ? answer.outcome.index : -1
   if (edits.length === 0) return null
@@ -102,9 +102,9 @@ export function StagedEdits({ target, staged, onCommit }: Props) {
       {answer !== undefined && <Message answer={answer} />}
       <div className="sql-options">
         <Field label={texts.sql.role} hint={own.roleHint}>
-          {given => (
+          {attributes => (
             <select
-              {...given}
+              {...attributes}
               className="input"
               value={writer}
               onChange={event => setWriter(event.target.value === 'admin' ? 'admin' : 'application')}

@@ -1,4 +1,4 @@
-/** What a page shows in place of its content: that it loads, that it failed, or that there is nothing yet. */
+/** Parts that many pages use: loading, failure and empty states, status badges, relative times and headings. */
 import type { UseQueryResult } from '@tanstack/react-query'
 import { type ReactNode, useEffect, useRef, useState } from 'react'
 import { ApiError } from '../api/errors.ts'
@@ -30,13 +30,13 @@ function Failure({ error, retry }: { error: Error; retry?: () => void }) {
   )
 }
 
-/** Whether the object of a page does not exist, or its id is none. */
+/** Returns whether the object of a page does not exist (404), or its id is invalid (400). */
 export const isMissing = (error: Error | null): boolean =>
   error instanceof ApiError && [400, 404].includes(error.status)
 
 type ResultProps<T> = { query: UseQueryResult<T>; what: string; children: (data: T) => ReactNode }
 
-/** The content of a query. Data that is there stays while a refetch fails; the failure is shown above it. */
+/** Shows the data of a query. If a later read fails, the old data stays, with the error above it. */
 export function Result<T>({ query, what, children }: ResultProps<T>) {
   const { data, error } = query
   if (data === undefined) {
@@ -76,7 +76,7 @@ function useNow(): number {
   return now
 }
 
-/** A time as distance from now, with the exact one as its title. */
+/** A time relative to now. Its tooltip has the exact time. */
 export function Ago({ at }: { at: string }) {
   const now = useNow()
   const ms = Date.parse(at)
@@ -88,7 +88,7 @@ export function Ago({ at }: { at: string }) {
   )
 }
 
-/** The heading of a page. It gets the focus when the page opens, so that a screen reader reads it. */
+/** The heading of a page. `Shell` gives it the focus when the page opens, so that a screen reader reads it. */
 export function PageTitle({ children, title = children }: { children: string; title?: string }) {
   const heading = useRef<HTMLHeadingElement>(null)
   useEffect(() => {

@@ -1,4 +1,4 @@
-/** Filters and the order of a table's rows: edited here, and applied together. */
+/** The form for filters and sort order of a table's rows. The user applies all changes together. */
 import { useState } from 'react'
 import { type Filter, type Operator, operators, type Sort, type Table } from '../lib/tables.ts'
 import { texts } from '../texts.ts'
@@ -17,8 +17,8 @@ type ChoiceProps = {
 function ColumnSelect({ label, table, value, none, onChange }: ColumnSelectProps) {
   return (
     <Field label={label}>
-      {given => (
-        <select {...given} className="input" value={value} onChange={event => onChange(event.target.value)}>
+      {attributes => (
+        <select {...attributes} className="input" value={value} onChange={event => onChange(event.target.value)}>
           {none !== undefined && <option value="">{none}</option>}
           {table.columns.map(({ name, type }) => (
             <option key={name} value={name}>
@@ -52,7 +52,7 @@ export function TableChoice({ table, filters, sort, onChange }: ChoiceProps) {
       }}
     >
       {drafts.map(({ column, operator, value }, index) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: filters have no other identity, and hold no state of their own
+        // biome-ignore lint/suspicious/noArrayIndexKey: filters have no id, and their fields have no state
         <div key={index} className="sql-options">
           <ColumnSelect
             label={own.filterColumn(index + 1)}
@@ -61,9 +61,9 @@ export function TableChoice({ table, filters, sort, onChange }: ChoiceProps) {
             onChange={next => change(index, { column: next })}
           />
           <Field label={own.filterOperator(index + 1)}>
-            {given => (
+            {attributes => (
               <select
-                {...given}
+                {...attributes}
                 className="input"
                 value={operator}
                 onChange={event => change(index, { operator: event.target.value as Operator })}
@@ -78,9 +78,9 @@ export function TableChoice({ table, filters, sort, onChange }: ChoiceProps) {
           </Field>
           {operator !== 'null' && operator !== 'notNull' && (
             <Field label={own.filterValue(index + 1)}>
-              {given => (
+              {attributes => (
                 <input
-                  {...given}
+                  {...attributes}
                   className="input mono"
                   maxLength={1000}
                   value={value}
@@ -107,9 +107,9 @@ export function TableChoice({ table, filters, sort, onChange }: ChoiceProps) {
           }
         />
         <Field label={own.direction}>
-          {given => (
+          {attributes => (
             <select
-              {...given}
+              {...attributes}
               className="input"
               disabled={order === undefined}
               value={order?.isDescending === true ? 'down' : 'up'}

@@ -1,4 +1,4 @@
-/** Operations as lines that open to their messages. */
+/** A list of operations. The user can open each line to read the messages of the operation. */
 import { Link } from '@tanstack/react-router'
 import type { Schemas } from '../api/client.ts'
 import { moment, operationText, span } from '../lib/format.ts'
@@ -11,7 +11,7 @@ type Database = Pick<Schemas['ManagedDatabase'], 'id'>
 const tookOf = ({ created_at: from, updated_at: to, status }: Task): string | undefined =>
   status === 'succeeded' || status === 'failed' ? span(Date.parse(to) - Date.parse(from)) : undefined
 
-/** The newest message of an open operation, the reason of a failed one. */
+/** Returns the error of an operation, else its newest message. Returns undefined if the operation has succeeded. */
 const newestText = ({ status, error, messages }: Task): string | undefined => {
   if (status === 'succeeded') return undefined
   return error ?? messages.at(-1)?.text
@@ -37,7 +37,10 @@ function Messages({ task }: { task: Task }) {
   )
 }
 
-/** @param databases links them; absent inside the page of one, which shows the names of its branches and backups only */
+/**
+ * @param databases databases to which the list links. Undefined on the page of a database: the list then has no links,
+ * and names only branches and backups.
+ */
 export function TaskList({ tasks, databases }: { tasks: readonly Task[]; databases?: readonly Database[] }) {
   const linked = new Set(databases?.map(({ id }) => id))
   return (

@@ -1,4 +1,4 @@
-/** Short notifications, read by screen readers as they appear. */
+/** Short notifications. A screen reader reads each new one. */
 import { useSyncExternalStore } from 'react'
 import { texts } from '../texts.ts'
 import { IconButton } from './button.tsx'
@@ -10,7 +10,7 @@ let toasts: readonly Toast[] = []
 let last = 0
 const listeners = new Set<() => void>()
 const shownMs = 6000
-const most = 4
+const maxToasts = 4
 
 function change(next: readonly Toast[]): void {
   toasts = next
@@ -19,11 +19,11 @@ function change(next: readonly Toast[]): void {
 
 const dismiss = (id: number): void => change(toasts.filter(toast => toast.id !== id))
 
-/** Errors stay until they are dismissed. */
+/** Shows a notification. An error stays until the user dismisses it. */
 export function notify(text: string, tone: Toast['tone'] = 'good'): void {
   last += 1
   const id = last
-  change([...toasts, { id, text, tone }].slice(-most))
+  change([...toasts, { id, text, tone }].slice(-maxToasts))
   if (tone === 'good') setTimeout(() => dismiss(id), shownMs)
 }
 

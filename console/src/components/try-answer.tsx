@@ -1,4 +1,4 @@
-/** The answer of a service: its status and time, and its body. Every part is plain text. */
+/** The answer of a service: status, time and body. It renders every part as plain text. */
 import type { ServiceType } from '../lib/services.ts'
 import { hintOf, type ServiceAnswer, viewOf } from '../lib/try-answer.ts'
 import type { Attempt } from '../lib/use-try.ts'

@@ -1,4 +1,4 @@
-/** One request to a service: a REST request, a call of a tool, or a question. The API sends it; a command does the same. */
+/** A form for one request to a service: a REST request, a tool call or a question. It also shows the curl command. */
 import { type ReactNode, useState } from 'react'
 import type { Service, ServiceType } from '../lib/services.ts'
 import { methods, needsBody, type Trial, type TryRequest, tryCommand, tryRequest } from '../lib/try-it.ts'
@@ -10,7 +10,7 @@ import { Field } from './field.tsx'
 import { TryAnswer } from './try-answer.tsx'
 
 const own = texts.services.trial
-const longest = 4000
+const maxTextLength = 4000
 
 type TextProps = {
   label: string
@@ -24,12 +24,12 @@ type TextProps = {
 function Text({ label, hint, value, onChange, lines = 1, error }: TextProps) {
   return (
     <Field label={label} hint={hint} error={error}>
-      {given => (
+      {attributes => (
         <textarea
-          {...given}
+          {...attributes}
           className="input mono"
           rows={lines}
-          maxLength={longest}
+          maxLength={maxTextLength}
           value={value}
           onChange={event => onChange(event.target.value)}
         />
@@ -40,7 +40,7 @@ function Text({ label, hint, value, onChange, lines = 1, error }: TextProps) {
 
 type SendProps = { type: ServiceType; command: string | undefined; request: TryRequest | undefined }
 
-/** Nothing is sent but by the button. */
+/** Shows the command and the answer. Sends the request only when the user clicks the button. */
 function Send({ type, command, request }: SendProps): ReactNode {
   const { attempt, send, cancel } = useTry()
   const isRunning = attempt.state === 'running'
@@ -70,9 +70,9 @@ function TryRest({ uri }: { uri: string }) {
   return (
     <>
       <Field label={own.method}>
-        {given => (
+        {attributes => (
           <select
-            {...given}
+            {...attributes}
             className="input"
             value={trial.method}
             onChange={event => change({ method: methods.find(one => one === event.target.value) ?? 'GET' })}
@@ -95,13 +95,13 @@ function TryRest({ uri }: { uri: string }) {
         />
       )}
       <Field label={own.jwt} hint={own.jwtHint}>
-        {given => (
+        {attributes => (
           <input
-            {...given}
+            {...attributes}
             className="input mono"
             type="password"
             autoComplete="off"
-            maxLength={longest}
+            maxLength={maxTextLength}
             value={trial.token}
             onChange={event => change({ token: event.target.value.trim() })}
           />
@@ -138,8 +138,8 @@ function TryRag({ uri, pipelines }: { uri: string; pipelines: readonly string[] 
   return (
     <>
       <Field label={own.pipeline}>
-        {given => (
-          <select {...given} className="input" value={pipeline} onChange={event => setChosen(event.target.value)}>
+        {attributes => (
+          <select {...attributes} className="input" value={pipeline} onChange={event => setChosen(event.target.value)}>
             {pipelines.map(one => (
               <option key={one}>{one}</option>
             ))}

@@ -1,4 +1,4 @@
-/** Who changed what: attempts to write, newest first. */
+/** The audit page: write requests of the account, newest first. */
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { useApi } from '../api/accounts.ts'
@@ -19,14 +19,14 @@ function Filters({ databases }: { databases: readonly Database[] }) {
   const navigate = useNavigate()
   const filter = (search: { database?: string | undefined; outcome?: Outcome | undefined }) =>
     navigate({ to: '/audit', search: { database, outcome, ...search }, replace: true })
-  // A deleted database, or one that is not read yet.
+  // The database of the filter is deleted, or the page has not read it yet.
   const isUnknown = database !== undefined && databases.every(({ id }) => id !== database)
   return (
     <div className="sql-options">
       <Field label={own.database}>
-        {given => (
+        {attributes => (
           <select
-            {...given}
+            {...attributes}
             className="input"
             value={database ?? ''}
             onChange={event => filter({ database: event.target.value || undefined })}
@@ -42,9 +42,9 @@ function Filters({ databases }: { databases: readonly Database[] }) {
         )}
       </Field>
       <Field label={own.outcome}>
-        {given => (
+        {attributes => (
           <select
-            {...given}
+            {...attributes}
             className="input"
             value={outcome ?? ''}
             onChange={event => filter({ outcome: outcomes.find(one => one === event.target.value) })}
@@ -99,7 +99,7 @@ function Entry({ entry, databases }: { entry: Schemas['AuditEntry']; databases: 
 
 function Entries({ entries, databases }: { entries: Schemas['AuditEntry'][]; databases: readonly Database[] }) {
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls is reached by keyboard
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users must be able to scroll it
     <section className="table-frame" tabIndex={0} aria-label={own.list}>
       <table className="table">
         <thead>

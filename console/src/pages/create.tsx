@@ -1,4 +1,4 @@
-/** The form of a new database. */
+/** The page that creates a database. */
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
@@ -18,7 +18,7 @@ import { texts } from '../texts.ts'
 
 type Input = Schemas['CreateManagedDatabaseInput']
 
-/** The API's rule, so that a form shows it before it is sent. */
+/** Checks a name by the API's rule, before the page sends it. Returns undefined if the name is valid. */
 const nameFault = (name: string): string | undefined =>
   /^[a-z][a-z0-9]{0,49}$/.test(name) ? undefined : name === '' ? texts.create.nameEmpty : texts.create.nameInvalid
 
@@ -46,7 +46,7 @@ function CreateForm({ sizes, regions, versions }: Choices) {
     done: texts.create.begun(name),
     onDone: ({ id }) => navigate({ to: '/databases/$id', params: { id } }),
   })
-  /** What the API said about the value that the field still has. */
+  /** Returns the API's error for a field, if the field still has the value that the API refused. */
   const refusalOf = (field: 'name' | 'display_name', value: string) =>
     create.variables?.[field] === value ? fieldFault(create.error, field) : undefined
   const submit = (event: FormEvent) => {
@@ -69,9 +69,9 @@ function CreateForm({ sizes, regions, versions }: Choices) {
             hint={texts.create.nameHint}
             error={showFaults ? (nameFault(name) ?? refusalOf('name', name)) : undefined}
           >
-            {given => (
+            {attributes => (
               <input
-                {...given}
+                {...attributes}
                 className="input mono"
                 value={name}
                 maxLength={50}
@@ -86,9 +86,9 @@ function CreateForm({ sizes, regions, versions }: Choices) {
             hint={texts.create.labelHint}
             error={refusalOf('display_name', label.trim())}
           >
-            {given => (
+            {attributes => (
               <input
-                {...given}
+                {...attributes}
                 className="input"
                 value={label}
                 maxLength={25}
@@ -97,8 +97,13 @@ function CreateForm({ sizes, regions, versions }: Choices) {
             )}
           </Field>
           <Field label={texts.create.region}>
-            {given => (
-              <select {...given} className="input" value={region} onChange={event => setRegion(event.target.value)}>
+            {attributes => (
+              <select
+                {...attributes}
+                className="input"
+                value={region}
+                onChange={event => setRegion(event.target.value)}
+              >
                 {regions.map(one => (
                   <option key={one.region}>{one.region}</option>
                 ))}
@@ -106,8 +111,13 @@ function CreateForm({ sizes, regions, versions }: Choices) {
             )}
           </Field>
           <Field label={texts.create.version} hint={texts.create.versionHint}>
-            {given => (
-              <select {...given} className="input" value={version} onChange={event => setVersion(event.target.value)}>
+            {attributes => (
+              <select
+                {...attributes}
+                className="input"
+                value={version}
+                onChange={event => setVersion(event.target.value)}
+              >
                 {versions.map(one => (
                   <option key={one.version} value={one.version}>
                     {texts.create.versionOf(one.version, one.pgvector)}
@@ -158,11 +168,11 @@ export default function Create() {
         <PageTitle>{texts.create.title}</PageTitle>
       </div>
       <Result query={sizes} what={texts.create.what}>
-        {given => (
+        {allSizes => (
           <Result query={regions} what={texts.create.what}>
-            {places => (
+            {allRegions => (
               <Result query={versions} what={texts.create.what}>
-                {majors => <CreateForm sizes={given} regions={places} versions={majors} />}
+                {allVersions => <CreateForm sizes={allSizes} regions={allRegions} versions={allVersions} />}
               </Result>
             )}
           </Result>

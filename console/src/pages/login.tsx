@@ -1,4 +1,4 @@
-/** The login: by a token, and by an OpenID provider where the installation names one. */
+/** The login page: with a token, or with the OpenID provider if the installation has one. */
 import { type FormEvent, useEffect, useRef, useState } from 'react'
 import { addAccount, stopAdding, useAccounts } from '../api/accounts.ts'
 import { createApi, read } from '../api/client.ts'
@@ -10,7 +10,7 @@ import { PageTitle } from '../components/state.tsx'
 import type { Provider } from '../lib/oidc.ts'
 import { texts } from '../texts.ts'
 
-/** The provider that the API names; undefined where there is none. */
+/** Reads the OpenID provider from the API. Returns undefined if the installation has none. */
 async function providerOfApi(signal: AbortSignal): Promise<Provider | undefined> {
   const response = await fetch('/managed/v1/login', { credentials: 'omit', signal })
   if (!response.ok) return undefined
@@ -27,7 +27,7 @@ function faultIn(token: string): string | undefined {
   return /\s/.test(token) || token.length > longestToken ? texts.login.notToken : undefined
 }
 
-/** One small request finds out whether the API accepts the token. */
+/** Checks a token with a small request. Returns the error; undefined if the API accepts the token. */
 async function refusalOf(token: string): Promise<string | undefined> {
   try {
     await read(createApi({ token: () => token, refused: () => {} }).GET('/managed/v1/regions'))
@@ -60,12 +60,12 @@ function TokenForm() {
   return (
     <form className="stack" onSubmit={submit} noValidate>
       <Field label={texts.login.token} hint={texts.login.tokenHint} error={fault}>
-        {given => (
+        {attributes => (
           <input
-            {...given}
+            {...attributes}
             ref={input}
             className="input mono"
-            // The browser must not offer to keep it.
+            // Keeps the token out of the form history of the browser.
             type="password"
             autoComplete="off"
             spellCheck={false}
@@ -88,7 +88,7 @@ function ProviderLogin({ provider }: { provider: Provider }) {
   const [waiting, setWaiting] = useState<AbortController>()
   useEffect(() => () => waiting?.abort(), [waiting])
   const start = async () => {
-    // Opened at the click itself: later the browser would block it.
+    // The click handler opens the window at once, because the browser blocks a window that is opened later.
     const popup = window.open('about:blank', '_blank', 'popup,width=520,height=720')
     if (popup === null) return setFault(texts.login.oidcBlocked)
     const stop = new AbortController()
@@ -131,14 +131,14 @@ function useProvider(): Provider | undefined {
   const [provider, setProvider] = useState<Provider>()
   useEffect(() => {
     const stop = new AbortController()
-    // Without an answer the login by token is there.
+    // If the request fails, the page offers only the login with a token.
     providerOfApi(stop.signal).then(setProvider, () => {})
     return () => stop.abort()
   }, [])
   return provider
 }
 
-/** In the window that the provider leads back to. */
+/** The page of the login window after the provider's redirect. */
 function SignedIn() {
   useEffect(() => {
     import('../lib/oidc.ts').then(({ returnFromProvider }) => returnFromProvider())

@@ -1,4 +1,4 @@
-/** The newest operations of the account. */
+/** The page of the newest operations of the account. */
 import { useQuery } from '@tanstack/react-query'
 import { useApi } from '../api/accounts.ts'
 import { databasesQuery, tasksQuery } from '../api/queries.ts'

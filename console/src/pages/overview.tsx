@@ -1,4 +1,4 @@
-/** The overview: databases with their branches, what needs attention, and operations as they happen. */
+/** The overview: databases with their branches, problems that need attention, and the newest operations. */
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useWindowVirtualizer } from '@tanstack/react-virtual'
@@ -70,7 +70,7 @@ function BranchRow({ line, mark }: Pick<Extract<Row, { kind: 'branch' }>, 'line'
   return (
     <>
       <th scope="row">
-        <BranchLink branch={line.node} mark={mark} indent={30 + line.depth * 18} />
+        <BranchLink branch={line.node} shortId={mark} indent={30 + line.depth * 18} />
       </th>
       <td>
         <Status status={status} />
@@ -165,10 +165,10 @@ function DatabaseTable({ databases }: { databases: readonly Database[] }) {
   )
 }
 
-/** In place of rows that are outside the window. */
+/** Fills the height of the rows that are outside the window, which are not rendered. */
 function Space({ height }: { height: number }) {
   return (
-    // biome-ignore lint/a11y/noAriaHiddenOnFocusable: nothing in it takes the focus
+    // biome-ignore lint/a11y/noAriaHiddenOnFocusable: it contains no focusable element
     <tr aria-hidden="true">
       <td colSpan={columnCount} className="space" style={{ height }} />
     </tr>

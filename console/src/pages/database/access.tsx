@@ -1,4 +1,4 @@
-/** Which addresses may connect. A change is complete once every gateway applies it. */
+/** The page that edits the allowlist of a database. */
 import { useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -61,6 +61,6 @@ function AccessForm({ database }: { database: Database }) {
 export default function Access() {
   const { id } = useParams({ from: '/databases/$id' })
   const { data } = useQuery(databaseQuery(useApi(), id))
-  // Rules that change elsewhere replace the form.
+  // If another client changes the rules, the new key replaces the form.
   return data === undefined ? null : <AccessForm key={JSON.stringify(data.ip_allowlist.rules)} database={data} />
 }

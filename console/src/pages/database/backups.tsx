@@ -1,4 +1,4 @@
-/** The backups of a database, a line of time, and restores in place. */
+/** The page of backups: a list, a timeline, and restores in place. */
 import { useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -20,7 +20,7 @@ type Backup = Schemas['Backup']
 type Window = Schemas['RecoveryWindow']
 const own = texts.backups
 
-/** What a restore returns to. */
+/** The backup or the time to which a restore returns the database. */
 type Target = { backup_id: string } | { target_time: string }
 
 function RestoreDialog({ id, target, at, onClose }: { id: string; target: Target; at: number; onClose: () => void }) {
@@ -38,7 +38,7 @@ function RestoreDialog({ id, target, at, onClose }: { id: string; target: Target
       open
       onClose={onClose}
       title={own.restoreTitle(name, moment(at))}
-      what={own.restoreWhat}
+      description={own.restoreWhat}
       action={own.restore}
       danger
       isReady={typed === name && name !== ''}
@@ -46,9 +46,9 @@ function RestoreDialog({ id, target, at, onClose }: { id: string; target: Target
       onConfirm={() => restore.mutate()}
     >
       <Field label={texts.settings.typeName(name)}>
-        {given => (
+        {attributes => (
           <input
-            {...given}
+            {...attributes}
             className="input mono"
             value={typed}
             maxLength={50}
@@ -62,7 +62,7 @@ function RestoreDialog({ id, target, at, onClose }: { id: string; target: Target
   )
 }
 
-function Line({ backups, window }: { backups: readonly Backup[]; window: Window | undefined }) {
+function Timeline({ backups, window }: { backups: readonly Backup[]; window: Window | undefined }) {
   const { from, to, points, reachable } = timelineOf(backups, window, Date.now())
   const percent = (share: number) => `${share * 100}%`
   return (
@@ -88,7 +88,7 @@ function Line({ backups, window }: { backups: readonly Backup[]; window: Window 
   )
 }
 
-/** A time of the form's own zone, for an input of the type `datetime-local`. */
+/** Returns the value of a `datetime-local` input for a time, in the time zone of the browser. */
 const localText = (at: number): string => {
   const date = new Date(at - new Date(at).getTimezoneOffset() * 60_000)
   return date.toISOString().slice(0, 19)
@@ -108,9 +108,9 @@ function Moment({ window, choose }: { window: Window; choose: (target: Target, a
       }}
     >
       <Field label={own.moment} hint={own.momentHint} error={fault}>
-        {given => (
+        {attributes => (
           <input
-            {...given}
+            {...attributes}
             className="input"
             type="datetime-local"
             step={1}
@@ -211,7 +211,7 @@ function DeleteDialog({ backup, onClose }: { backup: Backup; onClose: () => void
       open
       onClose={onClose}
       title={own.deleteTitle(moment(cutOf(backup)))}
-      what={own.deleteWhat}
+      description={own.deleteWhat}
       action={own.delete}
       danger
       change={remove}
@@ -275,7 +275,7 @@ export default function Backups() {
             ) : (
               <>
                 <div className="card-body">
-                  <Line backups={backups} window={window} />
+                  <Timeline backups={backups} window={window} />
                 </div>
                 <List backups={backups} choose={choose} verify={verify.mutate} remove={setDeleted} />
               </>

@@ -1,4 +1,4 @@
-/** What surrounds the pages of a branch: its name, state, source and expiry. */
+/** The frame of a branch's pages: name, state, source, expiry and tabs. */
 import { useQuery } from '@tanstack/react-query'
 import { Link, Outlet, useParams } from '@tanstack/react-router'
 import { Fragment, useEffect } from 'react'
@@ -19,8 +19,8 @@ const own = texts.branch
 
 function Missing({ target }: { target: Target }) {
   const { clear } = useStaged(useAccount(), target)
-  // They can never be committed.
-  // biome-ignore lint/correctness/useExhaustiveDependencies: once for each branch
+  // Discards the staged changes, because they can no longer be committed.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: runs once for each branch
   useEffect(clear, [keyOf(target)])
   return (
     <div className="page empty">
@@ -33,7 +33,7 @@ function Missing({ target }: { target: Target }) {
   )
 }
 
-/** Why the branch has no pages now. Undefined: it has. */
+/** Returns why the branch has no pages now. Returns undefined if it has pages. */
 function obstacleIn({ status, attention = [] }: Branch): string | undefined {
   if (status === 'creating') return own.creating
   if (status === 'deleting') return own.deleting

@@ -1,4 +1,4 @@
-/** The branches of a database: a tree, with their creation and deletion. */
+/** The page of branches: a tree, and dialogs that create and delete branches. */
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -63,9 +63,9 @@ function CreateDialog({ id, branches, from, onClose }: CreateProps) {
           hint={isTaken ? own.labelTaken : texts.create.labelHint}
           error={fieldFault(create.error, 'display_name')}
         >
-          {given => (
+          {attributes => (
             <input
-              {...given}
+              {...attributes}
               className="input"
               value={label}
               maxLength={25}
@@ -74,8 +74,8 @@ function CreateDialog({ id, branches, from, onClose }: CreateProps) {
           )}
         </Field>
         <Field label={own.source} error={fieldFault(create.error, 'source_branch_id')}>
-          {given => (
-            <select {...given} className="input" value={source} onChange={event => setSource(event.target.value)}>
+          {attributes => (
+            <select {...attributes} className="input" value={source} onChange={event => setSource(event.target.value)}>
               <option value="">{own.sourceDatabase}</option>
               {branches
                 .filter(({ status }) => status === 'available')
@@ -88,8 +88,13 @@ function CreateDialog({ id, branches, from, onClose }: CreateProps) {
           )}
         </Field>
         <Field label={own.expiry} hint={own.expiryHint} error={fieldFault(create.error, 'expires_at')}>
-          {given => (
-            <select {...given} className="input" value={days} onChange={event => setDays(Number(event.target.value))}>
+          {attributes => (
+            <select
+              {...attributes}
+              className="input"
+              value={days}
+              onChange={event => setDays(Number(event.target.value))}
+            >
               {expiries.map(count => (
                 <option key={count} value={count}>
                   {own.expiryOf(count)}
@@ -130,7 +135,7 @@ function DeleteDialog({ branch, name, onClose }: DeleteProps) {
       open
       onClose={onClose}
       title={own.deleteTitle(name)}
-      what={own.deleteWhat}
+      description={own.deleteWhat}
       action={own.delete}
       danger
       change={remove}
@@ -143,7 +148,7 @@ type Opened = { kind: 'create'; from: string } | { kind: 'delete'; branch: Branc
 
 function Tree({ branches, open }: { branches: readonly Branch[]; open: (opened: Opened) => void }) {
   const navigate = useNavigate()
-  const [nameOf, markOf] = [namesOf(branches), marksOf(branches)]
+  const [nameOf, shortIdOf] = [namesOf(branches), marksOf(branches)]
   return (
     <div className="table-frame">
       <table className="table">
@@ -167,7 +172,7 @@ function Tree({ branches, open }: { branches: readonly Branch[]; open: (opened: 
           {treeOf(branches).map(({ node, depth }) => (
             <tr key={node.id}>
               <th scope="row" className="branch-name">
-                <BranchLink branch={node} mark={markOf(node)} indent={depth * 18} />
+                <BranchLink branch={node} shortId={shortIdOf(node)} indent={depth * 18} />
               </th>
               <td>
                 <Status status={node.status} />

@@ -1,4 +1,4 @@
-/** How to connect: the address, the roles, and snippets of programs. */
+/** The page that shows how to connect: address, roles, and snippets for programs. */
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -28,9 +28,9 @@ function Snippets({ target }: { target: Target }) {
       <div className="card-body stack">
         <div className="grid-2">
           <Field label={texts.connect.program}>
-            {given => (
+            {attributes => (
               <select
-                {...given}
+                {...attributes}
                 className="input"
                 value={name}
                 onChange={event => setName(snippetNames.find(one => one === event.target.value) ?? 'psql')}
@@ -44,9 +44,9 @@ function Snippets({ target }: { target: Target }) {
             )}
           </Field>
           <Field label={texts.connect.role} hint={texts.connect.roleHints[role]}>
-            {given => (
+            {attributes => (
               <select
-                {...given}
+                {...attributes}
                 className="input"
                 value={role}
                 onChange={event => setRole(roles.find(one => one === event.target.value) ?? 'application')}
@@ -105,7 +105,7 @@ function Snippets({ target }: { target: Target }) {
   )
 }
 
-/** Says what prevents a connection, before it is tried. */
+/** Warns if no client can connect: the database is suspended, or its allowlist is empty. */
 function Obstacles({ target }: { target: Target }) {
   const owner = useOwner(target)
   if (owner === undefined) return null

@@ -1,4 +1,4 @@
-/** What surrounds the tabs of a database. */
+/** The frame of a database's pages: name, state and tabs. */
 import { useQuery } from '@tanstack/react-query'
 import { Link, Outlet, useParams } from '@tanstack/react-router'
 import { Fragment } from 'react'

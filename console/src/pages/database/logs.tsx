@@ -1,4 +1,4 @@
-/** The log of Postgres or of a service, with search and severities. */
+/** The page of logs: the log of Postgres or a service, with filters by text and severity. */
 import { useDeferredValue, useState } from 'react'
 import { Button } from '../../components/button.tsx'
 import { Check, Field } from '../../components/field.tsx'
@@ -55,9 +55,9 @@ export default function Logs() {
       <div className="sql-options">
         <SourceField target={target} label={own.source} source={source} onChange={setSource} />
         <Field label={own.search}>
-          {given => (
+          {attributes => (
             <input
-              {...given}
+              {...attributes}
               type="search"
               className="input"
               maxLength={200}
@@ -67,9 +67,9 @@ export default function Logs() {
           )}
         </Field>
         <Field label={own.severity}>
-          {given => (
+          {attributes => (
             <select
-              {...given}
+              {...attributes}
               className="input"
               value={severity}
               onChange={event => setSeverity(severities.find(one => one === event.target.value) ?? 'all')}

@@ -1,4 +1,4 @@
-/** Measurements of Postgres or a service as plots, with what happened at the time. */
+/** The page of metrics: plots for Postgres or a service, and the events of the same time. */
 import { useQuery } from '@tanstack/react-query'
 import { useMemo, useState } from 'react'
 import { useApi } from '../../api/accounts.ts'
@@ -16,32 +16,38 @@ import { texts } from '../../texts.ts'
 const own = texts.metrics
 type Read = { series: Parameters<typeof plotsOf>[0]; from: number; to: number }
 
-/** The bytes of the target's volume, by its size and what it has grown to; 0 if they are not known. */
+/**
+ * Returns the bytes of the target's volume: the storage of the target's size, or the current size of the database's
+ * volume if that is larger. Returns 0 if both are unknown.
+ */
 function useVolumeBytes(target: Target): number {
   const api = useApi()
   const { data: sizes = [] } = useQuery(sizesQuery(api))
-  // A branch has the volume that its database had.
+  // A new branch has a volume of the same size as its database.
   const { data: database } = useQuery(databaseQuery(api, target.id))
   const size = useOwner(target)?.size
-  const given = [database?.storage?.volume_size, ...sizes.filter(one => one.name === size).map(one => one.storage_size)]
-  return Math.max(0, ...given.map(text => quantity(text ?? '') ?? 0))
+  const capacities = [
+    database?.storage?.volume_size,
+    ...sizes.filter(one => one.name === size).map(one => one.storage_size),
+  ]
+  return Math.max(0, ...capacities.map(text => quantity(text ?? '') ?? 0))
 }
 
 function Plots({ target, range, read: { series, from, to } }: { target: Target; range: Range; read: Read }) {
   const api = useApi()
   const { id, branchId } = target
   const { data: tasks = [] } = useQuery(tasksQuery(api, { subject_id: branchId ?? id }))
-  const { data: found = [] } = useQuery({ ...backupsQuery(api, id), enabled: branchId === undefined })
-  // They are of the database: a branch has none.
-  const backups = branchId === undefined ? found : []
+  const { data: cached = [] } = useQuery({ ...backupsQuery(api, id), enabled: branchId === undefined })
+  // For a branch, the cache can still return the database's backups. A branch has no backups.
+  const backups = branchId === undefined ? cached : []
   const plots = useMemo(() => plotsOf(series, intervalMs[range]), [series, range])
   const volume = useVolumeBytes(target)
   const shared = sharedBytes(series, volume)
   const note = shared === undefined ? undefined : own.shared(bytes(shared), bytes(volume))
-  const happened = [...eventsIn(tasks, backups, from, to), ...startsIn(series, from, to)].sort((a, b) => a.at - b.at)
-  const known = happened.map(({ at }) => at).join(' ')
-  // The same list while nothing else has happened, so that plots are not drawn again.
-  const events = useMemo(() => (known === '' ? [] : known.split(' ').map(Number)), [known])
+  const events = [...eventsIn(tasks, backups, from, to), ...startsIn(series, from, to)].sort((a, b) => a.at - b.at)
+  const timesText = events.map(({ at }) => at).join(' ')
+  // Returns the same array while the times are the same, so that the plots are not drawn again.
+  const eventTimes = useMemo(() => (timesText === '' ? [] : timesText.split(' ').map(Number)), [timesText])
   return (
     <>
       {plots.length === 0 && <Empty title={own.none}>{own.noneWhat}</Empty>}
@@ -52,16 +58,16 @@ function Plots({ target, range, read: { series, from, to } }: { target: Target; 
             plot={plot}
             from={from}
             to={to}
-            events={events}
+            events={eventTimes}
             note={plot.series === 'volume' ? note : undefined}
           />
         ))}
       </div>
       <section aria-labelledby="events" className="stack-small">
         <h2 id="events">{own.events}</h2>
-        <p className="quiet">{happened.length === 0 ? own.noEvents : own.eventsWhat}</p>
+        <p className="quiet">{events.length === 0 ? own.noEvents : own.eventsWhat}</p>
         <ul className="stack-small">
-          {happened.toReversed().map(({ key, at, name, status }) => (
+          {events.toReversed().map(({ key, at, name, status }) => (
             <li key={key} className="row">
               <time dateTime={new Date(at).toISOString()}>{moment(at)}</time>
               {operationText(name)}
@@ -84,9 +90,9 @@ export default function Metrics() {
       <div className="sql-options">
         <SourceField target={target} label={own.source} source={source} onChange={setSource} />
         <Field label={own.range} hint={own.rangeHint}>
-          {given => (
+          {attributes => (
             <select
-              {...given}
+              {...attributes}
               className="input"
               value={range}
               onChange={event => setRange(rangeNames.find(one => one === event.target.value) ?? '1h')}

@@ -1,4 +1,4 @@
-/** The statements that take the most time, with their plans. */
+/** The page of statements with the most time, calls or rows, and of their plans. */
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useAccount, useApi } from '../../api/accounts.ts'
@@ -20,7 +20,7 @@ const timeoutSeconds = 30
 
 type Statement = { id: string; role: string; text: string; is_cut: boolean }
 
-/** The constants of a statement are not known: the user enters them. */
+/** Shows the plan of a statement. Postgres does not keep the constants of a statement, so the user enters them. */
 function Explain({ target, text, isCut }: { target: Target; text: string; isCut: boolean }) {
   const names = parametersOf(text)
   const [values, setValues] = useState<Record<string, string>>({})
@@ -45,9 +45,9 @@ function Explain({ target, text, isCut }: { target: Target; text: string; isCut:
           <div className="sql-options">
             {names.map(name => (
               <Field key={name} label={own.parameter(name)}>
-                {given => (
+                {attributes => (
                   <input
-                    {...given}
+                    {...attributes}
                     className="input mono"
                     maxLength={1000}
                     value={values[name] ?? ''}
@@ -85,9 +85,9 @@ export default function Queries() {
       <div className="card-body stack">
         <div className="sql-options">
           <Field label={own.order}>
-            {given => (
+            {attributes => (
               <select
-                {...given}
+                {...attributes}
                 className="input"
                 value={order}
                 onChange={event => setOrder(orders.find(one => one === event.target.value) ?? 'total_time')}
@@ -113,7 +113,7 @@ export default function Queries() {
             ) : (
               <>
                 <p className="quiet">{since === undefined ? own.what : own.since(moment(Date.parse(since)))}</p>
-                {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls is reached by keyboard */}
+                {/* biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users must be able to scroll it */}
                 <section className="table-frame" tabIndex={0} aria-label={own.list}>
                   <table className="table">
                     <thead>

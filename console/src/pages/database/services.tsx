@@ -1,4 +1,4 @@
-/** The services beside a database: their state, addresses, tokens and settings. */
+/** The page of services: state, addresses, tokens and settings. */
 import { useQuery } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
 import { useApi } from '../../api/accounts.ts'
@@ -38,7 +38,10 @@ import { texts } from '../../texts.ts'
 const own = texts.services
 const tones: Record<string, string> = { running: 'good', pending: 'busy', failed: 'bad' }
 
-/** The list of services is replaced as a whole: it is read again first, and a change in between is refused. */
+/**
+ * Adds or replaces a service; removes it if `next` is undefined. A PATCH replaces the complete list of services, so the
+ * function reads the list first. The ETag makes the API refuse the PATCH if the database has changed since that read.
+ */
 async function changeService(api: Api, id: string, type: ServiceType, next: ServiceInput | undefined) {
   const path = { id }
   const { data, response } = await answer(api.GET('/managed/v1/databases/{id}', { params: { path } }))
@@ -71,7 +74,7 @@ function ServiceForm({ id, type, service, fields, onClose }: FormProps) {
     setShowFaults(true)
     if (save.isPending || drafts.some(({ cidr }) => faultOf(cidr) !== undefined)) return
     const settings = { [`${type}_config`]: bodyOf(fields, values) }
-    // The fields are those of the API's schema.
+    // tsc cannot check the fields, because they come from the API's schema.
     save.mutate({ service_type: type, ...settings, ip_allowlist: { rules: rulesOf(drafts) } } as ServiceInput)
   }
   return (
@@ -133,9 +136,9 @@ function HowToUse({ type, name, service }: { type: ServiceType; name: string; se
       </div>
       {type !== 'rest' && token !== undefined && <Token type={type} token={token} />}
       <Field label={own.program(own.names[type])}>
-        {given => (
+        {attributes => (
           <select
-            {...given}
+            {...attributes}
             className="input"
             value={program}
             onChange={event => setProgram(programs.find(one => one === event.target.value) ?? 'curl')}
@@ -165,7 +168,7 @@ function HowToUse({ type, name, service }: { type: ServiceType; name: string; se
 
 type CardProps = {
   id: string
-  /** Of the database or branch. */
+  /** Name of the database or branch. */
   name: string
   type: ServiceType
   service: Service | undefined
@@ -218,7 +221,7 @@ function ServiceCard({ id, name: owner, type, service, canChange }: CardProps) {
         open={isRemoving}
         onClose={() => setIsRemoving(false)}
         title={own.removeTitle(name)}
-        what={own.removeWhat}
+        description={own.removeWhat}
         action={own.remove(name)}
         danger
         change={remove}

@@ -1,4 +1,4 @@
-/** Changes of a database: name, size, passwords, whether it runs, protection, deletion. */
+/** The page of settings: name, protection, size, passwords, restart, suspension and deletion. */
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate, useParams } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
@@ -55,9 +55,9 @@ function General({ database }: { database: Database }) {
         }}
       >
         <Field label={texts.create.label} hint={texts.create.labelHint}>
-          {given => (
+          {attributes => (
             <input
-              {...given}
+              {...attributes}
               className="input"
               value={name}
               maxLength={25}
@@ -103,10 +103,10 @@ function Resize({ database }: { database: Database }) {
   return (
     <Section title={own.size} what={own.sizeWhat}>
       <Result query={sizes} what={own.size}>
-        {given => (
+        {allSizes => (
           <SizeChoice
             legend={own.sizeOf(current)}
-            sizes={given.filter(({ status }) => status === 'active')}
+            sizes={allSizes.filter(({ status }) => status === 'active')}
             value={size}
             onChange={setSize}
           />
@@ -121,7 +121,7 @@ function Resize({ database }: { database: Database }) {
         open={isOpen}
         onClose={() => setIsOpen(false)}
         title={own.resizeTitle(database.name, current, size)}
-        what={own.resizeEffect}
+        description={own.resizeEffect}
         action={own.resize}
         change={resize}
         onConfirm={() => resize.mutate(size)}
@@ -156,7 +156,7 @@ function Passwords({ database: { id, name, status } }: { database: Database }) {
         open={role !== undefined}
         onClose={() => setRole(undefined)}
         title={own.rotateTitle(role ?? '', name)}
-        what={own.rotateEffect}
+        description={own.rotateEffect}
         action={own.rotateAction}
         change={rotate}
         onConfirm={() => role !== undefined && rotate.mutate(role)}
@@ -191,7 +191,7 @@ function Running({ database: { id, name, status } }: { database: Database }) {
         open={action !== undefined}
         onClose={() => setAction(undefined)}
         title={chosen.title(name)}
-        what={chosen.effect}
+        description={chosen.effect}
         action={chosen.action}
         change={run}
         onConfirm={() => action !== undefined && run.mutate(action)}
@@ -236,7 +236,7 @@ function Deletion({ database }: { database: Database }) {
         open={isOpen}
         onClose={() => setIsOpen(false)}
         title={own.deleteTitle(name)}
-        what={own.losses}
+        description={own.losses}
         action={own.delete}
         danger
         isReady={typed === name && count !== undefined}
@@ -250,9 +250,9 @@ function Deletion({ database }: { database: Database }) {
         </ul>
         <Check label={own.keepBackups} hint={own.keepBackupsHint} checked={keepsBackups} onChange={setKeepsBackups} />
         <Field label={own.typeName(name)}>
-          {given => (
+          {attributes => (
             <input
-              {...given}
+              {...attributes}
               className="input mono"
               value={typed}
               maxLength={50}

@@ -1,4 +1,4 @@
-/** The SQL editor. It reads only, until it is switched to write. */
+/** The page of the SQL editor. Statements are read-only until the user allows writes. */
 import { useQuery } from '@tanstack/react-query'
 import { lazy, Suspense, useRef, useState } from 'react'
 import { useAccount, useApi } from '../../api/accounts.ts'
@@ -79,14 +79,19 @@ type SettingsProps = { target: Target; settings: Settings; change: (next: Partia
 
 type BranchFieldProps = { id: string; branch: string; change: SettingsProps['change'] }
 
-/** On the page of a database, a statement can run on one of its branches. */
+/** Selects where a statement runs: on the database or on one of its branches. */
 function BranchField({ id, branch, change }: BranchFieldProps) {
   const { data: branches = [] } = useQuery(branchesQuery(useApi(), id))
   const nameOf = namesOf(branches)
   return (
     <Field label={own.target}>
-      {given => (
-        <select {...given} className="input" value={branch} onChange={event => change({ branch: event.target.value })}>
+      {attributes => (
+        <select
+          {...attributes}
+          className="input"
+          value={branch}
+          onChange={event => change({ branch: event.target.value })}
+        >
           <option value="">{own.targetDatabase}</option>
           {branches
             .filter(({ status }) => status === 'available')
@@ -106,9 +111,9 @@ function Options({ target, settings: { branch, isWriting, writer, limit }, chang
     <div className="sql-options">
       {target.branchId === undefined && <BranchField id={target.id} branch={branch} change={change} />}
       <Field label={own.role}>
-        {given => (
+        {attributes => (
           <select
-            {...given}
+            {...attributes}
             className="input"
             value={isWriting ? writer : ''}
             disabled={!isWriting}
@@ -125,9 +130,9 @@ function Options({ target, settings: { branch, isWriting, writer, limit }, chang
         )}
       </Field>
       <Field label={own.limit}>
-        {given => (
+        {attributes => (
           <select
-            {...given}
+            {...attributes}
             className="input"
             value={limit}
             onChange={event => change({ limit: Number(event.target.value) })}

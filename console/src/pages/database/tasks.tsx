@@ -1,4 +1,4 @@
-/** The operations of one database and its branches, with their messages. */
+/** The page of operations of a database and its branches. */
 import { useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
 import { useApi } from '../../api/accounts.ts'
