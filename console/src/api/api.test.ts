@@ -25,6 +25,13 @@ describe('Server-Sent Events', () => {
     for (let count = 0; count < 10; count++) parse('x'.repeat(100_000))
     expect(parse('\n\ndata: next\n\n')).toEqual([{ event: 'message', data: 'next' }])
   })
+
+  test.each(['\n', '\r\n', '\r'])('the rest of a discarded line before %j is no event', end => {
+    const parse = createParser()
+    parse('x'.repeat(100_000))
+    expect(parse(`data: of the long line${end}`)).toEqual([])
+    expect(parse(`data: next${end}${end}data`)).toEqual([{ event: 'message', data: 'next' }])
+  })
 })
 
 describe('changes', () => {

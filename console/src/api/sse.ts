@@ -9,6 +9,8 @@ export function createParser(): (chunk: string) => ServerEvent[] {
   let rest = ''
   let event = ''
   let data: string[] = []
+  /** The parser has discarded the start of a line that is too long, and discards the rest of it. */
+  let isDiscarding = false
   const take = (line: string): ServerEvent | undefined => {
     if (line === '') {
       const complete = data.length > 0 ? { event: event === '' ? 'message' : event, data: data.join('\n') } : undefined
@@ -30,8 +32,14 @@ export function createParser(): (chunk: string) => ServerEvent[] {
     const text = rest + chunk
     const pending = text.endsWith('\r') ? 1 : 0
     const lines = text.slice(0, text.length - pending).split(/\r\n|\n|\r/)
-    rest = (lines.pop() ?? '') + text.slice(text.length - pending)
-    if (rest.length > longestLine) rest = ''
+    rest = lines.pop() ?? ''
+    if (isDiscarding && lines.length > 0) {
+      lines.shift()
+      isDiscarding = false
+    }
+    if (rest.length > longestLine) isDiscarding = true
+    if (isDiscarding) rest = ''
+    rest += text.slice(text.length - pending)
     return lines.flatMap(line => take(line) ?? [])
   }
 }

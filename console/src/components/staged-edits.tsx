@@ -19,8 +19,11 @@ const timeoutSeconds = 30
 const writers = ['application', 'admin'] as const
 type Writer = (typeof writers)[number]
 
-/** Returns whether the API answered with an error. Without an answer, the result of the commit is unknown. */
-const isRefusal = (error: unknown): boolean => error instanceof ApiError && error.status !== 0
+/** The statuses of errors after which the result of the commit is unknown: no answer, and a proxy's errors. */
+const unknownResults = new Set([0, 502, 504])
+
+/** Returns whether the API refused the statements before it ran them. */
+const isRefusal = (error: unknown): boolean => error instanceof ApiError && !unknownResults.has(error.status)
 
 type Answer = { outcome: Outcome; edits: readonly Edit[] }
 

@@ -1,6 +1,6 @@
 /** Parts that many pages use: loading, failure and empty states, status badges, relative times and headings. */
 import type { UseQueryResult } from '@tanstack/react-query'
-import { type ReactNode, useEffect, useRef, useState } from 'react'
+import { type ReactNode, useEffect, useState } from 'react'
 import { ApiError } from '../api/errors.ts'
 import { moment, relative, statusText, toneOf } from '../lib/format.ts'
 import { texts } from '../texts.ts'
@@ -90,12 +90,11 @@ export function Ago({ at }: { at: string }) {
 
 /** The heading of a page. `Shell` gives it the focus when the page opens, so that a screen reader reads it. */
 export function PageTitle({ children, title = children }: { children: string; title?: string }) {
-  const heading = useRef<HTMLHeadingElement>(null)
   useEffect(() => {
     document.title = texts.title(title)
   }, [title])
   return (
-    <h1 ref={heading} tabIndex={-1} data-page-title="">
+    <h1 tabIndex={-1} data-page-title="">
       {children}
     </h1>
   )

@@ -19,11 +19,17 @@ function change(next: readonly Toast[]): void {
 
 const dismiss = (id: number): void => change(toasts.filter(toast => toast.id !== id))
 
-/** Shows a notification. An error stays until the user dismisses it. */
+/** Returns the notification to remove if there are too many: the oldest that is not an error, else the oldest. */
+const surplusOf = (all: readonly Toast[]): Toast | undefined =>
+  all.length > maxToasts ? (all.slice(0, -1).find(({ tone }) => tone === 'good') ?? all[0]) : undefined
+
+/** Shows a notification. An error stays until the user dismisses it, or until four newer errors exist. */
 export function notify(text: string, tone: Toast['tone'] = 'good'): void {
   last += 1
   const id = last
-  change([...toasts, { id, text, tone }].slice(-maxToasts))
+  const all = [...toasts, { id, text, tone }]
+  const surplus = surplusOf(all)
+  change(all.filter(toast => toast !== surplus))
   if (tone === 'good') setTimeout(() => dismiss(id), shownMs)
 }
 

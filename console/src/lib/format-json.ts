@@ -1,11 +1,12 @@
 /** Formats JSON text. Numbers are copied as text, because parsed numbers can lose digits. Pure. */
 
 const token = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|[^\s{}[\],:"]+/g
-/** The maximum depth of formatted JSON. Deeper JSON would consist mostly of spaces. */
+/** The maximum depth of indented JSON. Deeper JSON would consist mostly of spaces. */
 const deepest = 64
 
 /**
- * Formats JSON. Returns undefined if the text is not JSON. Returns the text unchanged if it is nested too deeply.
+ * Formats JSON. Returns undefined if the text is not JSON. With an indent, returns the text unchanged if it is nested
+ * too deeply.
  * @param indent the spaces of one level; an empty string writes the JSON on one line
  */
 export function formatJson(text: string, indent: string): string | undefined {
@@ -28,7 +29,7 @@ export function formatJson(text: string, indent: string): string | undefined {
     if (isEmpty) parts.push(line())
     parts.push(one)
     if (one === '{' || one === '[') depth++
-    if (depth > deepest) return text
+    if (depth > deepest && indent !== '') return text
     if (one === ',') parts.push(line())
     if (one === ':' && indent !== '') parts.push(' ')
   }

@@ -30,7 +30,7 @@ const factors: Record<string, number> = {
 /** Parses a Kubernetes quantity. Returns undefined if the text is not a quantity. */
 export function quantity(text: string): number | undefined {
   const [, figure = '', unit = ''] = /^(\d+(?:\.\d+)?)([A-Za-z]*)$/.exec(text) ?? []
-  const factor = factors[unit]
+  const factor = Object.hasOwn(factors, unit) ? factors[unit] : undefined
   return figure === '' || factor === undefined ? undefined : Number(figure) * factor
 }
 

@@ -22,6 +22,7 @@ describe('figures', () => {
     ['1.5G', 1.5e9],
     ['much', undefined],
     ['', undefined],
+    ['1constructor', undefined],
   ])('the quantity %j is %s', (text, value) => expect(quantity(text)).toBe(value))
 
   test('formats a quantity of bytes with a unit, and does not change other text', () => {

@@ -61,6 +61,18 @@ describe('exports', () => {
       { id: null, big: null, id_2: '', data: null },
     ])
   })
+
+  test('JSON keeps all digits of numbers in json and jsonb, and any depth', () => {
+    const deep = `${'['.repeat(100)}${']'.repeat(100)}`
+    const values = [['{"n": 12345678901234567890}'], [deep], ['"a\\nb"']]
+    const text = jsonOf([{ name: '__proto__', type: 114 }], values)
+    expect(text).toContain('{"n":12345678901234567890}')
+    expect(JSON.parse(text)[1]).toEqual(JSON.parse(`{"__proto__":${deep}}`))
+    expect(jsonOf([{ name: 'flag', type: 16 }], [['t'], ['f']])).toBe(
+      '[\n  {\n    "flag": true\n  },\n  {\n    "flag": false\n  }\n]\n',
+    )
+    expect(jsonOf([{ name: 'none', type: 25 }], [])).toBe('[]\n')
+  })
 })
 
 describe('a plan', () => {

@@ -1,4 +1,6 @@
 /** Parses the response lines of POST .../sql into results, and exports results as CSV and JSON. Pure. */
+import { formatJson } from './format-json.ts'
+
 export type Column = { name: string; type: number }
 export type Value = string | null
 type Notice = { severity: string; message: string; detail?: string; hint?: string }
@@ -94,18 +96,19 @@ export function csvOf(columns: readonly Column[], rows: readonly Value[][]): str
 }
 
 /**
- * Converts values of boolean, smallint, integer, json and jsonb, by the OID of the type. Values of other types stay
- * strings, so that a bigint keeps all digits.
+ * JSON of values of boolean, smallint, integer, json and jsonb, by the OID of the type. Values of other types are JSON
+ * strings, so that a bigint keeps all digits. Numbers in json and jsonb are copied as text for the same reason.
  */
-const literal: Record<number, (text: string) => unknown> = {
-  16: text => text === 't',
-  21: Number,
-  23: Number,
-  114: text => JSON.parse(text) as unknown,
-  3802: text => JSON.parse(text) as unknown,
+const literal: Record<number, (text: string) => string | undefined> = {
+  16: text => String(text === 't'),
+  21: text => text,
+  23: text => text,
+  114: text => formatJson(text, ''),
+  3802: text => formatJson(text, ''),
 }
 
-const inJson = (value: Value, type: number): unknown => (value === null ? null : (literal[type]?.(value) ?? value))
+const inJson = (value: Value, type: number): string =>
+  value === null ? 'null' : (literal[type]?.(value) ?? JSON.stringify(value))
 
 /** Returns a JSON array with one object per row. Numbers the repeated column names, for example `id_2`. */
 export function jsonOf(columns: readonly Column[], rows: readonly Value[][]): string {
@@ -115,10 +118,12 @@ export function jsonOf(columns: readonly Column[], rows: readonly Value[][]): st
     for (let count = 2; names.includes(unique); count++) unique = `${name}_${count}`
     names.push(unique)
   }
-  const objects = rows.map(row =>
-    Object.fromEntries(names.map((name, index) => [name, inJson(row[index] ?? null, columns[index]?.type ?? 0)])),
-  )
-  return `${JSON.stringify(objects, null, 2)}\n`
+  const keys = names.map(name => JSON.stringify(name))
+  const objects = rows.map(row => {
+    const members = keys.map((key, index) => `    ${key}: ${inJson(row[index] ?? null, columns[index]?.type ?? 0)}`)
+    return `  {\n${members.join(',\n')}\n  }`
+  })
+  return objects.length === 0 ? '[]\n' : `[\n${objects.join(',\n')}\n]\n`
 }
 
 /**

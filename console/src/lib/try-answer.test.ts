@@ -25,6 +25,7 @@ describe('JSON', () => {
     for (const text of ['', '{', 'a', '[1,]']) expect(formatJson(text, '  ')).toBeUndefined()
     const deep = '['.repeat(100_000) + ']'.repeat(100_000)
     expect(formatJson(deep, '  ')).toBe(deep)
+    expect(formatJson(` ${deep}\n`, '')).toBe(deep)
   })
 })
 
