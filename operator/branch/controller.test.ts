@@ -1,5 +1,5 @@
 /**
- * Branches requested with kubectl and by the API, from creation to deletion, with fakes for the nodes and the storage.
+ * Branches as custom resources, from creation to deletion, with fakes for the nodes and the storage.
  */
 import { describe, expect, test } from 'vitest'
 import { childNames, labels, teardownFinalizer } from '../../crds/index.ts'

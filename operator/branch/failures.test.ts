@@ -1,4 +1,4 @@
-/** Faults that make a branch's creation fail, and faults that do not. A failed creation leaves no objects. */
+/** Faults that make a branch's creation fail, and faults that do not. After a failed creation, only the Branch remains. */
 import { describe, expect, test } from 'vitest'
 import { type Cluster, ClusterError } from '../../cluster/index.ts'
 import { apiVersion, childNames, systemNamespace, tenantName, tenantNamespace } from '../../crds/index.ts'
@@ -95,7 +95,7 @@ describe('a branch fails and leaves nothing', () => {
     })
   })
 
-  test('if a foreign backup has the name of its prebranch backup; the foreign backup stays', async () => {
+  test('if a foreign backup has the name of its prebranch backup; the foreign backup is not deleted', async () => {
     await it.create('squatted')
     const id = '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e60'
     const key = at(childNames.prebranch(id))

@@ -49,7 +49,10 @@ export type Observed = ObservedOwner & {
 /** Whether a deletion is requested, by `spec.deletionRequestedAt` or by a deletion of the object. */
 export const isDeletionRequested = (branch: Branch): boolean => branchPhase(branch) === 'deleting'
 
-/** The source of the volume's data. Empty until `status.source` is recorded. */
+/**
+ * The data source of the volume, or `awaitsSource` if a new volume must wait for an archive. Empty until
+ * `status.source` is recorded.
+ */
 function dataSourceOf(branch: Branch, pods: Pick<PodSettings, 'archive'>): Partial<Instance> {
   const { source, volume } = branch.status ?? {}
   const target = presentTarget(branch)

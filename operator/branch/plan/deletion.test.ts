@@ -94,7 +94,7 @@ describe('a branch whose deletion is requested', () => {
       { ...cleared, task },
       { operation: { ...operation, name: 'create-branch', taskId: 't' } },
     ],
-  ])('waits for the Task of its deletion if it %s', (_, rest, status) => {
+  ])('is not deleted completely before the Task of its deletion exists and is recorded: it %s', (_, rest, status) => {
     expect(planOf(deletionRequested(rest, status)).actions).toEqual([])
     expect(planOf(deletionRequested(rest, status)).status.operation?.taskId).toBe(taskId)
   })
@@ -104,7 +104,7 @@ describe('a branch whose deletion is requested', () => {
       { operation, storage: { capacity: '1Gi', since: ago(0) }, pendingRestart: [] },
     )
     const [action, ...others] = planOf(given).actions
-    if (action?.do !== 'leave-record') throw new Error(`${action?.do} in place of 'leave-record'`)
+    if (action?.do !== 'leave-record') throw new Error(`the plan has the action ${action?.do}; expected leave-record`)
     const { volume, instances, endpoint, storage, storageUsedBytes, pendingRestart, ...record } = action.status
     expect([volume, instances, endpoint, storage, storageUsedBytes, pendingRestart]).toEqual(Array(6).fill(undefined))
     expect(record).toMatchObject({

@@ -127,8 +127,8 @@ const outcomeOf = (observed: Observed): BranchStatus =>
   withOutcome({ ...observed.branch.status, operation: endedOperation(observed) })
 
 /**
- * Ready has one of these reasons if the API server rejected a write, or if another owner's object has the name of a
- * child. A later pass replaces the reason with the branch's outcome.
+ * Reasons of Ready after a rejected write or a name conflict. A later pass replaces the reason and the message by those
+ * of Progressing.
  */
 const transientReasons = new Set(['Refused', 'NameTaken'])
 

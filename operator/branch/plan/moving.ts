@@ -112,7 +112,10 @@ export function progressOf({ branch }: Observed, serves: boolean): Finding | und
   const { move, operation } = status
   // Until the Task of the last operation has ended, Progressing reports that operation and not the queued move.
   if (isMoveRequested(branch) && operation === undefined)
-    return yes('Queued', 'the requested move waits until the operator has deleted the unused volume of the last move')
+    return yes(
+      'Queued',
+      'the requested move waits until the operator has deleted the volume that the last move left unused',
+    )
   if (move === undefined) return no(completed, 'the branch has become connectable')
   if (isMoveRunning(branch)) return serves ? no(completed, 'the branch has moved') : undefined
   const { target, error, reason = 'MoveFailed' } = move

@@ -162,7 +162,7 @@ describe('owner annotations', () => {
       expect(planOf(given).status).toEqual({ ...reconciled, phase: 'creating' })
     }
   })
-  test('are fixed together with other actions if these actions do not change the annotated object', () => {
+  test('are fixed in the same pass as other actions, unless these actions can change the same object', () => {
     expect(does(unlabelled(service, 'services', false))).toEqual(['label Service'])
     expect(planOf(unlabelled(service, 'services', false)).configurationDigest).toBeDefined()
     const unlabelledService = both(unlabelled(service, 'services', true), {})

@@ -1,8 +1,8 @@
 /**
  * The Backup from which a branch is copied: a snapshot of the branch's source, with the purpose `prebranch`. The
- * operator keeps the Backup until the branch's volume is bound, even if the source is deleted. After that,
- * it deletes the Backup. If the database has a retention for `prebranch`, it deletes the Backup with the branch at the
- * latest. Pure.
+ * operator keeps the Backup until the branch's volume is bound, even if the source is deleted. Then the operator
+ * deletes the Backup. If the database has a retention for `prebranch`, the operator keeps the Backup for that time, and
+ * deletes the remaining Backup with the branch. Pure.
  */
 import type { Draft } from '../../../cluster/index.ts'
 import {
@@ -111,7 +111,7 @@ export const prebranchOf = ({ databaseName, databaseId, sourceBranch }: Branch['
 export const ownBackup = ({ branch, backup }: Pick<Observed, 'branch' | 'backup'>): Backup | undefined =>
   backup !== undefined && isTakenFor(backup, prebranchOf(branch.spec)) ? backup : undefined
 
-/** Whether the volume is recorded, or its claim is bound. Then the volume no longer needs the backup. */
+/** Whether the volume is recorded, or its claim is bound. A bound volume does not need the backup. */
 const isBound = ({ branch, children: { claim } }: Observed): boolean =>
   branch.status?.volume !== undefined || claim?.status?.phase === 'Bound'
 

@@ -1,4 +1,4 @@
-/** A branch from the archive: its source, the requirements on its database, what is refused, and its volume. */
+/** A branch from the archive: its source, the refused targets, and its volume. */
 import { describe, expect, test } from 'vitest'
 import { type Backup, labels, type RestoreTarget } from '../../../crds/index.ts'
 import { parseInstanceConfiguration } from '../../../instance/configuration.ts'
@@ -71,7 +71,7 @@ describe('the source of a branch with a target', () => {
     })
   })
 
-  test('needs neither snapshots nor a database that serves', () => {
+  test('is recorded without snapshots, and does not delay a suspension of the database', () => {
     const region = reconciled.region && {
       ...reconciled.region,
       spec: { ...reconciled.region.spec, snapshotClass: undefined },
@@ -94,7 +94,7 @@ describe('the source of a branch with a target', () => {
       /2026-01-31T12:00:00.000Z to 2026-01-31T13:00:00.000Z/,
     ],
     [
-      'a time of a database without the durable tier',
+      'a time, and the database does not have the durable tier',
       requestedBranch({ time }, { database: off }),
       'NoDurableTier',
       /spec.backup.durable/,

@@ -36,7 +36,7 @@ export function recovered({ branch, recovery }: Observed, now: number): { source
     return {
       refused: refused(
         'BackupNotDurable',
-        `spec.target: there is no durable backup ${target.backupName} of the database; a hot backup cannot be a target`,
+        `spec.target.backupName: there is no durable backup ${target.backupName} of the database; use a durable backup of this database`,
       ),
     }
   if ('refused' in recovery) return recovery

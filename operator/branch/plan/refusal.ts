@@ -24,7 +24,9 @@ function missing({ spec }: Branch): Refusal {
     : refused('SourceMissing', `there is no branch ${sourceBranch.name} with the id ${sourceBranch.id}`)
 }
 
-/** Refuses a field that differs from the source's field. The API copies these fields, but a manifest can differ. */
+/**
+ * Refuses a field whose value differs from the source's. The API copies the values. A manifest can have other values.
+ */
 function mismatch({ spec }: Branch, source: Source): Refusal | undefined {
   const { databaseId, depth, region, pgVersion } = spec
   const wrong = (field: string, is: string | number, of: string | number) =>
