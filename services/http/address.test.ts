@@ -16,9 +16,9 @@ describe('the client address of a request', () => {
       '198.51.100.1',
     ],
     ['the first address behind all trusted proxies', '10.1.2.3', '1.1.1.1, 198.51.100.1, 10.9.9.9', '198.51.100.1'],
-    ['a trusted proxy that sends no header', '10.1.2.3', undefined, '10.1.2.3'],
+    ['the address of a trusted proxy that sends no header', '10.1.2.3', undefined, '10.1.2.3'],
     [
-      'the trusted proxy, if the next address of the header is invalid',
+      'the address of the trusted proxy, if the next address of the header is invalid',
       '10.1.2.3',
       '198.51.100.1, nonsense',
       '10.1.2.3',

@@ -1,6 +1,6 @@
 /**
- * The admin server: liveness, readiness, metrics, configuration and schema cache. It has no authentication, so it
- * listens only on its configured address.
+ * The admin server: liveness, readiness, metrics, configuration and schema cache. It has no authentication.
+ * Configure an address that only authorized clients can reach.
  */
 import type { Server } from 'node:http'
 import { createPageServer, type Page, plainText } from '../../server/pages.ts'

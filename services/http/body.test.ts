@@ -47,7 +47,7 @@ function reading() {
   return { socket, request, taken, complete, tiny }
 }
 
-test('the reader yields during slow tiny chunks, before it passes them on', () => {
+test('the reader yields after 2 ms of tiny chunks, even if it has not passed these chunks on yet', () => {
   const { socket, tiny, taken } = reading()
   tiny(128, 0.01)
   expect(socket.paused).toBe(false)

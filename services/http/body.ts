@@ -17,7 +17,7 @@ const turnMs = 2
 const chunksBetweenChecks = 128
 /** After a turn longer than this, in ms, the reader pauses for as long as the turn took, so that other requests run. */
 const longTurnMs = 4
-/** The reader joins chunks with fewer bytes before it passes them on, because clients can send one byte per chunk. */
+/** The reader joins chunks that are smaller than this, because clients can send one byte per chunk. */
 const smallChunkBytes = 1_024
 const coalescedBytes = 16_384
 

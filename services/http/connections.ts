@@ -30,7 +30,7 @@ const nameOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddre
 export class Connections {
   readonly #most: number
   #open = 0
-  /** Connections on which no complete request waits for its response, sorted by the time since when that is so. */
+  /** Connections that are not in use. The first one has been unused for the longest time. */
   readonly #unused = new Map<string, Socket>()
 
   constructor(server: Server, most: number) {

@@ -1,5 +1,5 @@
 /**
- * Cross-origin requests (WHATWG Fetch, section 3.2): the origins whose pages may read responses, and
+ * Cross-origin requests (the CORS protocol of WHATWG Fetch): the origins whose pages may read responses, and
  * the response headers that these pages may read.
  */
 

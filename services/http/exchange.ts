@@ -73,7 +73,7 @@ function send(response: ServerResponse, answer: HttpResponse, extra: HeaderList,
   else response.end(body)
 }
 
-/** The headers of every response to a request, in addition to the response's own headers. */
+/** The CORS and trace headers of a response, except the response to a preflight request. */
 function commonHeaders(method: string, headers: Headers, { cors, traceHeader }: ResponseRules): HeaderList {
   const trace = traceHeader === undefined ? undefined : headers[traceHeader.toLowerCase()]
   return [

@@ -1,4 +1,4 @@
-/** Header fields in the form that HTTP transmits (RFC 9110, section 5). */
+/** Header fields as HTTP sends them (RFC 9110, section 5). */
 
 /** Names with their values, in the order in which they are written. */
 export type HeaderList = readonly (readonly [name: string, value: string])[]
@@ -10,7 +10,7 @@ export const isHeaderValue = (value: string): boolean => /^[\t\x20-\x7e\x80-\xff
 
 /**
  * Only the server sets framing and connection headers. If a handler set them, a proxy and the server could disagree
- * about the end of the message.
+ * about the end of the message. Exception: a handler may set `Connection: close`.
  */
 const framing = new Set(['content-length', 'transfer-encoding', 'trailer', 'te', 'upgrade', 'keep-alive'])
 

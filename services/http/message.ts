@@ -36,7 +36,7 @@ export type IncomingBody = {
 /** The output of a streamed response. */
 export type AnswerStream = {
   /**
-   * Sends at once. The server disconnects a client for which too many bytes wait, so the buffered bytes are limited.
+   * Sends at once. If too many bytes wait for a slow client, the server disconnects the client.
    * @returns false if the client is slower than the writer; a writer that can wait should then await `drained`
    */
   write(text: string | Buffer): boolean

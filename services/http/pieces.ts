@@ -29,7 +29,8 @@ export class Pieces {
   }
 
   /**
-   * Copies the bytes, so that the caller can reuse its buffer. The first piece is small, because most bodies are small.
+   * Copies the bytes, so that the caller can reuse its buffer. The first buffer of a small body is small, because most
+   * bodies are small.
    */
   addCopy(bytes: Buffer): void {
     this.#length += bytes.length

@@ -7,11 +7,11 @@ import { durationBounds, durationName } from '../../server/samples.ts'
 /** One request that the metrics count. */
 export type Counted = {
   /**
-   * The caller calls this when the head of an event stream is sent. The request's duration ends here, because the
+   * Call this when the head of an event stream is sent. The request's duration ends here, because the
    * client decides how long the stream stays open.
    */
   begun(): void
-  /** The caller calls this when the response is sent, or the client has disconnected. Only the first call counts. */
+  /** Call this when the response is sent, or the client has disconnected. Only the first call counts. */
   ended(status: number): void
 }
 

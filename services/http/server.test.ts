@@ -140,7 +140,7 @@ describe('the server', () => {
     const first = await dial(server)
     first.socket.write(post(3 * megabyte))
     first.socket.write(Buffer.alloc(3 * megabyte - 1))
-    // The server reserves memory for the first body once it has read the received part.
+    // The server has reserved memory for the first body after it has read all bytes except the last.
     await until(() => bodies[0]?.length === 3 * megabyte - 1)
     const second = await dial(server)
     second.socket.write(post(2 * megabyte))
@@ -277,7 +277,7 @@ describe('the server', () => {
     expect(received()).toBe('')
     socket.write('0\r\n\r\n')
     await until(() => received().endsWith(`\r\n\r\n${some * Math.ceil(megabyte / 2 / some)}`))
-    // One Buffer for each byte would need some 200 MiB.
+    // One Buffer for each byte would need about 200 MiB.
     expect(process.memoryUsage().rss - before).toBeLessThan(100 * megabyte)
   })
 
@@ -295,7 +295,7 @@ describe('the server', () => {
     ['that is too large', '/read', '413'],
     ['that the handler does not read', '/unread', '401'],
   ])(
-    'discards a body %s until the client has the response, with Content-Length or chunked',
+    'reads and discards a body %s, so that the client gets the response (Content-Length and chunked)',
     async (_, path, status) => {
       const handle: Handler = async (request, body) => {
         if (request.path === '/unread') return { status: 401, headers: [], body: 'no token' }
@@ -471,7 +471,7 @@ describe('the server', () => {
     await until(async () => (await connections(server)) === 1)
   })
 
-  test('refuses large responses above the memory limit while clients do not read', async () => {
+  test('refuses a large response while the unread response of another client uses the memory', async () => {
     const server = await serve(async () => answered([], Buffer.alloc(30 * megabyte)), {
       maximumBufferedBytes: 50 * megabyte,
     })

@@ -54,13 +54,13 @@ export type HttpService = {
 }
 
 /**
- * If an HTTP/1.0 client sends chunks, a proxy and this server may see different ends of the request (RFC 9112, section
- * 6.1).
+ * Whether a proxy could disagree with this server about the end of the request. This can happen if a client sends
+ * chunks with HTTP/1.0 (RFC 9112, section 6.1).
  */
 const isAmbiguous = ({ httpVersion, headers }: IncomingMessage): boolean =>
   httpVersion === '1.0' && headers['transfer-encoding'] !== undefined
 
-/** How many bytes may wait in all streams of a server, in addition to a small allowance for each stream. */
+/** The limit of waiting bytes in all streams of a server. Streams with few waiting bytes do not count. */
 const maximumBacklogBytes = 67_108_864
 /** The server detects progress only when a socket buffer drains, which can take minutes with a slow client. */
 const usualStalledMs = 180_000

@@ -16,7 +16,7 @@ type Parse = (this: Socket, bytes: Buffer) => void
 
 const sliced = new WeakSet<Socket>()
 
-/** Starts slicing. Returns false if the socket is paused, or if other code than Node's HTTP parser reads its data. */
+/** Starts slicing. Returns false if the socket is paused, or if any code except Node's HTTP parser reads its data. */
 export function parseInSlices(socket: Socket): boolean {
   if (sliced.has(socket)) return true
   const [parse, ...others] = socket.listeners('data') as Parse[]

@@ -227,12 +227,12 @@ test('a client that reads nothing is disconnected if the writer does not wait', 
   await until(() => isAborted)
 })
 
-test('a client that reads nothing is disconnected, even if the writer sends little; a client that reads is not', async () => {
+test('a client that reads nothing is disconnected, even if the writer then sends little; a client that reads is not', async () => {
   let written = 0
   let isAborted = 0
   const { port } = await serve(
     async (out, signal) => {
-      // More bytes than the socket buffers contain, but fewer than the limit of waiting bytes.
+      // More bytes than the socket buffers can hold, but fewer than the limit of waiting bytes in all streams.
       for (; written < 16_000_000 && !signal.aborted; written += 100_000) {
         if (!out.write('x'.repeat(100_000)))
           await Promise.race([out.drained(), new Promise(resolve => setTimeout(resolve, 20))])

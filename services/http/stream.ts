@@ -1,5 +1,5 @@
 /**
- * Streamed responses. Memory for slow clients is limited, for each client and in total, and the writer knows when it
+ * Streamed responses. Memory for slow clients is limited, for each client and in total. `write` reports when the writer
  * must wait. The server disconnects a client that stops reading or reads too slowly. If the writer fails, the server
  * aborts the response, so that no client treats it as complete.
  */
@@ -22,7 +22,7 @@ export function boundSending(response: ServerResponse, bytes: number): void {
 
 const isTcp = ({ socket }: ServerResponse): boolean => socket?.remoteAddress !== undefined && !('encrypted' in socket)
 
-/** Whether an aborted stream looks complete to the client. This is so with HTTP/1.0 over a Unix socket. */
+/** Whether an aborted stream looks complete to the client, which happens with HTTP/1.0 over a Unix socket. */
 export const hidesItsEnd = (response: ServerResponse): boolean =>
   !response.useChunkedEncodingByDefault && response.socket?.remoteAddress === undefined
 
@@ -90,7 +90,7 @@ class Fetching {
     })
   }
 
-  /** @returns whether this many waiting bytes fit in the budget */
+  /** Reserves memory for this many waiting bytes. @returns false if the budget is exhausted */
   isBuffered(bytes: number): boolean {
     if (bytes > 0) {
       this.#reservation ??= this.#backlog.budget.reserve()
@@ -120,7 +120,8 @@ class Fetching {
   }
 }
 
-/** Sends the head, writes the body, and ends the response. Calls `reserve` for memory above `bufferedBytes`. */
+/** Sends the head, writes the body, and ends the response. `out.allow` calls `reserve` with
+ * `bufferedBytes` plus the bytes that wait. */
 export async function writeStream(
   response: ServerResponse,
   stream: (out: AnswerStream) => Promise<void>,

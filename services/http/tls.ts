@@ -10,7 +10,7 @@ export function createTlsServer(
   options: ServerOptions,
   receive: (request: IncomingMessage, response: ServerResponse) => void,
 ): Server {
-  // Loaded only for TLS, because the module needs some MiB of memory.
+  // Loaded only for TLS, because the module needs a few MiB of memory.
   const { createServer } = process.getBuiltinModule('node:https')
   const server = createServer({ ...options, ...contextOf(certificate), ALPNProtocols: ['http/1.1'] }, receive)
   server.on('tlsClientError', (_, socket) => socket.destroy())

@@ -52,7 +52,8 @@ export class Envelopes {
 
   /**
    * Returns the content, and the proof that the sender expects. Returns undefined if the envelope is invalid, expired,
-   * already opened or for another process. Also returns undefined if too many envelopes have been opened.
+   * already opened or for another process. Also returns undefined if too many envelopes were opened in
+   * the last two minutes.
    */
   open(bytes: Buffer): (Enclosed & { readonly proof: string }) | undefined {
     if (bytes.length < nonceBytes + lengthBytes + tagBytes) return undefined

@@ -1,7 +1,7 @@
 /**
- * Forwards requests between replicas. A replica forwards a request for state in another process's memory to that
- * process. No replica forwards a request that another replica has forwarded. Streams are passed on as they arrive. A
- * client that disconnects also ends the forwarded request.
+ * Forwards requests between replicas. If a request needs state in another process's memory, the replica forwards the
+ * request to that process. No replica forwards a request that another replica has forwarded. Streams are passed on as
+ * they arrive. A client that disconnects also ends the forwarded request.
  */
 import { Agent, type IncomingMessage, request as requestHttp } from 'node:http'
 import type { HttpResponse, IncomingBody, RequestHead } from '../message.ts'

@@ -1,6 +1,6 @@
 /**
  * Attacks on the traffic between replicas: forged, modified and replayed handles and envelopes, impostors at a
- * replica's address, loops, and headers.
+ * replica's address, loops, and headers that must not reach the client.
  */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
