@@ -120,8 +120,10 @@ class Fetching {
   }
 }
 
-/** Sends the head, writes the body, and ends the response. `out.allow` calls `reserve` with
- * `bufferedBytes` plus the bytes that wait. */
+/**
+ * Sends the head, writes the body, and ends the response. `out.allow` calls `reserve` with `bufferedBytes` plus the
+ * bytes that wait.
+ */
 export async function writeStream(
   response: ServerResponse,
   stream: (out: AnswerStream) => Promise<void>,
