@@ -30,13 +30,13 @@ test('a terminal is prompted twice and shows no input', async () => {
 test.each([
   [['one\r', 'two\r'], 'the two passwords differ'],
   [['one\u0003'], 'no password'],
-])('%j is refused', async (typed, message) => {
+])('the input %j at a terminal is refused', async (typed, message) => {
   const { password, raw } = await atTerminal(...typed)
   expect(password).toHaveProperty('message', message)
   expect(raw.at(-1)).toBe(false)
 })
 
-test('from a pipe it is the first line', async () => {
+test('from a pipe, the password is the first line', async () => {
   expect(await askPassword(Readable.from(['of a ', 'pipe\nmore\n']), new PassThrough())).toBe('of a pipe')
   expect(await askPassword(Readable.from(['\n']), new PassThrough())).toBe('')
   await expect(askPassword(Readable.from([]), new PassThrough())).rejects.toThrow('no password')

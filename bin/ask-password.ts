@@ -1,4 +1,4 @@
-/** Prompts for a password: twice at a terminal, without showing it; from a pipe it reads the first line. */
+/** Reads a password. At a terminal, prompts for it twice and hides the input; from a pipe, reads the first line. */
 import { createInterface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
 import { type HiddenInput, readHidden } from '../server/hidden-input.ts'

@@ -9,13 +9,13 @@ afterEach(() => {
   vi.unstubAllEnvs()
 })
 
-test('an unknown log level is refused with the known ones, before anything is started', async () => {
+test('an unknown log level is refused before the start, and the error lists the known levels', async () => {
   vi.stubEnv('ESPALIER_LOG', 'loud')
   vi.stubEnv('ESPALIER_HOME', join(tmpdir(), `espalier-never-${crypto.randomUUID()}`))
   await expect(run.run([])).rejects.toThrow(/^ESPALIER_LOG must be one of trace, .*, silent, not "loud"$/)
 })
 
-test('the default log level is used if none is set', () => {
+test('the default log level is used if ESPALIER_LOG is empty', () => {
   vi.stubEnv('ESPALIER_LOG', '')
   expect(logLevel('warn')).toBe('warn')
   vi.stubEnv('ESPALIER_LOG', 'debug')

@@ -1,6 +1,6 @@
 /**
- * The interface of `espalier` subcommands, and what they share: options from flags, and one clear line for errors that
- * the user can fix.
+ * The interface of `espalier` subcommands, and their shared helpers. They parse flags, and throw a UsageError for an
+ * error that the user can fix; the command line prints it as one line.
  */
 import { readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
@@ -13,7 +13,7 @@ export { UsageError }
 export type Command = {
   /** The complete output of `espalier COMMAND --help`. */
   help: string
-  /** The sub-subcommand that the arguments name; undefined if none. */
+  /** Returns the help of the nested subcommand that the arguments name. Returns undefined if they name none. */
   helpFor?(args: readonly string[]): Promise<string | undefined>
   /** @returns the exit code */
   run(args: string[]): Promise<number>
@@ -21,7 +21,7 @@ export type Command = {
 
 type Options = NonNullable<ParseArgsConfig['options']>
 
-/** Parses flags strictly: an unknown flag or an extra word is a UsageError. */
+/** @throws UsageError if a flag is unknown, or if an argument is neither a flag nor its value */
 export function parseFlags<const O extends Options>(args: string[], options: O) {
   try {
     return parseArgs({ args, options, strict: true, allowPositionals: false }).values
@@ -31,8 +31,8 @@ export function parseFlags<const O extends Options>(args: string[], options: O) 
 }
 
 /**
- * Like `parseFlags`, but allows words beside the flags, and returns separately the words after `--`, which are for
- * another program.
+ * Parses flags and positional arguments. Returns the arguments after `--`, which are for another program, as `rest`.
+ * @throws UsageError if a flag is unknown
  */
 export function parseArguments<const O extends Options>(args: string[], options: O) {
   const end = args.indexOf('--')
@@ -47,21 +47,21 @@ export function parseArguments<const O extends Options>(args: string[], options:
 
 const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']
 
-/** The level of the log: ESPALIER_LOG, else the usual one. @throws UsageError */
-export function logLevel(usual: 'info' | 'warn'): string {
-  const named = process.env.ESPALIER_LOG || usual
-  if (logLevels.includes(named)) return named
-  throw new UsageError(`ESPALIER_LOG must be one of ${logLevels.join(', ')}, not ${JSON.stringify(named)}`)
+/** Returns ESPALIER_LOG, or `defaultLevel` if it is not set. @throws UsageError */
+export function logLevel(defaultLevel: 'info' | 'warn'): string {
+  const level = process.env.ESPALIER_LOG || defaultLevel
+  if (logLevels.includes(level)) return level
+  throw new UsageError(`ESPALIER_LOG must be one of ${logLevels.join(', ')}, not ${JSON.stringify(level)}`)
 }
 
-/** The text of a file that a flag names. @throws UsageError that names the flag, without the directory */
+/** Reads the file that a flag names. @throws UsageError that names the flag and the file, but not its directory */
 export async function readFlagFile(flag: string, path: string): Promise<string> {
   return await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
     throw new UsageError(`${flag}: cannot read ${basename(path)} (${error.code})`)
   })
 }
 
-/** The certificate and key of the flags --certificate and --key. @throws UsageError */
+/** Reads the files of the flags --certificate and --key. @throws UsageError */
 export const readCertificateFlags = async (files: CertificateFiles): Promise<Certificate> => ({
   cert: await readFlagFile('--certificate', files.cert),
   key: await readFlagFile('--key', files.key),

@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { isRecord } from '../values/record.ts'
 import { UsageError } from './command.ts'
 
-/** Values from separate files, since a configuration file must not contain secrets: section, field, value. */
+/** Secrets from separate files, by section and field. A configuration file must not contain secrets. */
 type Additions = Record<string, Record<string, string>>
 
 /** @throws UsageError that names the file, the field and the rule */
@@ -31,8 +31,8 @@ export async function readConfiguration<S extends z.ZodType>(
 function withAdditions(value: unknown, additions: Additions): unknown {
   if (!isRecord(value)) return value
   const sections = Object.entries(additions).map(([section, fields]) => {
-    const given = value[section]
-    return [section, isRecord(given) ? { ...given, ...fields } : fields]
+    const configured = value[section]
+    return [section, isRecord(configured) ? { ...configured, ...fields } : fields]
   })
   return { ...value, ...Object.fromEntries(sections) }
 }

@@ -22,7 +22,7 @@ test.each<[string[], [string, string | true][]]>([
   ],
   [['-addr', '-http'], [['addr', '-http']]],
   [['-addr='], [['addr', '']]],
-])('%j is read', (args, flags) => {
+])('%j is parsed', (args, flags) => {
   expect([...readDashFlags(args, kinds)]).toEqual(flags)
 })
 

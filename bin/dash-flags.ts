@@ -1,20 +1,20 @@
 /**
- * Flags with one hyphen, such as `-add-token` and `-addr :8080`, as used by similar servers. Two hyphens mean the same,
- * and so does `-addr=:8080`.
+ * Parses flags with one hyphen, such as `-add-token` and `-addr :8080`, because similar servers use them. It also
+ * accepts two hyphens, and `-addr=:8080`.
  */
 import { nearest } from '../services/configuration/nearest.ts'
 import { UsageError } from './command.ts'
 
-/** Whether a flag takes a value; a switch may have one as in `-http=false`. */
+/** The kind of each flag. A `value` flag requires a value. A `switch` accepts one only after `=`: `-http=false`. */
 export type FlagKinds = Readonly<Record<string, 'switch' | 'value'>>
 
-/** By name, without hyphens; true: a switch without a value. @throws UsageError */
+/** Returns the flags by name, without hyphens. The value of a switch without `=` is true. @throws UsageError */
 export function readDashFlags(args: readonly string[], kinds: FlagKinds): ReadonlyMap<string, string | true> {
   const flags = new Map<string, string | true>()
   for (let at = 0; at < args.length; at++) {
     const argument = args[at] ?? ''
-    const [, name, given] = /^--?([a-z][a-z-]*)(?:=([\s\S]*))?$/.exec(argument) ?? []
-    // An unknown word is not repeated: it may be a misplaced password.
+    const [, name, inlineValue] = /^--?([a-z][a-z-]*)(?:=([\s\S]*))?$/.exec(argument) ?? []
+    // The error does not repeat the argument, because it may be a misplaced password.
     if (name === undefined) throw new UsageError(`argument ${at + 1} is not a flag; --help lists them`)
     const kind = Object.hasOwn(kinds, name) ? kinds[name] : undefined
     if (kind === undefined) {
@@ -24,7 +24,7 @@ export function readDashFlags(args: readonly string[], kinds: FlagKinds): Readon
       )
     }
     if (flags.has(name)) throw new UsageError(`-${name} is given twice`)
-    if (given !== undefined) flags.set(name, given)
+    if (inlineValue !== undefined) flags.set(name, inlineValue)
     else if (kind === 'switch') flags.set(name, true)
     else {
       const value = args[++at]

@@ -1,18 +1,18 @@
 #!/usr/bin/env node
 /**
- * The command `espalier`. Node 24 runs TypeScript directly. If the Node that started this is older, the one installed
- * with the packages is started with the same arguments and signals; its exit code is returned, and it ends when this
- * process is killed.
+ * The command `espalier`. Node 24 runs TypeScript directly. An older Node starts the Node 24 of the packages as a child
+ * process. It passes on its arguments and signals, and returns the child's exit code. If the older Node is killed, the
+ * child stops.
  */
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-// As a namespace: an older Node, which only looks up the newer one here, lacks some of its names.
+// A namespace import: an older Node needs only `createRequire`, and this module has no `enableCompileCache` in it.
 import module, { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { compileCacheFor, fillingFlags, leanFlags, retrievalFlags, servingFlags } from './lean.mjs'
 
-// The kernel drops signals for which process 1 of a container has no handler: a command without one would outlast its
-// pod.
+// The kernel drops signals for which process 1 of a container has no handler. Without this handler, some commands would
+// ignore SIGTERM.
 if (process.pid === 1) {
   for (const [signal, number] of /** @type {const} */ ([
     ['SIGINT', 2],
@@ -33,10 +33,10 @@ const flagsOf = new Map([
   ['mcp-bridge', servingFlags],
   ['rag', retrievalFlags],
 ])
-/** A server's probe ends at once: restarting it to save memory is not worthwhile. */
+/** A probe exits at once, so a restart with flags that save memory is not worthwhile. */
 const isProbe = process.argv.slice(3).some(argument => /^--?ready$/.test(argument))
 const wanted = (isProbe ? undefined : flagsOf.get(process.argv[2] ?? '')) ?? []
-/** Set by an older Node for the newer one that it starts, with its process id. */
+/** The environment variable in which an older Node passes its process id to the Node 24 that it starts. */
 const launcherVariable = 'ESPALIER_LAUNCHER'
 
 if (major >= 24) {
@@ -44,14 +44,14 @@ if (major >= 24) {
   const cache = compileCacheFor(process.env)
   if (!wanted.every(flag => process.execArgv.includes(flag))) {
     const flags = [...wanted, ...process.execArgv]
-    // The workers of `rest` are separate processes, which get the cache from the environment.
+    // The workers of `rest` are separate processes. They read the directory of the cache from the environment.
     const environment = cache === undefined ? process.env : { ...process.env, NODE_COMPILE_CACHE: cache }
     process.execve?.(process.execPath, [process.execPath, ...flags, ...process.argv.slice(1)], environment)
   }
   const stripped = new URL('./stripped.mjs', import.meta.url)
   if (existsSync(stripped)) await import(stripped.href)
   if (cache !== undefined) module.enableCompileCache(cache)
-  // An image has one (images/bundle.ts).
+  // A container image contains a bundle (images/bundle.ts).
   const bundle = new URL('./bundle/main.js', import.meta.url)
   const { main } = await import(existsSync(bundle) ? bundle.href : './main.ts')
   process.exitCode = await main(process.argv.slice(2))
@@ -62,8 +62,8 @@ if (major >= 24) {
     process.exit(1)
   }
   const cache = compileCacheFor(process.env)
-  // With these flags from the start it does not restart itself, and keeps the channel that reports the end of this
-  // process.
+  // The child has these flags from its start, so it does not restart itself. A restart would lose the IPC channel, by
+  // which the child detects the end of this process.
   const child = spawn(node, [...wanted, fileURLToPath(import.meta.url), ...process.argv.slice(2)], {
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
     env: {
@@ -82,8 +82,8 @@ if (major >= 24) {
 }
 
 /**
- * Stops gracefully, as on SIGTERM, when the launcher is killed: it then forwards no signal, and this process would keep
- * its port.
+ * Stops this process gracefully when the launcher is killed. A killed launcher cannot forward a signal, so this process
+ * would keep its port.
  */
 function followLauncher() {
   const launcher = Number(process.env[launcherVariable])
@@ -91,7 +91,7 @@ function followLauncher() {
   if (Number.isNaN(launcher)) return
   if (launcher !== process.ppid || !process.connected) process.exit(1)
   process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'))
-  // A completed command exits even if a listener is waiting.
+  // The open channel must not prevent the exit of a completed command.
   process.channel?.unref()
 }
 

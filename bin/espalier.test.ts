@@ -1,4 +1,4 @@
-/** The command started by an older Node: signals to the older process are forwarded to the newer one. */
+/** Tests how the command starts: from an older Node and through a link, with forwarded signals and few modules. */
 import { spawn, spawnSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createConnection } from 'node:net'
@@ -11,25 +11,25 @@ import { version } from '../server/version.ts'
 import { freePort } from '../services/testing/postgres.ts'
 
 const command = fileURLToPath(new URL('espalier.mjs', import.meta.url))
-/** Makes a Node report an older version. */
+/** A module that makes Node report an older version. */
 const older = `data:text/javascript,Object.defineProperty(process,'versions',{value:{...process.versions,node:'20.0.0'}})`
 
-/** The first on PATH that is too old to run it. */
+/** The first Node on PATH that is too old to run the command. */
 const tooOld = (process.env.PATH ?? '')
   .split(delimiter)
   .map(directory => join(directory, 'node'))
   .find(node => Number(/^v(\d+)/.exec(spawnSync(node, ['--version'], { encoding: 'utf8' }).stdout ?? '')?.[1]) < 24)
 
-const started = 'an older Node of this machine starts ours'
-if (tooOld === undefined) test.skip(started)
+const startTitle = 'an older Node on PATH starts the Node of the packages'
+if (tooOld === undefined) test.skip(startTitle)
 else
-  test(started, () => {
+  test(startTitle, () => {
     const { status, stdout, stderr } = spawnSync(tooOld, [command, '--help'], { encoding: 'utf8' })
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
     expect(stdout).toContain('espalier')
   })
 
-test('bin/espalier is started by the Node of the packages, also by a link, whatever Node is on PATH', () => {
+test('bin/espalier uses the Node of the packages, also through a link, whatever Node is on PATH', () => {
   const directory = mkdtempSync(join(tmpdir(), 'espalier-start-'))
   try {
     writeFileSync(join(directory, 'node'), '#!/bin/sh\nexit 9\n', { mode: 0o755 })
@@ -44,7 +44,7 @@ test('bin/espalier is started by the Node of the packages, also by a link, whate
   }
 })
 
-test('hints and help name the program as it was started', () => {
+test('hints and help contain the name with which the program was started', () => {
   const directory = mkdtempSync(join(tmpdir(), 'espalier-named-'))
   try {
     for (const name of ['espalier', 'kubectl-espalier']) symlinkSync(command.replace('.mjs', ''), join(directory, name))
@@ -70,7 +70,7 @@ test('hints and help name the program as it was started', () => {
   }
 })
 
-test('signals that make the REST service reload are forwarded, and end nothing', { timeout: 60_000 }, async () => {
+test('reload signals for the REST service are forwarded, and stop no process', { timeout: 60_000 }, async () => {
   const directory = mkdtempSync(join(tmpdir(), 'espalier-signals-'))
   const file = join(directory, 'rest.conf')
   writeFileSync(file, 'server-unix-socket = "server"\ndb-uri = "postgresql://nobody@127.0.0.1:1/none"\n')
@@ -98,7 +98,7 @@ test('signals that make the REST service reload are forwarded, and end nothing',
   }
 })
 
-/** All its child processes, and theirs. */
+/** Returns the ids of the child processes, and of their child processes. */
 function descendants(pid: number): number[] {
   const children = readdirSync('/proc')
     .filter(name => /^\d+$/.test(name))
@@ -131,7 +131,7 @@ const accepts = (port: number): Promise<boolean> =>
 
 test.each([
   ['the launcher of the REST service with two workers', 'rest', 0],
-  ['the first of its processes', 'rest', 1],
+  ['the first child of that launcher', 'rest', 1],
   ['the launcher of the tool server', 'mcp', 0],
   ['the launcher of the bridge', 'mcp-bridge', 0],
 ])('SIGKILL of %s leaves no process on the port', { timeout: 60_000 }, async (_, service, depth) => {
@@ -164,7 +164,7 @@ test.each([
   }
 })
 
-/** Prints the modules that a process has loaded at its end. */
+/** A module that prints the names of all loaded modules when the process exits. */
 const listing = `data:text/javascript,${encodeURIComponent(`
   import { registerHooks } from 'node:module'
   import { writeSync } from 'node:fs'
@@ -172,7 +172,7 @@ const listing = `data:text/javascript,${encodeURIComponent(`
   registerHooks({ load: (url, context, next) => (urls.push(url), next(url, context)) })
   process.on('exit', () => writeSync(1, JSON.stringify([...urls, ...process.moduleLoadList])))`)}`
 
-test('a command of the client loads neither zod nor fetch, which take longer than the start of Node', async () => {
+test('a client command loads neither zod nor fetch, which take longer than the start of Node', async () => {
   const home = mkdtempSync(join(tmpdir(), 'espalier-loaded-'))
   try {
     await ensureTokenKey(home)

@@ -3,35 +3,37 @@ import { homedir } from 'node:os'
 import { join } from 'node:path'
 
 /**
- * V8 flags for a process that keeps much and allocates little, such as the gateway: it collects more often and uses
- * about half the memory, without a visible effect on its latencies. They count only from the start.
+ * V8 flags for a process that keeps many objects and allocates few, such as the gateway. V8 collects garbage more often
+ * and uses about half the memory, without a visible effect on latency. V8 must have the semi-space size at its start.
  */
 export const leanFlags = ['--optimize-for-size', '--max-semi-space-size=1']
 
 /**
- * The same for the operator, which reads all that it keeps when it starts (bench/scale.ts). Most of a page of a list is
- * garbage-collected early in a young generation of this size; `--optimize-for-size`, which would disable that, is set
- * once the process runs (server/heap.ts).
+ * V8 flags for the operator, which fills its caches when it starts (bench/scale.ts). A page of a list is mostly
+ * garbage, which V8 collects early in a young generation of this size. `--optimize-for-size` would disable that, so it
+ * is not among these flags: the running process sets it (server/heap.ts).
  */
 export const fillingFlags = ['--max-semi-space-size=16', '--min-semi-space-size=8']
 
 /**
- * For a process that serves many requests with little retained memory each: garbage is collected before it grows large.
- * A worker of the REST service uses half the memory under load, for a few per cent more CPU (bench/rest.ts).
+ * V8 flags for a process that serves many requests and retains little memory for each. V8 collects garbage before it
+ * grows large. A worker of the REST service uses half the memory under load, for a few per cent more CPU
+ * (bench/rest.ts).
  */
 export const servingFlags = ['--max-semi-space-size=2']
 
 /**
- * For the retrieval server, whose memory would otherwise grow to 200 MiB. `--optimize-for-size` would use 20 MiB less,
- * but half as much CPU again (bench/rag.ts).
+ * V8 flags for the retrieval server, whose memory would otherwise grow to 200 MiB. `--optimize-for-size` would use
+ * 20 MiB less memory, but 50 % more CPU (bench/rag.ts).
  */
 export const retrievalFlags = ['--heap-growing-percent=30', '--max-semi-space-size=4']
 
 /**
- * The directory of compiled modules: a process that finds its TypeScript already compiled does not load the compiler,
- * which takes some 25 MiB, and starts in two thirds of the time. Only in a directory that belongs to the user and that
- * no other user can write to, since its content is executed; undefined if there is none, and if the environment sets it
- * already.
+ * Creates the directory of compiled modules if it is missing, and returns it. A process that finds its TypeScript
+ * compiled there does not load the compiler, which takes about 25 MiB, and starts in two thirds of the time.
+ *
+ * Returns undefined if the environment already configures the cache, or if there is no safe directory. Node executes
+ * the files of the directory, so the user must own it, and no other user may be able to write to it.
  *
  * @param {NodeJS.ProcessEnv} environment
  */

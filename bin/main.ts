@@ -2,14 +2,14 @@
 import { program } from '../server/program.ts'
 import type { Command } from './command.ts'
 
-/** Loaded only when requested, so that a small command starts fast. */
+/** The subcommands. Each module is loaded only when its subcommand runs, so that small commands start fast. */
 const commands: Record<string, readonly [summary: string, load: () => Promise<{ default: Command }>]> = {
   run: ['start everything on this machine', () => import('./commands/run.ts')],
   rescue: ['restore databases after the loss of the store', () => import('./commands/rescue.ts')],
   pgvector: ['add pgvector to the Postgres of the embedded installation', () => import('./commands/pgvector.ts')],
   token: ['print an access token for the embedded installation', () => import('./commands/token.ts')],
   connect: ['connect to a database with psql', () => import('./commands/connect.ts')],
-  move: ['move a database of another server here with seconds of downtime', () => import('./commands/move.ts')],
+  move: ['move a database from another server, with seconds of downtime', () => import('./commands/move.ts')],
   demo: ['play the tour of docs/tour.md on a temporary installation', () => import('./commands/demo.ts')],
   api: ['serve the control-plane API of a Kubernetes cluster', () => import('./commands/api.ts')],
   operator: ['run the operator of a Kubernetes cluster', () => import('./commands/operator.ts')],
@@ -52,10 +52,10 @@ ${listed(own.filter(([name]) => name !== 'connect'))}
 ${program} COMMAND --help shows the options of each. ${program} --version prints the version.`
 }
 
-/** Help names the program as the user started it. */
+/** Replaces `espalier` by the name with which the user started the program. */
 const withProgram = (help: string): string => help.replace(/(?<![\w./-])espalier (?=[a-z])/g, `${program} `)
 
-/** @returns the exit code: 0 done, 1 failed, 2 wrong usage; commands of the client have more (cli/errors.ts) */
+/** @returns the exit code: 0 success, 1 failure, 2 wrong usage; client commands have more codes (cli/errors.ts) */
 export async function main(argv: string[]): Promise<number> {
   const [name, ...args] = argv
   if (name === undefined || name === '--help' || name === '-h' || name === 'help') {

@@ -1,4 +1,4 @@
-/** The token and user actions of `espalier mcp`: one action per call, with only its own options. */
+/** Runs the token and user actions of `espalier mcp`. Each call runs one action, and accepts only its own options. */
 
 import { nearest } from '../services/configuration/nearest.ts'
 import {
@@ -16,7 +16,7 @@ import { UsageError } from './command.ts'
 import type { FlagKinds } from './dash-flags.ts'
 
 const commonOptions = ['config', 'token-file', 'user-file']
-/** With the options of each. */
+/** The options of each action, without `commonOptions`. */
 const actions: Readonly<Record<string, readonly string[]>> = {
   'add-token': ['token-note', 'token-expiry', 'token-database'],
   'list-tokens': [],
@@ -29,7 +29,7 @@ const actions: Readonly<Record<string, readonly string[]>> = {
   'disable-user': ['username'],
 }
 
-/** All actions, and the options that only they use. */
+/** The flags of all actions, and the options that only actions use. */
 export const credentialFlags: FlagKinds = {
   ...Object.fromEntries(Object.keys(actions).map(name => [name, name === 'remove-token' ? 'value' : 'switch'])),
   ...Object.fromEntries([...new Set(Object.values(actions).flat())].map(name => [name, 'value'])),
@@ -37,7 +37,7 @@ export const credentialFlags: FlagKinds = {
 
 type Flags = ReadonlyMap<string, string | true>
 
-/** The requested action; undefined if none. @throws UsageError */
+/** Returns the requested action. Returns undefined if the flags request none. @throws UsageError */
 export function credentialAction(flags: Flags): string | undefined {
   const requested = Object.keys(actions).filter(name => flags.has(name))
   const [action] = requested
@@ -55,16 +55,17 @@ export function credentialAction(flags: Flags): string | undefined {
   )
 }
 
-type Doing = {
+type ActionContext = {
   readonly flags: Flags
   readonly tokenFile: string
   readonly userFile: string
-  /** The configured databases. @throws ConfigurationError */
+  /** Reads the names of the configured databases. @throws ConfigurationError */
   readonly databaseNames: () => readonly string[]
   /** @throws UsageError */
   readonly askPassword: () => Promise<string>
-  /** Returns the action's output; `report` also prints its result. */
+  /** Prints the action's output. */
   readonly print: (text: string) => void
+  /** Prints messages for the user, separate from the output. */
   readonly report: (text: string) => void
   readonly now: number
 }
@@ -80,7 +81,7 @@ function usernameOf(flags: Flags): string {
   return username
 }
 
-/** `*`: all of them. */
+/** Returns null, which means all databases, for `*`. Returns undefined if the flag is absent. */
 function databasesOf(flags: Flags): readonly string[] | null | undefined {
   const text = textOf(flags, 'user-databases')
   if (text === undefined) return undefined
@@ -91,8 +92,8 @@ function databasesOf(flags: Flags): readonly string[] | null | undefined {
     .filter(name => name !== '')
 }
 
-/** A token for an unknown database would never work, without an explanation. @throws UsageError */
-function checkDatabase(name: string, { databaseNames, report }: Doing): void {
+/** Refuses an unknown database: its token would never work, and no error would give the reason. @throws UsageError */
+function checkDatabase(name: string, { databaseNames, report }: ActionContext): void {
   if (name === '') throw new UsageError('-token-database must not be empty')
   const known = databaseNames()
   if (known.length === 0) report(`No database is configured here, so the name ${JSON.stringify(name)} is not checked.`)
@@ -103,12 +104,12 @@ function checkDatabase(name: string, { databaseNames, report }: Doing): void {
   )
 }
 
-async function makeToken(doing: Doing): Promise<void> {
-  const { flags, tokenFile, print, report, now } = doing
+async function makeToken(context: ActionContext): Promise<void> {
+  const { flags, tokenFile, print, report, now } = context
   const lifetimeMs = parseExpiry(textOf(flags, 'token-expiry') ?? '1y')
   if (lifetimeMs === undefined) throw new UsageError(`-token-expiry ${expiryRule}`)
   const [note, database] = [textOf(flags, 'token-note'), textOf(flags, 'token-database')]
-  if (database !== undefined) checkDatabase(database, doing)
+  if (database !== undefined) checkDatabase(database, context)
   const { id, token, expiresAt } = await addToken(
     tokenFile,
     { note, lifetimeMs: lifetimeMs ?? undefined, database },
@@ -120,45 +121,47 @@ async function makeToken(doing: Doing): Promise<void> {
   )
 }
 
-async function passwordOf({ flags, askPassword, report }: Doing): Promise<string> {
-  const given = textOf(flags, 'password')
-  if (given === undefined) return await askPassword()
-  report('Other users of this machine can see a password on the command line; without -password it is prompted for.')
-  return given
+async function passwordOf({ flags, askPassword, report }: ActionContext): Promise<string> {
+  const password = textOf(flags, 'password')
+  if (password === undefined) return await askPassword()
+  report(
+    'Other users of this machine can see a password on the command line; without -password, the command prompts for it.',
+  )
+  return password
 }
 
-async function makeUser(doing: Doing): Promise<void> {
-  const { flags, userFile, report, now } = doing
+async function makeUser(context: ActionContext): Promise<void> {
+  const { flags, userFile, report, now } = context
   const username = usernameOf(flags)
   const change = { note: textOf(flags, 'user-note'), databases: databasesOf(flags) }
-  await addUser(userFile, username, { password: await passwordOf(doing), ...change }, now)
+  await addUser(userFile, username, { password: await passwordOf(context), ...change }, now)
   report(`${username} is added.`)
 }
 
-async function changeUser(doing: Doing): Promise<void> {
-  const { flags, userFile, report } = doing
+async function changeUser(context: ActionContext): Promise<void> {
+  const { flags, userFile, report } = context
   const username = usernameOf(flags)
   const change = { note: textOf(flags, 'user-note'), databases: databasesOf(flags) }
   const isAboutOthers = change.note !== undefined || change.databases !== undefined
-  const password = flags.has('password') || !isAboutOthers ? await passwordOf(doing) : undefined
+  const password = flags.has('password') || !isAboutOthers ? await passwordOf(context) : undefined
   await updateUser(userFile, username, { password, ...change })
   report(`${username} is updated. Sessions continue until they expire.`)
 }
 
 /** @throws UsageError; CredentialError, ConfigurationError */
-export async function administer(action: string, doing: Doing): Promise<void> {
-  const { flags, tokenFile, userFile, print, report, now } = doing
+export async function administer(action: string, context: ActionContext): Promise<void> {
+  const { flags, tokenFile, userFile, print, report, now } = context
   switch (action) {
     case 'add-token':
-      return await makeToken(doing)
+      return await makeToken(context)
     case 'list-tokens':
       return print(await listTokens(tokenFile, now))
     case 'remove-token':
       return report(`${await removeToken(tokenFile, textOf(flags, 'remove-token') ?? '')} is removed.`)
     case 'add-user':
-      return await makeUser(doing)
+      return await makeUser(context)
     case 'update-user':
-      return await changeUser(doing)
+      return await changeUser(context)
     case 'list-users':
       return print(await listUsers(userFile))
     case 'delete-user': {

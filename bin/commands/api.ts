@@ -1,4 +1,4 @@
-/** `espalier api`: the control-plane API of a Kubernetes cluster. */
+/** `espalier api`: serves the control-plane API of a Kubernetes cluster. */
 import { pino } from 'pino'
 import { apiConfiguration } from '../../api/configuration.ts'
 import { consoleDirectory } from '../../api/console/files.ts'

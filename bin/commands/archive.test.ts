@@ -40,7 +40,7 @@ function espalier(args: string[]): Run {
   onTestFinished(() => void child.kill('SIGKILL'))
   return { child, output: () => output }
 }
-const usual = (store: string, port: number, keys = 'keys') => [
+const serverFlags = (store: string, port: number, keys = 'keys') => [
   ...['--store', store, '--listen', `127.0.0.1:${port}`, '--key-file', join(directory, keys)],
   ...['--certificate', join(directory, 'server.crt'), '--key', join(directory, 'server.key')],
   ...['--client-authority', join(directory, 'ca.crt')],
@@ -57,7 +57,7 @@ test('a file is archived with curl and read again, and SIGTERM stops the server'
   mkdirSync(dirname(abandoned), { recursive: true })
   writeFileSync(abandoned, 'half a segment')
   utimesSync(abandoned, 0, 0)
-  const run = espalier([...usual(`file://${store}`, port), '--health', String(health)])
+  const run = espalier([...serverFlags(`file://${store}`, port), '--health', String(health)])
   await expect.poll(run.output, { timeout: 20_000 }).toContain('the archive serves')
   const wal = file('segment', 'some WAL '.repeat(1000))
   const digest = execFileSync('openssl', ['dgst', '-sha256', '-binary', wal]).toString('base64')
@@ -82,25 +82,25 @@ test('a file is archived with curl and read again, and SIGTERM stops the server'
 test('a wrong key is refused at the start, and nothing is written', async () => {
   const store = join(directory, 'other-store')
   const port = await freePort()
-  const first = espalier(usual(`file://${store}`, port))
+  const first = espalier(serverFlags(`file://${store}`, port))
   await expect.poll(first.output, { timeout: 20_000 }).toContain('the archive serves')
   first.child.kill('SIGTERM')
   await ended(first)
   const other = Buffer.alloc(32, 8).toString('base64')
   file('other-keys', `${other}\n`)
-  const { code, output } = await ended(espalier(usual(`file://${store}`, port, 'other-keys')))
+  const { code, output } = await ended(espalier(serverFlags(`file://${store}`, port, 'other-keys')))
   expect(code).toBe(1)
   expect(output).toMatch(
     /was created with the key [0-9a-f]{16}, which is not configured\. Espalier stores nothing there/,
   )
   file('both-keys', `${other}\n${key}\n`)
-  const both = espalier(usual(`file://${store}`, port, 'both-keys'))
+  const both = espalier(serverFlags(`file://${store}`, port, 'both-keys'))
   await expect.poll(both.output, { timeout: 20_000 }).toContain('the archive serves')
   rmSync(join(store, 'key-check'))
   writeFileSync(join(store, 'something'), '')
   both.child.kill('SIGTERM')
   await ended(both)
-  const unknown = await ended(espalier(usual(`file://${store}`, port)))
+  const unknown = await ended(espalier(serverFlags(`file://${store}`, port)))
   expect(unknown).toMatchObject({ code: 1 })
   expect(unknown.output).toContain('has objects, such as something, but no key-check')
 })
@@ -113,7 +113,7 @@ test.each([
 ])('%s is refused with one line', async (_, args, message) => {
   const short = file('short', `${key}\nc2hvcnQ=\n`)
   const wanted = args.map(arg => (arg === 'short' ? short : arg))
-  const run = espalier(args[1] === 'file:///x' ? wanted : [...usual('file:///nothing', 0), ...wanted])
+  const run = espalier(args[1] === 'file:///x' ? wanted : [...serverFlags('file:///nothing', 0), ...wanted])
   const { code, output } = await ended(run)
   expect(code).toBe(2)
   expect(output.trim()).toBe(`espalier archive: ${message}`)

@@ -1,4 +1,4 @@
-/** `espalier archive`: stores base backups and WAL of databases in an S3 bucket or a directory; and its subcommands. */
+/** `espalier archive` and its subcommands: store base backups and WAL of databases in an S3 bucket or a directory. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Logger, pino } from 'pino'
 import { removeAbandonedRegularly } from '../../archive/abandoned.ts'
@@ -13,7 +13,7 @@ import { stopSignal } from '../../server/signals.ts'
 import { type Command, logLevel, parseFlags, readCertificateFlags, readFlagFile, UsageError } from '../command.ts'
 import { openArchive, required, storeHelp, storeOptions } from './archive/open.ts'
 
-/** Loaded only when requested. */
+/** The subcommands. Each module is loaded only when its subcommand runs. */
 const subcommands: Record<string, () => Promise<{ default: Command }>> = {
   backup: () => import('./archive/backup.ts'),
   list: () => import('./archive/list.ts'),
@@ -87,11 +87,11 @@ async function serve(args: string[]): Promise<number> {
   const { store, keys } = archive
   const certificates = { ...certificate, ca: authority }
   const server = await startArchiveServer({ store, keys, certificates, listen, metrics, logger })
-  // While a CA is being replaced, clients have certificates of either one: the file then contains both.
+  // While a CA is replaced, clients have certificates of the old or the new CA, so the file contains both CAs.
   const follow = (renewed: typeof certificate) => {
     readFlagFile('--client-authority', required(flags, 'client-authority')).then(
       ca => server.follow({ ...renewed, ca }),
-      (error: unknown) => logger.error({ err: error }, 'the authority of clients cannot be read'),
+      (error: unknown) => logger.error({ err: error }, 'the CA of clients cannot be read'),
     )
   }
   const followed = followCertificate({
@@ -127,8 +127,9 @@ function addressOf(text: string): { host: string; port: number } {
 const reopenMs = 2_000
 
 /**
- * Waits for a store that does not respond: if the archive exited, its restart could take minutes. A store that refuses,
- * or a wrong key, ends it. @returns undefined if it is to stop
+ * Opens the archive, and retries while the store does not respond. If the process exited instead, Kubernetes could take
+ * minutes to restart it. Throws if the store refuses the request or the key is wrong. Returns undefined if a signal
+ * stops the process first.
  */
 async function openPatiently(
   flags: Parameters<typeof openArchive>[0],

@@ -17,7 +17,7 @@ and API in the namespaces of databases. It can be run at any time, and repeatedl
 
 Usage: espalier bootstrap [--sizes JSON] [--kubeconfig FILE]
 
-  --sizes JSON       the sizes to apply: if one exists with a different shape, nothing is changed
+  --sizes JSON       the sizes to apply; if one exists with a different shape, the command fails and changes nothing
   --kubeconfig FILE  access to the cluster (default: the pod's own credentials, then ~/.kube/config)
 
 Environment: ESPALIER_LOG, the log level (default: info).`
@@ -32,7 +32,7 @@ function readSizes(text: string): WantedSize[] {
   }
 }
 
-/** Checked before anything is changed. @throws UsageError */
+/** Checks sizes and namespaces before the command changes anything. @throws UsageError */
 async function requireFit(wanted: readonly WantedSize[], kubeconfig: string | undefined, logger: Logger) {
   const cluster = await connectKubernetes({ fieldManager, kubeconfig, logger })
   try {

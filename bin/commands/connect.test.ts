@@ -1,4 +1,4 @@
-/** The command as a separate process, with an HTTP API and a psql that records its arguments and environment. */
+/** Tests the command as a separate process, with an HTTP API and a psql that records its arguments and environment. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
@@ -24,7 +24,12 @@ const roleOf: Record<string, string> = { application: 'app', admin: 'admin', app
 let directory: string
 let server: Server
 let environment: NodeJS.ProcessEnv
-let asked: { path: string; authorization: string | undefined; prefer: string | undefined; host: string | undefined }[]
+let requests: {
+  path: string
+  authorization: string | undefined
+  prefer: string | undefined
+  host: string | undefined
+}[]
 let shop: { status: string; host: string; hasConnection: boolean }
 let databases: { id: string; name: string }[]
 let branches: { id: string; name: string; display_name?: string; status: string }[]
@@ -64,7 +69,7 @@ function answerOf(url: URL, prefer: string | undefined): Answer {
     return { text: JSON.stringify({ ...one, ...(one.status === 'available' ? { connection } : {}) }) }
   }
   if (path !== `/databases/${id}`) return { status: 404, text: '{"code":404,"message":"database not found"}' }
-  // A database that is waited for becomes available.
+  // A database becomes available when the client waits for it.
   if (prefer !== undefined) shop = { ...shop, status: 'available', hasConnection: true }
   return { text: JSON.stringify(bodyOf('shop', roleOf[url.searchParams.get('user_type') ?? ''])) }
 }
@@ -72,7 +77,7 @@ function answerOf(url: URL, prefer: string | undefined): Answer {
 const api = (request: import('node:http').IncomingMessage, response: import('node:http').ServerResponse) => {
   const { authorization, prefer, host } = request.headers
   const url = new URL(request.url ?? '/', 'http://api')
-  asked.push({ path: `${url.pathname}${url.search}`, authorization, prefer: prefer?.toString(), host })
+  requests.push({ path: `${url.pathname}${url.search}`, authorization, prefer: prefer?.toString(), host })
   const answer =
     authorization === `Bearer ${token}`
       ? answerOf(url, prefer?.toString())
@@ -84,7 +89,7 @@ const portOf = (listening: Server) => (listening.address() as AddressInfo).port
 
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'espalier-connect-'))
-  asked = []
+  requests = []
   shop = { status: 'available', host: 'db.example.com', hasConnection: true }
   databases = [{ id, name: 'shop' }]
   branches = [
@@ -135,7 +140,7 @@ async function run(args: string[], extra: NodeJS.ProcessEnv = {}) {
   return { code, ...output }
 }
 
-/** The command's failure, run in this process. */
+/** Runs the command in this process, and returns its error. */
 async function faultOf(args: string[], extra: NodeJS.ProcessEnv = {}): Promise<Error> {
   for (const [name, value] of Object.entries({ ...environment, ...extra })) vi.stubEnv(name, value)
   try {
@@ -154,7 +159,7 @@ async function recordedCall() {
 }
 
 describe('runs psql', () => {
-  test('with everything in its environment and nothing on its command line, and returns its exit code', async () => {
+  test('with the connection in its environment and no arguments, and returns its exit code', async () => {
     await installPsql()
     expect(await run(['shop'])).toEqual({ code: 3, stdout: '', stderr: '' })
     const { variables, words } = await recordedCall()
@@ -174,7 +179,7 @@ describe('runs psql', () => {
     expect((await stat(file)).mode & 0o777).toBe(0o600)
     const cached = await readdir(join(directory, 'cache', 'espalier'))
     expect(cached.filter(name => name !== 'compiled')).toHaveLength(1)
-    expect(asked.map(({ path }) => path)).toEqual([
+    expect(requests.map(({ path }) => path)).toEqual([
       '/managed/v1/databases?limit=1000&offset=0',
       `/managed/v1/databases/${id}?user_type=application`,
       '/managed/v1/ca.pem',
@@ -193,7 +198,7 @@ describe('runs psql', () => {
     ['14.11', { PGHOST: 'shop-0198c0de.db.example.com', PGHOSTADDR: '127.0.0.1' }],
     ['15.6', { PGHOST: '127.0.0.1' }],
     ['19devel', { PGHOST: '127.0.0.1' }],
-  ])('%s of it verifies a host that is an address', async (version, expected) => {
+  ])('version %s verifies the certificate if the host is an address', async (version, expected) => {
     shop.host = '127.0.0.1'
     await installPsql(version)
     await run(['shop'])
@@ -208,7 +213,7 @@ describe('runs psql', () => {
   })
 })
 
-test('a database that is being created is waited for, with a message', async () => {
+test('the command waits for a database that is being created, and prints a message', async () => {
   await installPsql()
   shop = { ...shop, status: 'creating', hasConnection: false }
   expect(await run(['shop'])).toEqual({
@@ -216,7 +221,7 @@ test('a database that is being created is waited for, with a message', async () 
     stdout: '',
     stderr: 'espalier connect: shop is creating: waiting until it is available\n',
   })
-  expect(asked.filter(({ prefer }) => prefer === 'wait=60')).toHaveLength(1)
+  expect(requests.filter(({ prefer }) => prefer === 'wait=60')).toHaveLength(1)
 })
 
 test('--print prints a complete connection string', async () => {
@@ -229,7 +234,7 @@ test('--print prints a complete connection string', async () => {
   expect(await readFile(uri.searchParams.get('sslrootcert') ?? '', 'utf8')).toBe(authority)
 })
 
-test('without psql it explains how to install it and how to connect, without the password', async () => {
+test('without psql, the command explains how to install it and how to connect, without the password', async () => {
   expect(findPsql(directory, [])).toBeUndefined()
   await installPsql()
   expect(findPsql('/nonexistent', [directory])).toBe(join(directory, 'psql'))
@@ -265,7 +270,7 @@ test.each([
   })
 })
 
-test('a failure is one line, and has an exit code of the client', async () => {
+test('an error is one line, with an exit code of the client commands', async () => {
   expect(await run(['shops'])).toEqual({
     code: 3,
     stdout: '',
@@ -279,7 +284,7 @@ describe('prints one line with the problem', () => {
     ['no name', [], {}, 2, 'NAME is missing: espalier connect NAME'],
     ['two names', ['shop', 'other'], {}, 2, 'only one NAME is allowed'],
     [
-      'a role',
+      'an unknown role',
       ['shop', '--role', 'postgres'],
       {},
       2,
@@ -314,7 +319,7 @@ describe('prints one line with the problem', () => {
       1,
       'shop-c1b2c3d4 is failed: it has no address yet',
     ],
-    ['a token', ['shop'], { ESPALIER_TOKEN: 'another' }, 4, 'the token is invalid'],
+    ['an invalid token', ['shop'], { ESPALIER_TOKEN: 'another' }, 4, 'the token is invalid'],
     [
       'no token',
       ['shop'],
@@ -330,21 +335,21 @@ describe('prints one line with the problem', () => {
       '--tenant cannot be used with ESPALIER_TOKEN: the token already names its tenant',
     ],
     [
-      'clear text',
+      'a URL without TLS',
       ['shop'],
       { ESPALIER_API_URL: 'http://api.example.com' },
       2,
       'ESPALIER_API_URL must be https: otherwise the token would be sent in clear text',
     ],
     [
-      'no URL',
+      'an address without a scheme',
       ['shop'],
       { ESPALIER_API_URL: 'api.example.com' },
       2,
       'ESPALIER_API_URL must be like https://api.example.com, without a path or query',
     ],
     [
-      'a path',
+      'a URL with a path',
       ['shop'],
       { ESPALIER_API_URL: 'https://api.example.com/v2' },
       2,
@@ -357,9 +362,21 @@ describe('prints one line with the problem', () => {
       1,
       'cannot reach the API at http://127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1',
     ],
-    ['no file', ['shop'], { ESPALIER_API_CA: '/nonexistent' }, 2, 'ESPALIER_API_CA: cannot read /nonexistent (ENOENT)'],
-    ['no cache', ['shop'], { XDG_CACHE_HOME: '/proc/none' }, 2, 'set XDG_CACHE_HOME to a writable directory'],
-  ])('%s', async (_what, args, extra, code, message) => {
+    [
+      'a missing CA file',
+      ['shop'],
+      { ESPALIER_API_CA: '/nonexistent' },
+      2,
+      'ESPALIER_API_CA: cannot read /nonexistent (ENOENT)',
+    ],
+    [
+      'a cache directory that cannot be created',
+      ['shop'],
+      { XDG_CACHE_HOME: '/proc/none' },
+      2,
+      'set XDG_CACHE_HOME to a writable directory',
+    ],
+  ])('%s', async (_title, args, extra, code, message) => {
     const fault = await faultOf(args, extra)
     expect(fault.message).toContain(message)
     expect(fault.message.split('\n')).toHaveLength(1)
@@ -390,7 +407,7 @@ describe('prints one line with the problem', () => {
   })
 })
 
-test('the certificate of an HTTPS API is verified: by its CA, and by its name', async () => {
+test("the command verifies the CA and the name of an HTTPS API's certificate", async () => {
   await installPsql()
   const root = createAuthority()
   const { cert, key } = issueServerCertificate(root, { dnsNames: ['espalier-api'] })
@@ -404,11 +421,11 @@ test('the certificate of an HTTPS API is verified: by its CA, and by its name', 
     const byCa = await run(['shop'], { ...url, ESPALIER_API_CA: file })
     expect(byCa.stderr).toContain('espalier-api')
     expect(byCa.code).toBe(1)
-    expect(asked).toEqual([])
+    expect(requests).toEqual([])
     expect(await run(['shop'], { ...url, ESPALIER_API_CA: file, ESPALIER_API_NAME: 'espalier-api' })).toMatchObject({
       code: 3,
     })
-    expect(new Set(asked.map(({ host }) => host))).toEqual(new Set(['espalier-api']))
+    expect(new Set(requests.map(({ host }) => host))).toEqual(new Set(['espalier-api']))
   } finally {
     secure.closeAllConnections()
     secure.close()

@@ -48,7 +48,7 @@ const command: Command = {
     const [name, ...more] = positionals
     const project = name === undefined ? await findProject(process.cwd()) : undefined
     if (more.length > 0)
-      throw new UsageError(`only one NAME is allowed: a branch is for --branch, and options of psql are after --`)
+      throw new UsageError('only one NAME is allowed: use --branch for a branch, and -- before options of psql')
     if (name === undefined && project === undefined) throw new UsageError(`NAME is missing: ${program} connect NAME`)
     if (values.print && rest.length > 0)
       throw new UsageError('--print does not run psql: remove the arguments after --')

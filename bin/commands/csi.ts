@@ -1,4 +1,4 @@
-/** `espalier csi`: the driver for copy-on-write volumes on one node. */
+/** `espalier csi`: runs the driver for copy-on-write volumes on one node. */
 import { mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { pino } from 'pino'
@@ -21,10 +21,10 @@ Usage: espalier csi --node NAME --socket PATH --pool DIRECTORY [options]
   --pool-size GIBIBYTES    the size of a new --pool-file (default: 20)
   --overcommit FACTOR      how many times the pool's size volumes may reserve (default: 1)
   --registration DIRECTORY where kubelet discovers drivers (default: not registered)
-  --kubelet-socket PATH    --socket, as kubelet sees it
+  --kubelet-socket PATH    the path at which kubelet finds --socket
   --health PORT            serves /healthz and /readyz on this port
 
-One driver at a time serves a pool: another one waits until the first has ended.
+One driver at a time serves a pool. A second driver waits until the first one has stopped.
 
 Environment: ESPALIER_LOG, the log level (default: info).`
 
@@ -59,7 +59,7 @@ const command: Command = {
     void stopped.then(() => stopping.abort(new Error('stopped')))
     const { signal } = stopping
     let isReady = false
-    // A driver that waits for another one to end is live: restarting it would not help.
+    // A driver that waits for another driver to stop is live, because a restart would not help.
     const health =
       flags.health === undefined
         ? undefined

@@ -25,9 +25,9 @@ Usage: espalier demo
 It uses free ports, so it can run beside another installation.`
 
 /** Connection details, and the CA that verifies the server. */
-type Way = { connection: Connection; authority: string }
+type Access = { connection: Connection; authority: string }
 
-/** Prints the step and how long it took. */
+/** Runs one step, and prints its outcome and its duration. */
 async function step<T>(title: string, work: () => Promise<T>, outcome: (value: T) => string): Promise<T> {
   const start = performance.now()
   const value = await work()
@@ -35,7 +35,7 @@ async function step<T>(title: string, work: () => Promise<T>, outcome: (value: T
   return value
 }
 
-async function query({ connection, authority }: Way, text: string): Promise<unknown[]> {
+async function query({ connection, authority }: Access, text: string): Promise<unknown[]> {
   const { username, password, host, port, database } = connection
   const client = new pg.Client({ user: username, password, host, port, database, ssl: { ca: authority } })
   await client.connect()
@@ -46,14 +46,14 @@ async function query({ connection, authority }: Way, text: string): Promise<unkn
   }
 }
 
-async function denial(way: Way): Promise<string> {
+async function denial(access: Access): Promise<string> {
   try {
-    await query(way, 'SELECT 1')
+    await query(access, 'SELECT 1')
   } catch (error) {
     if (error instanceof pg.DatabaseError) return `FATAL ${error.code}: ${error.message}`
     throw error
   }
-  throw new Error('a closed database let a client in')
+  throw new Error('the database accepted a client that its empty allowlist must refuse')
 }
 
 async function tour(base: string, token: string): Promise<void> {
@@ -64,18 +64,18 @@ async function tour(base: string, token: string): Promise<void> {
     ({ name, status, ip_allowlist }) => `${name} is ${status}, its allowlist ${ip_allowlist.state}`,
   )
   const { connection } = await findConnection(client, { name: created.name, role: 'app' }, console.log)
-  const way = { connection, authority: await client.authority() }
-  await connectAndWrite(client, created.id, way)
-  await addServices(client, created.id, way)
-  await backUpAndRestore(client, created.id, way)
-  await branchAndDelete(client, created.id, way)
+  const access = { connection, authority: await client.authority() }
+  await connectAndWrite(client, created.id, access)
+  await addServices(client, created.id, access)
+  await backUpAndRestore(client, created.id, access)
+  await branchAndDelete(client, created.id, access)
   await step(
     'Delete it',
     () => client.remove(created.id),
-    () => 'gone',
+    () => 'the database is deleted',
   )
   await step(
-    'List what is left',
+    'List the databases',
     () => client.list(),
     list => `${list.length} databases`,
   )
@@ -83,10 +83,10 @@ async function tour(base: string, token: string): Promise<void> {
 
 type Client = ReturnType<typeof createClient>
 
-async function connectAndWrite(client: Client, id: string, way: Way): Promise<void> {
+async function connectAndWrite(client: Client, id: string, access: Access): Promise<void> {
   await step(
     'Connect to it while its allowlist is empty',
-    () => denial(way),
+    () => denial(access),
     text => text,
   )
   const address = await client.clientIp()
@@ -99,8 +99,8 @@ async function connectAndWrite(client: Client, id: string, way: Way): Promise<vo
   await step(
     'Connect again, write and read',
     async () => {
-      await query(way, 'CREATE TABLE fruit (name text); INSERT INTO fruit VALUES ($$pear$$), ($$quince$$)')
-      return query(way, 'SELECT count(*) AS fruit, current_setting($$server_version$$) AS version FROM fruit')
+      await query(access, 'CREATE TABLE fruit (name text); INSERT INTO fruit VALUES ($$pear$$), ($$quince$$)')
+      return query(access, 'SELECT count(*) AS fruit, current_setting($$server_version$$) AS version FROM fruit')
     },
     rows => JSON.stringify(rows[0]),
   )
@@ -111,7 +111,7 @@ async function connectAndWrite(client: Client, id: string, way: Way): Promise<vo
   )
 }
 
-/** Returns the response body of a service. A message is sent as an MCP client does. */
+/** Returns the response body of a service. Sends `message`, if present, as an MCP client does. */
 async function queryService(
   url: string,
   authority: string,
@@ -132,11 +132,11 @@ const allFruit = {
   params: { name: 'query_database', arguments: { query: 'TABLE fruit' } },
 }
 
-async function addServices(client: Client, id: string, { connection, authority }: Way): Promise<void> {
+async function addServices(client: Client, id: string, { connection, authority }: Access): Promise<void> {
   const address = await client.clientIp()
   const ip_allowlist = { rules: [{ cidr: address }] }
   const served = await step(
-    'Run an HTTP API and MCP tools beside it',
+    'Add an HTTP API and MCP tools',
     () =>
       client.change(id, {
         services: [
@@ -174,15 +174,15 @@ async function addServices(client: Client, id: string, { connection, authority }
   )
 }
 
-async function backUpAndRestore(client: Client, id: string, way: Way): Promise<void> {
+async function backUpAndRestore(client: Client, id: string, access: Access): Promise<void> {
   const backup = await step(
-    'Take a backup while it serves',
+    'Take a backup while clients can connect',
     () => client.backUp(id),
     ({ status }) => status,
   )
   await step(
     'Drop the table by mistake',
-    () => query(way, 'DROP TABLE fruit'),
+    () => query(access, 'DROP TABLE fruit'),
     () => 'the table is dropped',
   )
   await step(
@@ -192,35 +192,35 @@ async function backUpAndRestore(client: Client, id: string, way: Way): Promise<v
   )
   await step(
     'Read the restored rows',
-    () => query(way, 'SELECT count(*) AS fruit FROM fruit'),
+    () => query(access, 'SELECT count(*) AS fruit FROM fruit'),
     rows => JSON.stringify(rows[0]),
   )
 }
 
-async function branchAndDelete(client: Client, id: string, way: Way): Promise<void> {
+async function branchAndDelete(client: Client, id: string, access: Access): Promise<void> {
   const branch = await step(
-    'Make a branch of it',
+    'Create a branch',
     () => client.branch(id),
     ({ name, status }) => `${name} is ${status}, with its own address and passwords`,
   )
   if (branch.connection === undefined) throw new Error('the branch has no connection')
   const ofBranch = {
-    connection: { ...branch.connection, host: branch.connection.host ?? way.connection.host },
-    authority: way.authority,
+    connection: { ...branch.connection, host: branch.connection.host ?? access.connection.host },
+    authority: access.authority,
   }
   await step(
     'Delete everything in the branch',
     async () => {
       await query(ofBranch, 'DELETE FROM fruit')
       const count = 'SELECT count(*) AS fruit FROM fruit'
-      return [await query(ofBranch, count), await query(way, count)]
+      return [await query(ofBranch, count), await query(access, count)]
     },
     ([there, here]) => `in the branch ${JSON.stringify(there?.[0])}, in the database ${JSON.stringify(here?.[0])}`,
   )
   await step(
     'Delete the branch',
     () => client.removeBranch(id, branch.id),
-    () => 'gone',
+    () => 'the branch is deleted',
   )
 }
 

@@ -29,8 +29,8 @@ Usage: espalier gateway --socket FILE --certificate FILE --key FILE --ports FIRS
 
 The agent:
   --socket FILE        HAProxy's runtime API; its map files are in the same directory
-  --deny-socket FILE   where HAProxy forwards refused connections (default: deny.sock beside it)
-  --certificate FILE   PEM certificate of refusals; reloaded when it changes
+  --deny-socket FILE   where HAProxy forwards refused connections (default: deny.sock in the same directory)
+  --certificate FILE   PEM certificate for refused connections; reloaded when it changes
   --key FILE           its private key, PEM
   --ports FIRST-LAST   the ports that HAProxy listens on
   --https-certificates DIRECTORY
@@ -45,7 +45,7 @@ configuration: writes haproxy.cfg and empty map files, before HAProxy starts
   --ports FIRST-LAST             the ports to listen on
   --proxy-protocol-from CIDRS    load balancers that use PROXY protocol, separated by commas (default: none)
   --https-port N                 the port for HTTPS requests to services (default: none)
-  --max-https-connections N      limit for all clients of that port (default: half of --max-connections)
+  --max-https-connections N      limit for all connections to that port (default: half of --max-connections)
   --max-connections N            limit for all routes together (default: ${haproxyDefaults.maxConnections})
   --max-connections-per-route N  limit for one route (default: ${haproxyDefaults.maxConnectionsPerRoute})
   --max-logins-per-address N     concurrent logins from one address to one route (default: ${loginLimits.perAddress})
@@ -220,7 +220,7 @@ async function runAgent(args: string[]): Promise<number> {
   })
   logger.info({ identity: flags.identity, ports: flags.ports, http: flags.http }, 'the gateway agent has started')
   await stopped
-  logger.info('stopping: send new connections to other replicas')
+  logger.info('the gateway agent is stopping')
   await gateway.stop()
   following.stop()
   httpsFollowing?.stop()

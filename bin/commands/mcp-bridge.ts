@@ -1,4 +1,4 @@
-/** `espalier mcp-bridge`: HTTP, sessions and OAuth in front of an MCP server on stdio. */
+/** `espalier mcp-bridge`: adds HTTP, sessions and OAuth to an MCP server that uses stdio. */
 import { readFileSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
 import { pino } from 'pino'
@@ -21,7 +21,7 @@ Usage: espalier mcp-bridge -c CONFIG
   --ready              calls a read-only tool through a running bridge with this configuration; exits with 0 if it responds, else with 1
   --token-file FILE    the file with the bearer token for --ready
   --hash-password      reads a password from stdin and prints the hash for oauth_server.builtin.users
-  --rotate-key         creates a new key that signs access tokens from the next start on`
+  --rotate-key         creates a new key, which signs access tokens after the next start`
 
 const command: Command = {
   help,

@@ -65,7 +65,7 @@ test('a token is created, printed once, listed and removed', async () => {
   const { out: token, errors } = await run(
     '-add-token',
     '-token-note',
-    'of the \u001bjob',
+    'for the \u001bjob',
     '-token-expiry',
     '30d',
     '-token-database',
@@ -77,7 +77,7 @@ test('a token is created, printed once, listed and removed', async () => {
   expect(readFileSync(folder.tokenFile, 'utf8')).not.toContain(token)
   expect(statSync(folder.tokenFile).mode & 0o777).toBe(0o600)
   const { out: listed } = await run('-list-tokens')
-  expect(listed).toMatch(new RegExp(`^${id} .* sales +of the \\?job$`, 'm'))
+  expect(listed).toMatch(new RegExp(`^${id} .* sales +for the \\?job$`, 'm'))
   expect(listed).not.toContain(token)
   const second = await run('-add-token', '-token-expiry', 'never')
   expect(second.errors).toContain('never expires')
@@ -159,7 +159,7 @@ test.each<[string[], string]>([
   await expect(run(...args)).rejects.toThrow(message)
 })
 
-test('a password is read from standard input, and a wrong file is named in one line', async () => {
+test('a password is read from standard input, and the error of an invalid file is one line', async () => {
   const child = start(['-add-user', '-username', 'alice', ...files])
   child.stdin?.end('from a pipe\n')
   const [code] = await once(child, 'exit')
@@ -171,7 +171,7 @@ test('a password is read from standard input, and a wrong file is named in one l
   expect(failing.errors()).toBe(`espalier mcp: ${folder.userFile} is not YAML (BAD_INDENT, line 1, column 9)\n`)
 })
 
-test('over HTTP: first credentials, login, a new token while it runs, databases reloaded', async () => {
+test('over HTTP, the server creates credentials, accepts logins and new tokens, and reloads databases', async () => {
   const config = join(folder.path, 'mcp.yaml')
   writeFileSync(config, 'databases: [{name: one, host: 127.0.0.1}]\n')
   const initial = { INIT_TOKENS: 'an-initial-token-of-some-length-1', INIT_USERS: 'alice:secret:password' }
@@ -230,7 +230,7 @@ test('over HTTP: first credentials, login, a new token while it runs, databases 
   expect(readFileSync(folder.tokenFile, 'utf8')).toBe(tokens)
 })
 
-test('over stdio: the output has only responses, until the input ends', async () => {
+test('over stdio, the output has only responses, and the server exits when the input ends', async () => {
   const child = start(['-db-host', '127.0.0.1'])
   const lines: string[] = []
   createInterface({ input: child.stdout ?? process.stdin }).on('line', line => lines.push(line))

@@ -1,4 +1,4 @@
-/** `espalier mcp`: the tool server for Postgres, over stdio or HTTP; and its tokens and users. */
+/** `espalier mcp`: serves tools for Postgres over stdio or HTTP, and manages the server's tokens and users. */
 import { existsSync, readFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { type Logger, pino } from 'pino'
@@ -28,20 +28,20 @@ Usage: espalier mcp [options]            serves over stdio, or with -http over H
   -http               serve POST /mcp/v1 and the helper API over HTTP
   -addr HOST:PORT     the listen address (default: :8080; with -no-auth 127.0.0.1:8080)
   -tls -cert FILE -key FILE -chain FILE
-                      with TLS
+                      serve HTTPS
   -no-auth            no authentication: for development only
   -ready-token-file FILE
                       the file with the token for -ready
   -token-file FILE, -user-file FILE
                       the files of tokens and users
   -db-host, -db-port, -db-name, -db-database, -db-user, -db-sslmode
-                      the first database
+                      the settings of the first database
   -debug              log more
 
 Tokens (the token itself is printed to standard output, once):
   -add-token [-token-note TEXT] [-token-expiry 30d|1y|2w|12h|never] [-token-database NAME]
   -list-tokens
-  -remove-token ID    by its id, or by the first digits of its hash
+  -remove-token ID    remove the token with this id, or with these first digits of its hash
 
 Users (a password is prompted for, or read from standard input):
   -add-user -username NAME [-password PASSWORD] [-user-note TEXT] [-user-databases NAME,...]
@@ -60,12 +60,12 @@ const serverFlags: FlagKinds = {
 }
 type Flags = ReadonlyMap<string, string | true>
 
-const usualFile = '/etc/espalier/mcp.yaml'
+const defaultFile = '/etc/espalier/mcp.yaml'
 
-/** The current databases. */
+/** Returns the sources of the configuration. Each call reads the file again. */
 function sourcesOf(flags: Flags): Sources {
   const named = flags.get('config')
-  const path = typeof named === 'string' ? named : existsSync(usualFile) ? usualFile : undefined
+  const path = typeof named === 'string' ? named : existsSync(defaultFile) ? defaultFile : undefined
   return {
     file: path === undefined ? undefined : readConfigurationFile(path),
     environment: process.env,
@@ -74,11 +74,11 @@ function sourcesOf(flags: Flags): Sources {
   }
 }
 
-/** The URL that a client uses. */
-const shown = ({ family, address, port }: AddressInfo, isTls: boolean): string =>
+/** Returns the URL that a client uses. */
+const urlOf = ({ family, address, port }: AddressInfo, isTls: boolean): string =>
   `${isTls ? 'https' : 'http'}://${family === 'IPv6' ? `[${address}]` : address}:${port}`
 
-/** SIGHUP reloads the list of databases; an invalid list changes nothing. */
+/** Reloads the list of databases on SIGHUP. An invalid list changes nothing. */
 function reloadOnSignal(flags: Flags, service: McpService, logger: Logger): void {
   process.on('SIGHUP', () => {
     try {
@@ -100,20 +100,22 @@ async function serveHttp(flags: Flags, settings: McpSettings, http: HttpSettings
   const { startMcp } = await import('../../services/mcp/index.ts')
   const service = await startMcp({ settings, http, logger, samples: samplesAddress(process.env) })
   reloadOnSignal(flags, service, logger)
-  console.log(`espalier mcp listens on ${shown(service.address, http.tls !== undefined)}`)
+  console.log(`espalier mcp listens on ${urlOf(service.address, http.tls !== undefined)}`)
   await stopped
   await service.stop()
 }
 
 async function serveStdio(settings: McpSettings, logger: Logger): Promise<void> {
-  // The only client is the parent process: it stops the server by closing the input.
-  process.on('SIGHUP', () => logger.warn('over stdio, databases are read only at the start'))
+  // SIGHUP must not stop the server: its only client, the parent process, stops it by closing standard input.
+  process.on('SIGHUP', () =>
+    logger.warn('SIGHUP has no effect: over stdio, the server reads its databases only at the start'),
+  )
   const { serveMcpOverStdio } = await import('../../services/mcp/index.ts')
   const serving = serveMcpOverStdio({ settings, logger, input: process.stdin, output: process.stdout })
   await Promise.race([stopSignal(), serving])
 }
 
-/** Resolves once it has been stopped, or its client has disconnected. */
+/** Serves until a signal stops the server, or until its client over stdio disconnects. */
 async function serve(flags: Flags): Promise<void> {
   const settings = readMcpSettings(sourcesOf(flags))
   // Over stdio, standard output is reserved for the protocol.
@@ -132,7 +134,7 @@ async function probe(flags: Flags): Promise<number> {
   return reportProbe(await probeTools({ host, port, isTls: tls !== undefined, path: '/mcp/v1' }, token))
 }
 
-const longestFarewellMs = 2_000
+const exitGraceMs = 2_000
 
 const command: Command = {
   help,
@@ -147,8 +149,8 @@ const command: Command = {
     const action = credentialAction(flags)
     if (action === undefined) {
       await serve(flags)
-      // Does not wait for a database, or another peer, that no longer responds.
-      setTimeout(() => process.exit(0), longestFarewellMs).unref()
+      // Exits even if a database or another peer no longer responds.
+      setTimeout(() => process.exit(0), exitGraceMs).unref()
       return 0
     }
     await administer(action, {

@@ -1,4 +1,4 @@
-/** `espalier operator`: the operator of a Kubernetes cluster. */
+/** `espalier operator`: runs the operator of a Kubernetes cluster. */
 import { hostname } from 'node:os'
 import { pino } from 'pino'
 import { connectKubernetes } from '../../cluster/kubernetes/index.ts'
@@ -46,7 +46,7 @@ const command: Command = {
       logger,
       serverNow: server.now,
     })
-    // If it is stopped before, only the caches report that.
+    // The promise rejects if the operator stops before its caches are filled. The caches report that themselves.
     whileFilling(operator.synced()).catch(() => {})
     await stopped
     await operator.stop()

@@ -26,7 +26,7 @@ const command: Command = {
       await installer.addExtensions(major)
       console.log(`Postgres ${major} has pgvector ${version}`)
     }
-    console.log('CREATE EXTENSION vector; adds it to a database')
+    console.log('To add it to a database, run there: CREATE EXTENSION vector;')
     return 0
   },
 }

@@ -74,7 +74,7 @@ test('serves the default file of its folder for this machine only, and reloads i
   expect(await stop(child)).toBe(0)
 })
 
-test('prints the description of the API, and its help', async () => {
+test('prints the OpenAPI description and the help', async () => {
   const { code, out } = await run('--openapi')
   expect(code).toBe(0)
   expect(JSON.parse(out)).toMatchObject({ openapi: '3.0.3' })
@@ -82,7 +82,7 @@ test('prints the description of the API, and its help', async () => {
   expect((await run('load', '--help')).out).toContain('espalier rag load')
 })
 
-test('reports all problems of the configuration, and a missing one', async () => {
+test('reports all problems of the configuration, and a missing file', async () => {
   const folder = folderWith('server: { prot: 1 }\npipelines: [{ name: a/b }]\n')
   const { code, errors } = await run(join(folder, 'espalier-rag.yaml'))
   expect(code).toBe(2)

@@ -1,4 +1,4 @@
-/** `espalier rag`: the retrieval server; and its subcommands, which work on the pipelines of its configuration. */
+/** `espalier rag`: runs the retrieval server. Its subcommands use the pipelines of the server's configuration. */
 import type { AddressInfo } from 'node:net'
 import { pino } from 'pino'
 import { stopSignal } from '../../server/signals.ts'
@@ -10,7 +10,7 @@ import { type Command, UsageError } from '../command.ts'
 import { readDashFlags } from '../dash-flags.ts'
 import { configurationPath, readSettings } from './rag/command.ts'
 
-/** Loaded only when requested. */
+/** The subcommands. Each module is loaded only when its subcommand runs. */
 const subcommands: Record<string, () => Promise<{ default: Command }>> = {
   load: () => import('./rag/load.ts'),
   ask: () => import('./rag/ask.ts'),
@@ -38,14 +38,14 @@ A change of CONFIG, or of a key file that it names, is applied while the server 
 const subcommandOf = ([name = '']: readonly string[]) =>
   Object.hasOwn(subcommands, name) ? subcommands[name] : undefined
 
-/** The URL that a client uses. */
-const shown = ({ family, address, port }: AddressInfo, isTls: boolean): string =>
+/** Returns the URL that a client uses. */
+const urlOf = ({ family, address, port }: AddressInfo, isTls: boolean): string =>
   `${isTls ? 'https' : 'http'}://${family === 'IPv6' ? `[${address}]` : address}:${port}`
 
-const longestFarewellMs = 2_000
+const exitGraceMs = 2_000
 
 async function serve(path: string): Promise<void> {
-  // Configuration errors are reported as in every command, before there is a log.
+  // Reports configuration errors as every command does, before the log exists.
   const first = readSettings(path)
   const logger = pino({ level: first.logLevel }, logLines())
   const stopped = stopSignal()
@@ -56,11 +56,11 @@ async function serve(path: string): Promise<void> {
     samples: samplesAddress(process.env),
   })
   process.on('SIGHUP', () => service.reload())
-  console.log(`espalier rag listens on ${shown(service.address, first.server.tls !== undefined)}`)
+  console.log(`espalier rag listens on ${urlOf(service.address, first.server.tls !== undefined)}`)
   await stopped
   await service.stop()
-  // Does not wait for a database, or another peer, that no longer responds.
-  setTimeout(() => process.exit(0), longestFarewellMs).unref()
+  // Exits even if a database or another peer no longer responds.
+  setTimeout(() => process.exit(0), exitGraceMs).unref()
 }
 
 async function printDescription(): Promise<void> {

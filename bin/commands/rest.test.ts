@@ -7,7 +7,7 @@ import rest from './rest.ts'
 
 afterEach(() => vi.restoreAllMocks())
 
-/** The command's output, if it exits with 0. */
+/** Runs the command, expects the exit code 0, and returns the output. */
 async function printed(...args: string[]): Promise<string> {
   const write = vi.spyOn(process.stdout, 'write').mockReturnValue(true)
   expect(await rest.run(args)).toBe(0)
@@ -71,7 +71,7 @@ test.each([
   await expect(rest.run(args)).rejects.toThrow(new UsageError(message))
 })
 
-test('a file that cannot be read is named', async () => {
+test('the error names a file that cannot be read', async () => {
   await expect(rest.run(['/nonexistent/rest.conf'])).rejects.toThrow(
     'the configuration file /nonexistent/rest.conf cannot be read (ENOENT)',
   )

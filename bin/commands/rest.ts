@@ -1,4 +1,4 @@
-/** `espalier rest`: the REST data service, standalone. */
+/** `espalier rest`: runs the REST data service without the operator. */
 import { readFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { pino } from 'pino'
@@ -40,28 +40,28 @@ function reloadOnSignals(reload: (scope: ReloadScope) => void): void {
   process.on('SIGUSR2', () => reload('everything'))
 }
 
-/** Not through the logger, since its level may be one of these variables. */
+/** Prints the warning without the logger, because one of these variables may be meant to set the log level. */
 function warnOfUnread(variables: readonly string[]): void {
   if (variables.length > 0)
     console.error(`espalier rest ignores ${variables.join(', ')}: its variables begin with ESPALIER_REST_`)
 }
 
-/** The URL that a client uses. */
-const shown = (address: AddressInfo | string): string => {
+/** Returns the URL that a client uses, or the path of a Unix socket. */
+const addressText = (address: AddressInfo | string): string => {
   if (typeof address === 'string') return address
   const host = address.family === 'IPv6' ? `[${address.address}]` : address.address
   return `http://${host}:${address.port}`
 }
 
-const longestFarewellMs = 2_000
+const exitGraceMs = 2_000
 
-/** A stopped service cancels its queries, but does not wait for a database that no longer responds. */
+/** Limits the time until the exit: a stopped service cancels its queries, but the database may no longer respond. */
 function exitInTime(code: number): number {
-  setTimeout(() => process.exit(code), longestFarewellMs).unref()
+  setTimeout(() => process.exit(code), exitGraceMs).unref()
   return code
 }
 
-/** @returns the exit code, once it has been stopped */
+/** @returns the exit code, after the service has stopped */
 async function serve(args: string[]): Promise<number> {
   const dumps = args.includes('--dump-config')
   const probes = args.includes('--ready')
@@ -96,21 +96,21 @@ async function serve(args: string[]): Promise<number> {
   const lost = new Promise<'lost'>(resolve => {
     onLost = () => resolve('lost')
   })
-  /** 1 if the service reports that it cannot recover. */
+  /** Resolves with 0 after a stop signal, or with 1 if the service reports that it cannot recover. */
   const ended = async () => ((await Promise.race([stopped, lost])) === 'lost' ? 1 : 0)
   const onLogLevel = (level: keyof typeof levels) => {
     logger.level = levels[level]
   }
   const options = { sources, logger, onLost, onLogLevel }
   if (isWorker) return exitInTime(await serveRestAsWorker(options, ended()))
-  // A process that is starting reads the present configuration and schema anyway.
+  // During the start, a reload has no effect: the service then reads the current configuration and schema anyway.
   let reload: (scope: ReloadScope) => void = () => {}
   reloadOnSignals(scope => reload(scope))
   const service = await (serverWorkers > 1
     ? startRestWorkers(options)
     : startRest({ ...options, samples: samplesAddress(process.env) }))
   console.log(
-    `espalier rest listens on ${shown(service.address)}${serverWorkers > 1 ? `, ${serverWorkers} workers` : ''}`,
+    `espalier rest listens on ${addressText(service.address)}${serverWorkers > 1 ? `, ${serverWorkers} workers` : ''}`,
   )
   reload = scope => void service.reload(scope)
   const code = await ended()

@@ -1,4 +1,4 @@
-/** `espalier run`: the embedded installation, in the foreground, until it is stopped. */
+/** `espalier run`: runs the embedded installation in the foreground until the user stops it. */
 import { pino } from 'pino'
 import { startInstallation } from '../../embedded/installation.ts'
 import type { Copies } from '../../embedded/runtime/index.ts'
@@ -32,7 +32,7 @@ When it is ready, it prints lines that begin with API, TOKEN, DOCS and HTTPS.`
 
 const day = 86400
 
-/** Printed: the cost of backups and branches on this machine. */
+/** Returns the line that describes the cost of backups and branches on this machine. */
 const storageLine = (copies: Copies): string =>
   copies.kind === 'whole'
     ? `STORAGE copies are full: each backup and branch takes time and disk space in proportion to its data (${copies.why})`
@@ -61,7 +61,7 @@ const command: Command = {
       return 0
     }
     console.error(`espalier run: ${failure}. Stopping.`)
-    // If it cannot be stopped in order, it has failed already; no part may continue serving.
+    // The installation has failed already, so an error of the stop is only logged. No part may continue to serve.
     await installation.stop().catch((error: unknown) => logger.warn({ err: error }, 'not everything stopped cleanly'))
     return 1
   },

@@ -18,7 +18,7 @@ Environment: ESPALIER_HOME, the directory of the installation.`
 const seconds: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86400 }
 const longest = 3650 * 86400
 
-/** The seconds of a text such as `30d`. */
+/** Returns the seconds of a duration such as `30d`. @throws UsageError */
 function parseDuration(text: string): number {
   const [, count = '', unit = ''] = /^([0-9]{1,9})([smhd])$/.exec(text) ?? []
   const value = Number(count) * (seconds[unit] ?? 0)

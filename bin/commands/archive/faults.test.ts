@@ -1,5 +1,5 @@
 /**
- * Faults of a real S3 server and of the archive, as a database's agent sees them: what it reports, what it marks as
+ * Tests faults of a real S3 server and of the archive: what a database's agent reports, which files it marks as
  * archived, and how it recovers.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -58,7 +58,7 @@ async function kill(): Promise<void> {
 }
 const isReady = async () => (await fetch(`http://127.0.0.1:${health}/readyz`)).status
 
-/** The part of an agent that archives finished segments. The test acts as its Postgres. */
+/** Starts the part of an agent that archives finished segments. The test acts as the agent's Postgres. */
 function startAgent(): () => Promise<void> {
   const ending = new AbortController()
   const client = createArchiveClient(`https://127.0.0.1:${port}`, directory, Date.now)
@@ -79,7 +79,7 @@ function startAgent(): () => Promise<void> {
   }
 }
 let finished = 0
-/** Postgres completes a segment. */
+/** Writes a finished segment, as Postgres does. */
 function finish(): { name: string; content: Buffer } {
   const name = `0000000100000000${(++finished).toString(16).toUpperCase().padStart(8, '0')}`
   const content = randomBytes(300_000)
@@ -89,7 +89,7 @@ function finish(): { name: string; content: Buffer } {
 }
 const markers = () => readdirSync(path('markers'))
 const archived = (name: string) => expect.poll(markers, polling).toContain(name)
-const reports = (what: object) => expect.poll(() => state.status(), polling).toMatchObject(what)
+const reports = (status: object) => expect.poll(() => state.status(), polling).toMatchObject(status)
 
 if (program(gofakes3) === undefined) test.skip('faults of an S3 server and of the archive', () => {})
 else
@@ -141,7 +141,7 @@ else
         const { name } = finish()
         await reports({ state: 'failing', error: { message: expect.stringMatching(`${name}: .*(${code}|${status})`) } })
         expect(markers()).not.toContain(name)
-        // Behind a Service, an unready archive would appear as a refused connection.
+        // The archive stays ready: if it were not, the agent's connections to its Service would be refused.
         expect(await isReady()).toBe(200)
         proxy.faultOf = () => undefined
         await archived(name)
@@ -158,7 +158,7 @@ else
       await reports({ state: 'failing', waitingFiles: 1 })
       expect(markers()).not.toContain(name)
       proxy.faultOf = () => undefined
-      // A new key before the old one, as during a key replacement.
+      // The file has the new key before the old key, as while a key is replaced.
       launch('both-keys')
       await serves()
       await archived(name)
@@ -176,7 +176,7 @@ else
       failing(403, 'AccessDenied', at => at.includes(stuck.name))
       await reports({ state: 'failing' })
       await archived(finish().name)
-      // The marker of a file is written before the file stops being counted.
+      // The agent writes the marker of a file before it updates the count.
       await reports({ state: 'failing', waitingFiles: 1 })
       expect(state.status().error?.message).toContain(stuck.name)
       proxy.faultOf = () => undefined
@@ -184,10 +184,10 @@ else
       await reports({ state: 'archiving' })
     })
 
-    let ofOtherKey: string
-    test('an archive that starts while its store is unreachable waits for it, and is not ready until then', async () => {
-      ofOtherKey = finish().name
-      await archived(ofOtherKey)
+    let segmentOfOtherKey: string
+    test('an archive waits at its start for an unreachable store, and is not ready until then', async () => {
+      segmentOfOtherKey = finish().name
+      await archived(segmentOfOtherKey)
       await kill()
       proxy.faultOf = () => ({ kind: 'reset' })
       launch()
@@ -201,8 +201,8 @@ else
     })
 
     test('a restore names the missing key among several, and nothing is overwritten', async () => {
-      // The archive has had only the old key since its last start.
-      const name = ofOtherKey
+      // Since its last start, the archive has only the old key.
+      const name = segmentOfOtherKey
       const reader = openArchiveReader(
         { archive: `https://127.0.0.1:${port}`, id: incarnation.databaseId, incarnation: 1 },
         { tls: directory },
@@ -210,7 +210,7 @@ else
       onTestFinished(() => reader.close())
       const refused = reader.read(`wal/${name}`)
       await expect(refused).rejects.toThrow(/encrypted with the key [0-9a-f]{16}, which is not configured/)
-      // Postgres archives it again: other content would overwrite an unreadable object.
+      // Postgres archives the segment again with other content, which must not overwrite the unreadable object.
       rmSync(path('markers', name))
       file(`data/pg_wal/${name}`, randomBytes(1000))
       await reports({ state: 'failing', error: { message: expect.stringContaining('which is not configured') } })

@@ -1,4 +1,4 @@
-/** `espalier archive fetch` where two servers have archived under one identity. */
+/** Tests `espalier archive fetch` after two servers have archived under one identity. */
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -14,7 +14,7 @@ const incarnation = { databaseId: '0190aaaa-0000-7000-8000-000000000003', number
 const [one, two] = ['000000010000000000000001', '000000010000000000000002']
 const sha256 = (bytes: Buffer) => createHash('sha256').update(bytes).digest()
 
-test('a segment and pieces that follow another segment are missing', { timeout: 60_000 }, async () => {
+test('a segment and pieces with another predecessor are treated as missing', { timeout: 60_000 }, async () => {
   const root = mkdtempSync(join(tmpdir(), 'espalier-fetch-'))
   onTestFinished(() => rmSync(root, { recursive: true, force: true }))
   writeFileSync(join(root, 'keys'), Buffer.alloc(32, 7).toString('base64'))
@@ -39,7 +39,7 @@ test('a segment and pieces that follow another segment are missing', { timeout: 
   }
   expect(fetch(one)).toMatchObject({ status: 0, stderr: '' })
   expect(readFileSync(join(root, 'RECOVERYXLOG'), 'utf8')).toBe('first')
-  // It is compared with the archived one, and then with the one that Postgres has replayed.
+  // First, `fetch` compares the predecessor with the archived segment; then, with the segment that Postgres replayed.
   expect(fetch(two)).toMatchObject({ status: 1, stderr: expect.stringContaining('archived by another server') })
   writeFileSync(join(root, one), 'another first')
   expect(fetch(two)).toMatchObject({ status: 0 })

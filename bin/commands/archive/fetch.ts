@@ -28,14 +28,14 @@ ${incarnationHelp}
 
 ${storeHelp}
 
-If a segment is not completely archived, writes the streamed part of it, followed by zeros.
+If a segment is not completely archived, fetch writes the streamed part of it, followed by zeros.
 
-A segment of another server than the segment before it is treated as missing.
+If another server archived the previous segment, fetch treats the segment as missing.
 
 Exit code: 0 written, 1 the archive does not have the file, 2 wrong usage, 200 the archive failed: Postgres then stops its
 recovery instead of continuing without the file.`
 
-/** Postgres stops at an exit code above 125, and treats any other as the end of the archive. */
+/** Postgres stops at an exit code above 125. It treats a lower failure code as the end of the archive. */
 const failed = 200
 
 const command: Command = {
@@ -67,8 +67,12 @@ const command: Command = {
 }
 export default command
 
-/** `directory`: where Postgres keeps the segments that it has replayed. */
-type Wanted = { incarnation: Incarnation; file: string; directory: string }
+type Wanted = {
+  incarnation: Incarnation
+  file: string
+  /** The directory in which Postgres keeps the segments that it has replayed. */
+  directory: string
+}
 
 async function completeFile(archive: Archive, wanted: Wanted) {
   const { incarnation, file } = wanted
@@ -79,15 +83,17 @@ async function completeFile(archive: Archive, wanted: Wanted) {
   const before = await digestBefore(archive, wanted, header.content?.size)
   if (before === undefined || !followsOther(Buffer.from(header.salt, 'base64'), before)) return content
   await content[Symbol.asyncIterator]().return?.()
-  console.error(`espalier archive fetch: ${file} was archived by another server than the segment before: it is ignored`)
+  console.error(
+    `espalier archive fetch: ${file} was archived by another server than the previous segment; it is ignored`,
+  )
   return undefined
 }
 
-/** SHA-256 of the segment before: as it was replayed, else as it is archived. */
+/** Returns the SHA-256 of the previous segment: of the replayed file if it exists, else of the archived segment. */
 async function digestBefore(
   archive: Archive,
   { incarnation, file, directory }: Wanted,
-  size = usualSegmentBytes,
+  size = defaultSegmentBytes,
 ): Promise<Buffer | undefined> {
   const before = isSegment(file) ? segmentBefore(file, BigInt(size)) : undefined
   if (before === undefined) return undefined
@@ -97,9 +103,9 @@ async function digestBefore(
   return archived && Buffer.from(archived.sha256, 'hex')
 }
 
-const usualSegmentBytes = 16 * 2 ** 20
+const defaultSegmentBytes = 16 * 2 ** 20
 
-/** Written up to the end of the streamed part of a segment, and then zeros, which Postgres treats as the end of WAL. */
+/** Returns the streamed part of a segment, padded with zeros, which Postgres treats as the end of WAL. */
 async function paddedTail(archive: Archive, wanted: Wanted) {
   const { incarnation, file } = wanted
   if (!isSegment(file)) return undefined
@@ -108,7 +114,7 @@ async function paddedTail(archive: Archive, wanted: Wanted) {
     const tail = await tailOf(archive, incarnation, file, await digestBefore(archive, wanted))
     for await (const chunk of tail.read()) chunks.push(chunk)
   } catch (error) {
-    // Its pieces are deleted once the complete segment is archived.
+    // The archive deletes the pieces once the complete segment is archived.
     if (error instanceof ArchiveError && error.fault.kind === 'store' && error.fault.code === 'Gone')
       return completeFile(archive, wanted)
     throw error
@@ -120,7 +126,10 @@ async function paddedTail(archive: Archive, wanted: Wanted) {
   return Readable.from([tail, Buffer.alloc(size - tail.length)])
 }
 
-/** `xlp_seg_size` of the first page's long header (access/xlog_internal.h). Undefined for any other page. */
+/**
+ * Returns `xlp_seg_size` from the long header of the first page (access/xlog_internal.h). Returns undefined if the
+ * segment does not start with such a header.
+ */
 function segmentSizeOf(segment: Buffer): number | undefined {
   if (segment.length < 40) return undefined
   return [segment.readUInt32LE(32), segment.readUInt32BE(32)].find(

@@ -1,4 +1,4 @@
-/** `espalier archive list`: the base backups of a database. */
+/** `espalier archive list`: prints the base backups of a database. */
 import { completeBackups } from '../../../archive/backup/read.ts'
 import { type Command, parseFlags } from '../../command.ts'
 import { incarnationHelp, incarnationOf, incarnationOptions, storeHelp, storeOptions, withArchive } from './open.ts'

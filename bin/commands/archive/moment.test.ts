@@ -1,4 +1,4 @@
-/** A base backup and WAL in an archive, and point-in-time recovery, with the commands alone and a real Postgres. */
+/** Tests a base backup, WAL archiving and point-in-time recovery with the commands alone and a real Postgres. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -126,7 +126,7 @@ async function numbersOf(...args: string[]): Promise<number[]> {
   // Postgres refuses to run as root; the source's volume has the right owner.
   const { uid, gid } = statSync(server.mounts.volume)
   execFileSync('chown', ['-R', `${uid}:${gid}`, root, path('store')])
-  // The source continues archiving: a copy of it must not archive.
+  // The source still archives, so its copy must not archive.
   const settings = { archive_command: 'false' }
   const restored = await runPostgres({ ...server.mounts, root, volume: root }, { major: '18', settings })
   onTestFinished(() => restored.kill())
@@ -155,11 +155,11 @@ test('a database is recovered to its backup, to the end of its WAL, and to any t
   const id = espalier('backup', ...storeFlags(), ...where, ...replication).trim()
   expect(espalier('list', ...storeFlags())).toContain(id)
 
-  const moments: string[] = []
+  const times: string[] = []
   for (let number = 2; number <= 20; number++) {
     await app.query('INSERT INTO event VALUES ($1)', [number])
     await new Promise(resolve => setTimeout(resolve, 20))
-    moments[number] = (
+    times[number] = (
       await app.query('SELECT to_char(clock_timestamp() AT TIME ZONE \'UTC\', \'YYYY-MM-DD"T"HH24:MI:SS.US"Z"\') AS at')
     ).rows[0].at
     await new Promise(resolve => setTimeout(resolve, 20))
@@ -169,17 +169,21 @@ test('a database is recovered to its backup, to the end of its WAL, and to any t
   expect(await numbersOf()).toEqual([1])
   expect(await numbersOf('--restore-command', fetching())).toEqual(upTo(20))
   for (const last of isSoak ? [3, 11, 17] : [11])
-    expect(await numbersOf('--restore-command', fetching(), '--target-time', moments[last] ?? '')).toEqual(upTo(last))
+    expect(await numbersOf('--restore-command', fetching(), '--target-time', times[last] ?? '')).toEqual(upTo(last))
 })
 
 test.each([
   ['a target that is not empty', () => ['--target', directory], '--target must be empty'],
   [
-    'a moment without WAL',
+    'a target time without --restore-command',
     () => ['--target', path('new'), '--target-time', '2026-01-31T12:00:00Z'],
     'require --restore-command',
   ],
-  ['an invalid moment', () => ['--target', path('new'), '--target-time', 'noon'], '--target-time must be RFC 3339'],
+  [
+    'an invalid target time',
+    () => ['--target', path('new'), '--target-time', 'noon'],
+    '--target-time must be RFC 3339',
+  ],
   [
     'a backup that does not exist',
     () => ['--target', path('new'), '--backup', incarnation.databaseId],

@@ -64,10 +64,7 @@ export async function openArchive(flags: StoreFlags): Promise<Archive> {
   })
 }
 
-/**
- * Opens the archive for `work`, and closes it afterwards. A fault of the archive is an Error with its message. @throws
- * UsageError, Error
- */
+/** Opens the archive for `work`, and closes it afterwards. @throws UsageError, or Error with the fault's message */
 export async function withArchive<Result>(
   flags: StoreFlags,
   work: (archive: Archive) => Promise<Result>,
@@ -121,7 +118,7 @@ async function openStore(url: string, flags: StoreFlags): Promise<ObjectStore> {
   })
 }
 
-/** The user can repair a fault of the store or the key. */
+/** Converts an ArchiveError into an Error with the same message: the user can fix the store or the key. */
 async function explained<Result>(work: () => Promise<Result>): Promise<Result> {
   try {
     return await work()

@@ -36,7 +36,7 @@ ${incarnationHelp}
 
 ${storeHelp}
 
-Without --restore-command, the data are those at the end of the backup. Start Postgres of the same major version on the directory.
+Without --restore-command, Postgres restores the data at the end of the backup. Start Postgres of the same major version on the directory.
 If Postgres runs as another user, change the owner of the directory first.`
 
 const rfc3339 = /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})$/
@@ -76,7 +76,7 @@ export default command
 
 type Flags = { [name in 'restore-command' | 'target-time' | 'target-lsn']?: string | undefined }
 
-/** Settings of Postgres, by name; undefined if nothing is recovered beyond the backup. */
+/** Returns the recovery settings of Postgres, or undefined if Postgres recovers only the backup. @throws UsageError */
 function recoveryOf(flags: Flags): Record<string, string> | undefined {
   const { 'restore-command': restoreCommand, 'target-time': time, 'target-lsn': position } = flags
   if (time !== undefined && !rfc3339.test(time))
@@ -99,7 +99,7 @@ function recoveryOf(flags: Flags): Record<string, string> | undefined {
   }
 }
 
-/** Postgres reads its configuration before it loads time zone abbreviations, and `Z` is one. */
+/** Replaces `Z`: Postgres reads its configuration before it loads time zone abbreviations such as `Z`. */
 const withOffset = (time: string): string => time.replace(/Z$/, '+00')
 
 async function prepare(directory: string): Promise<void> {
@@ -123,7 +123,7 @@ async function chosen(
   return newest
 }
 
-/** Postgres reads the file after postgresql.conf; a later line has priority. */
+/** Appends the settings to a file that Postgres reads after postgresql.conf. A later line has priority. */
 async function setUpRecovery(directory: string, settings: Record<string, string>): Promise<void> {
   const lines = Object.entries(settings).map(([name, value]) => `${name} = '${value.replaceAll("'", "''")}'\n`)
   await writeFile(join(directory, 'postgresql.auto.conf'), lines.join(''), { flag: 'a', mode: 0o600 })

@@ -30,7 +30,7 @@ const options = {
   json: { type: 'boolean' },
 } as const
 
-/** With the source file of each document, if it was written by a load. */
+/** Adds the source file of each document that `espalier rag load` wrote. */
 async function shownSources(pipeline: Pipeline, documents: readonly FoundDocument[]): Promise<readonly ShownSource[]> {
   const { address, tables } = pipeline.settings
   const sources = documents.length === 0 ? new Map() : await columnOf(address, tables, 'source', documents)
@@ -48,10 +48,10 @@ async function answerQuery(pipeline: Pipeline, query: Query, flags: Flags, signa
   for (const warning of warnings) console.error(`warning: ${warning}`)
   const question = { query: query.query, history: [], documents }
   if (flags.json) {
-    const answered = flags.isRetrieval ? undefined : await pipeline.answer(question, signal)
+    const completion = flags.isRetrieval ? undefined : await pipeline.answer(question, signal)
     const sources = await shownSources(pipeline, documents)
-    const tokens_used = ofSearch + (answered?.tokensUsed ?? 0)
-    console.log(JSON.stringify({ answer: answered?.answer, sources, tokens_used }, undefined, 2))
+    const tokens_used = ofSearch + (completion?.tokensUsed ?? 0)
+    console.log(JSON.stringify({ answer: completion?.answer, sources, tokens_used }, undefined, 2))
     return
   }
   if (!flags.isRetrieval) {
@@ -65,7 +65,7 @@ async function answerQuery(pipeline: Pipeline, query: Query, flags: Flags, signa
   for (const [index, source] of sources.entries()) console.log(sourceLine(source, index + 1))
 }
 
-/** Text from a model must not contain terminal control sequences. */
+/** Removes control characters except tab and newline: a model must not send control sequences to the terminal. */
 const printable = (text: string): string => text.replaceAll(/[^\P{Cc}\n\t]/gu, '')
 
 type Flags = { readonly json: boolean; readonly isRetrieval: boolean; readonly hasSources: boolean }

@@ -1,21 +1,21 @@
-/** Shared by the subcommands of `espalier rag`: finding the configuration and reporting its errors. */
+/** Helpers of the subcommands of `espalier rag`: find the configuration and report its errors. */
 import { existsSync } from 'node:fs'
 import { ConfigurationError } from '../../../services/configuration/errors.ts'
 import { readRagSettings } from '../../../services/rag/configuration/index.ts'
 import type { PipelineSettings, RagSettings } from '../../../services/rag/configuration/types.ts'
 import { UsageError } from '../../command.ts'
 
-const usualFiles = ['/etc/espalier/espalier-rag.yaml', 'espalier-rag.yaml']
+const defaultFiles = ['/etc/espalier/espalier-rag.yaml', 'espalier-rag.yaml']
 
-/** The given file, else the first default file that exists. @throws UsageError */
+/** Returns the named file, or the first default file that exists. @throws UsageError */
 export function configurationPath(named: string | undefined): string {
-  const path = named ?? usualFiles.find(file => existsSync(file))
+  const path = named ?? defaultFiles.find(file => existsSync(file))
   if (path === undefined || path === '')
-    throw new UsageError(`CONFIG is missing, and neither ${usualFiles.join(' nor ')} exists; see --help`)
+    throw new UsageError(`CONFIG is missing, and neither ${defaultFiles.join(' nor ')} exists; see --help`)
   return path
 }
 
-/** @throws UsageError with all problems, one a line */
+/** @throws UsageError with all problems, one per line */
 export function readSettings(path: string, onFile?: (path: string) => void): RagSettings {
   try {
     return readRagSettings(path, { environment: process.env, ...(onFile && { onFile }) })
@@ -39,11 +39,11 @@ export function pipelineNamed(config: string | undefined, name: string | undefin
 export function integerOption(
   flag: string,
   text: string | undefined,
-  usual: number,
+  defaultValue: number,
   least: number,
   most: number,
 ): number {
-  if (text === undefined) return usual
+  if (text === undefined) return defaultValue
   const value = Number(text)
   if (/^\d{1,9}$/.test(text) && value >= least && value <= most) return value
   throw new UsageError(`${flag} must be a whole number from ${least} to ${most}`)

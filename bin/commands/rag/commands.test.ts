@@ -15,7 +15,7 @@ const folder = mkdtempSync(join(tmpdir(), 'rag-commands-'))
 const config = join(folder, 'rag.yaml')
 let provider: ProviderDouble
 
-/** The counts of each letter: texts with the same words have similar vectors. */
+/** Returns the count of each letter, so that texts with the same words have similar vectors. */
 const lettersOf = (text: string) =>
   [...'abcdefghijklmnopqrstuvwxyz'].map(letter => 0.1 + text.toLowerCase().split(letter).length)
 
@@ -57,7 +57,7 @@ async function rag(...args: string[]) {
   return { code, out: (out ?? []).join(''), err: (err ?? []).join('\n') }
 }
 
-onPgvector('documents are loaded, asked about, and judged, without a server', async () => {
+onPgvector('load, ask and evaluate work without a server', async () => {
   const loaded = await rag('load', config, 'pets', folder)
   expect(loaded).toMatchObject({ code: 0 })
   expect(loaded.out).toMatch(/^loaded 2 files, 3 passages, 3 embedded .*, 0 unchanged, 0 deleted in/)
@@ -79,7 +79,7 @@ onPgvector('documents are loaded, asked about, and judged, without a server', as
   )
 })
 
-onPgvector('wrong usage names what is wrong', async () => {
+onPgvector('the error of wrong usage names the argument and the rule', async () => {
   expect(await rag('ask', config, 'cats', 'x')).toMatchObject({
     code: 2,
     err: 'espalier rag: PIPELINE: unknown pipeline "cats"; known pipelines: pets',
@@ -93,7 +93,7 @@ onPgvector('wrong usage names what is wrong', async () => {
   expect((await rag('load', config, 'pets', join(folder, 'none.md'))).err).toContain('cannot be read (ENOENT)')
 })
 
-/** Files that are loaded with a file, except dynamic imports. */
+/** Returns the files and packages that a file imports, directly or indirectly, but not dynamically. */
 function loadedWith(path: string, seen = new Set<string>()): ReadonlySet<string> {
   if (seen.has(path)) return seen
   seen.add(path)
@@ -106,7 +106,7 @@ function loadedWith(path: string, seen = new Set<string>()): ReadonlySet<string>
   return seen
 }
 
-test('the server loads none of the parsers of documents', () => {
+test('the server loads no parser of documents', () => {
   const packages = ['marked', 'parse5', 'csv-parse']
   const here = import.meta.dirname
   const server = [join(here, '../rag.ts'), join(here, '../../../services/rag/index.ts')].map(path => loadedWith(path))

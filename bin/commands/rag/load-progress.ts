@@ -1,4 +1,4 @@
-/** The progress of a load: a bar on a terminal, otherwise an occasional line. */
+/** Shows the progress of a load: a bar on a terminal, otherwise an occasional line. */
 import type { LoadFigures } from '../../../services/rag/load/load.ts'
 
 type Screen = { readonly isTTY?: boolean; readonly columns?: number; write(text: string): unknown }
@@ -22,7 +22,7 @@ export function summary({ files, passages, embedded, unchanged, deleted, tokens 
   return `loaded ${parts.join(', ')} in ${seconds.toFixed(1)} s`
 }
 
-/** `share`: the part of all files' bytes. */
+/** Returns the bar, which shows the share of bytes that are loaded, and the counts. */
 export function progressLine(figures: Figures, totals: { readonly files: number; readonly bytes: number }): string {
   const share = totals.bytes === 0 ? 1 : Math.min(1, figures.bytes / totals.bytes)
   const filled = Math.round(share * barWidth)
@@ -62,7 +62,7 @@ export class Progress {
       this.#screen.write(`${step === 'index' ? 'all files are loaded; building the index if there is none' : line}\n`)
   }
 
-  /** Clears its line, before other output. */
+  /** Clears the bar, so that other output can follow. */
   end(): void {
     if (this.#isDrawn) this.#screen.write('\r\x1b[K')
     this.#isDrawn = false

@@ -1,4 +1,4 @@
-/** `espalier rag load`: documents into the table of a pipeline. */
+/** `espalier rag load`: loads documents into the table of a pipeline. */
 
 import { stopSignal } from '../../../server/signals.ts'
 import { type Address, connectionAddress } from '../../../services/postgres/address.ts'
@@ -30,7 +30,7 @@ load, run it again.
 
 Exit code: 0 loaded, 1 failed, 130 stopped by Ctrl-C.`
 
-/** The loader writes, but the pipeline's own role may be read-only. */
+/** Returns the address for the load, which must write: the role of the pipeline may be read-only. */
 function loadingAddress({ address }: PipelineSettings, url: string | undefined): Address {
   if (url !== undefined) return connectionAddress(url)
   const { PGUSER: user, PGPASSWORD: password } = process.env

@@ -1,4 +1,4 @@
-/** A pipeline for one command: built in this process, without a server. */
+/** Creates a pipeline for one command in this process, without a server. */
 import { pino } from 'pino'
 import { logLines } from '../../../services/process/log-lines.ts'
 import type { PipelineSettings } from '../../../services/rag/configuration/types.ts'
@@ -8,7 +8,7 @@ import type { Pipeline } from '../../../services/rag/pipelines.ts'
 import { parseQuery, type Query } from '../../../services/rag/request/body.ts'
 import { logLevel, UsageError } from '../../command.ts'
 
-/** The metrics of a command are not read. */
+/** Ignores all metrics, because a command does not publish them. */
 const metrics = { stage: () => {}, tokens: () => {}, providerError: () => {} }
 
 export const commandPipeline = (settings: PipelineSettings): Pipeline =>
@@ -16,7 +16,7 @@ export const commandPipeline = (settings: PipelineSettings): Pipeline =>
 
 type QueryFlags = { readonly query: string; readonly topN?: number | undefined; readonly filter?: string | undefined }
 
-/** Parsed like a server's request. @throws UsageError */
+/** Parses the query with the rules of the server's requests. @throws UsageError */
 export function readQuery({ query, topN, filter }: QueryFlags): Query {
   try {
     return parseQuery({
