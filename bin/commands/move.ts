@@ -1,11 +1,11 @@
-/** `espalier move`: moves a database of another server into a new one with seconds of downtime (docs/import.md). */
+/** `espalier move`: moves a database from another server, with seconds of downtime (docs/import.md). */
 import { type Command, parseArguments, UsageError } from '../command.ts'
 import type { Move } from './move/copy.ts'
 
-const help = `Moves a database of another Postgres server into a new, empty database, with seconds of downtime.
+const help = `Moves a database from another Postgres server into a new, empty database, with seconds of downtime.
 
 Usage: espalier move copy [--jobs N]         copies definitions and data; a slot on the source retains later changes
-       espalier move follow                  applies the source's changes until it is stopped; may be repeated
+       espalier move follow                  applies the source's changes until you stop it; may be repeated
        espalier move finish [--deadline SECONDS] [--jobs N]
                                              after the source's writers have stopped: completes the new database
        espalier move cancel                  drops the slot and the publication on the source
@@ -35,9 +35,9 @@ const command: Command = {
       jobs: { type: 'string', default: '4' },
       deadline: { type: 'string', default: '60' },
     })
-    const [word = '', ...more] = positionals
-    const step = steps.find(known => known === word)
-    if (step === undefined || more.length > 0) throw new UsageError(`name one step: ${steps.join(', ')}`)
+    const [name = '', ...more] = positionals
+    const step = steps.find(known => known === name)
+    if (step === undefined || more.length > 0) throw new UsageError(`exactly one step is required: ${steps.join(', ')}`)
     const jobs = numberOf('jobs', values.jobs, 32)
     const deadlineMs = numberOf('deadline', values.deadline, 86_400) * 1_000
     const { endpointOf } = await import('./move/endpoints.ts')

@@ -3,14 +3,14 @@ import { expect, test } from 'vitest'
 import { createApplier } from './apply.ts'
 import { toPostgresTime } from './pgoutput.ts'
 
-/** A target that answers each statement with this number of rows, unless `rowsOf` differs. */
+/** A test double of the target. A statement changes `rowsOf` rows, or by default as many rows as it inserts. */
 function target(rowsOf: (sql: string) => number | undefined = () => undefined) {
   const sent: string[] = []
   const query = async (sql: string) => {
     sent.push(sql)
     return sql.split(';\n').map(one => ({ rowCount: rowsOf(one) ?? one.split('), (').length }))
   }
-  // Of a client only `query` is used.
+  // The applier uses only `query`.
   return { sent, client: { query } as unknown as Client }
 }
 
@@ -49,7 +49,7 @@ test('transactions are applied in order, and their position is committed with th
   expect([applier.position(), applier.changes()]).toEqual([9n, 3])
 })
 
-test('nothing of a transaction is committed before its end, however large it is', async () => {
+test('no part of a transaction is committed before its end, even if it is large', async () => {
   const { sent, client } = target()
   const applier = createApplier(client, '0/5')
   for (const one of [begin, table]) await applier.message(one)
@@ -87,7 +87,7 @@ test('a complete transaction is not committed together with a part of the next o
   expect(sent.join()).toContain("position = '0/9'")
 })
 
-test('the position of the source is not taken over within a transaction', async () => {
+test('the applied position does not change within a transaction', async () => {
   const applier = createApplier(target().client, '0/5')
   await applier.message(begin)
   applier.reached(20n)
@@ -98,7 +98,7 @@ test.each([0, 2])('a change that finds %i rows is not committed', async count =>
   const { sent, client } = target(sql => (sql.startsWith('DELETE') ? count : undefined))
   const applier = createApplier(client, '0/5')
   for (const one of [begin, table, deletion('1'), commit(9n)]) await applier.message(one)
-  await expect(applier.settle()).rejects.toThrow(`"public"."t" found ${count} rows in place of 1`)
+  await expect(applier.settle()).rejects.toThrow(`"public"."t" found ${count} rows instead of 1`)
   expect(sent.join()).not.toContain('COMMIT')
   expect(applier.position()).toBe(5n)
 })

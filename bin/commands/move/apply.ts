@@ -1,6 +1,6 @@
 /**
- * Applies the source's transactions to the target, in their order, each together with its position. Every UPDATE and
- * DELETE must find its one row: a target that differs is reported at once.
+ * Applies the source's transactions to the target in their order, and commits each together with its position. Each
+ * UPDATE and DELETE must change exactly one row. Otherwise the target differs from the source, and it fails at once.
  */
 import { type Client, DatabaseError } from 'pg'
 import { tableName } from '../../../instance/import/catalog.ts'
@@ -10,15 +10,15 @@ import { type Statement, statementOf } from './statements.ts'
 
 const batchStatements = 200
 const batchBytes = 2 ** 20
-/** Small transactions of the source share a transaction of the target. */
+/** Small transactions of the source share a transaction of the target, until it has this number of changes. */
 const commitChanges = 2_000
-/** Of one INSERT. */
+/** The most rows of one INSERT. */
 const mostRows = 500
 
 /** How often a position without changes is recorded. */
 const recordMs = 5_000
 
-/** A fault of the data, which another attempt would meet again. */
+/** A permanent fault: a retry would fail again. */
 export class MoveError extends Error {
   override readonly name = 'MoveError'
 }
@@ -30,11 +30,11 @@ export type Applier = {
   committedAt(): number | undefined
   changes(): number
   message(payload: Buffer): Promise<void>
-  /** The source has nothing more up to this position. Ignored within a transaction. */
+  /** Reports that the source has no more changes up to this position. Has no effect within a transaction. */
   reached(position: bigint): void
-  /** Commits everything complete that has been received. `records`: a position without changes, too. */
+  /** Commits all complete transactions. `records`: also records a position without changes, before `recordMs` ends. */
   settle(records?: boolean): Promise<void>
-  /** The position in the target's record: the source may forget what is before it, and nothing else. */
+  /** The position in the target's record. The source may discard WAL before this position, and no other WAL. */
   recorded(): bigint
 }
 
@@ -48,7 +48,7 @@ export function createApplier(client: Client, from: string): Applier {
   let committedAt: number | undefined
   let changes = 0
   let isInside = false
-  /** Not yet sent. */
+  /** Statements that are not yet sent. */
   let batch: Statement[] = []
   let bytes = 0
   let pending = 0
@@ -65,7 +65,7 @@ export function createApplier(client: Client, from: string): Applier {
     const sent = batch
     batch = []
     bytes = 0
-    // Rows change one by one here: a deferrable key is checked at the end, as by the source's statement.
+    // The target changes rows one by one. So it must check deferrable keys at the end, as the source's statement did.
     if (!isOpen) await client.query('BEGIN; SET CONSTRAINTS ALL DEFERRED')
     isOpen = true
     checkRows(sent, [await run(client, sent)].flat())
@@ -129,13 +129,13 @@ export function createApplier(client: Client, from: string): Applier {
   }
 }
 
-/** @throws MoveError if a statement has changed another number of rows than the source's */
+/** @throws MoveError if a statement did not change as many rows as on the source */
 function checkRows(statements: readonly Statement[], results: readonly { rowCount: number | null }[]): void {
   statements.forEach(({ changes, table }, index) => {
     const count = results[index]?.rowCount
     if (changes !== undefined && count !== changes)
       throw new MoveError(
-        `a change of the table ${table} found ${count} rows in place of ${changes}: the database was changed otherwise`,
+        `a change of the table ${table} found ${count} rows instead of ${changes}: something else has changed this database`,
       )
   })
 }
@@ -148,12 +148,12 @@ async function run(client: Client, statements: readonly Statement[]) {
   } catch (error) {
     if (!(error instanceof DatabaseError) || !isDataFault(error.code ?? '')) throw error
     throw new MoveError(
-      `the database refuses a change of ${tableOf(error, statements)}: ${error.message}. If the source's definitions have changed, repeat that change here as app, and run "espalier move follow" again`,
+      `the database refuses a change of ${tableOf(error, statements)}: ${error.message}. If the source's definitions have changed, make the same change in this database as app, and run "espalier move follow" again`,
     )
   }
 }
 
-/** The error names the table, or the character in the text of all statements. */
+/** Returns the table of the failed statement. The error has its name, or a position in the text of all statements. */
 function tableOf({ schema, table, position }: DatabaseError, statements: readonly Statement[]): string {
   if (schema !== undefined && table !== undefined) return tableName({ schema, name: table })
   let rest = Number(position)
@@ -164,6 +164,9 @@ function tableOf({ schema, table, position }: DatabaseError, statements: readonl
   return failed?.table ?? 'some table'
 }
 
-/** Of an SQLSTATE of the server (error codes of the system can have five letters, too): neither a lost connection, a full or stopping server, nor a conflict that passes. */
+/**
+ * Whether an SQLSTATE is a permanent fault. Lost connections, full or stopping servers, and temporary conflicts are
+ * not. The code must come from a DatabaseError, because codes of system errors, such as EPIPE, can look the same.
+ */
 export const isDataFault = (code: string): boolean =>
   /^[0-9A-Z]{5}$/.test(code) && !/^(08|40|53|57|58|55006|55P03)/.test(code)

@@ -1,4 +1,4 @@
-/** `espalier move copy`: definitions, data and indexes of one moment, from which a slot retains every later change. */
+/** `espalier move copy`: copies a snapshot of definitions, data and indexes. A slot retains every later change. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -28,24 +28,27 @@ export type Move = {
   environment: NodeJS.ProcessEnv
 }
 
-/** Entries of the dump that a following target has: those that find rows fast, and change none by themselves. */
-const first = /^\d+; \d+ \d+ (?:CONSTRAINT|INDEX|INDEX ATTACH|STATISTICS(?! DATA)) /
+/** Matches the entries of a dump that `follow` needs to find rows fast. None of them changes rows by itself. */
+const neededByFollow = /^\d+; \d+ \d+ (?:CONSTRAINT|INDEX|INDEX ATTACH|STATISTICS(?! DATA)) /
 
-/** @returns the entries of a list to restore before following, and those for the end. Pure. */
+/**
+ * Splits a list of entries into those that `copy` restores before `follow`, and those that `finish` restores. Omits
+ * foreign keys, which `finish` adds itself. Pure.
+ */
 export function partsOf(list: string): { before: string; atEnd: string } {
   const lines = list.split('\n').filter(line => !/^\d+; \d+ \d+ FK CONSTRAINT /.test(line))
   return {
-    before: lines.filter(line => first.test(line)).join('\n'),
-    atEnd: lines.filter(line => !first.test(line)).join('\n'),
+    before: lines.filter(line => neededByFollow.test(line)).join('\n'),
+    atEnd: lines.filter(line => !neededByFollow.test(line)).join('\n'),
   }
 }
 
 const keepAliveMs = 30_000
 
-/** Runs `work` with the programs of Postgres and a snapshot of the source, which a session keeps. */
+/** Runs `work` with the programs of Postgres and a snapshot of the source. An open session keeps the snapshot valid. */
 export async function withMover<T>(
   move: Move,
-  given: string | undefined,
+  existingSnapshot: string | undefined,
   work: (mover: Mover, snapshot: string) => Promise<T>,
 ): Promise<T> {
   const { source, target, jobs, signal, report, environment } = move
@@ -54,7 +57,8 @@ export async function withMover<T>(
   const keepAlive = setInterval(() => void holder.query('SELECT 1').catch(() => {}), keepAliveMs)
   try {
     await holder.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY')
-    if (given !== undefined) await holder.query(`SET TRANSACTION SNAPSHOT ${escapeLiteral(given)}`)
+    if (existingSnapshot !== undefined)
+      await holder.query(`SET TRANSACTION SNAPSHOT ${escapeLiteral(existingSnapshot)}`)
     const snapshot = await queryValue<string>(holder, 'SELECT pg_export_snapshot()')
     const major = await withSession(target, serverMajor)
     const programs = await findPrograms(major, environment)
@@ -97,7 +101,7 @@ function progressOf(report: (line: string) => void): Mover['progress'] {
   }
 }
 
-/** The target must be new: what a failed copy leaves is deleted together with the database. */
+/** Counts the tables of the target, which must be new: after a failed copy, the user deletes the whole database. */
 const tablesHere = `SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p')
   AND n.nspname !~ '^pg_' AND n.nspname NOT IN ('information_schema', 'espalier')`
 
@@ -111,7 +115,7 @@ export async function copy(move: Move): Promise<void> {
     if (state !== undefined)
       throw new Error(
         state.phase === 'copying'
-          ? `a copy was interrupted, and its slot ${state.name} may exist on the source: run "espalier move cancel", delete this database, and begin with another one`
+          ? `a copy was interrupted, and its slot ${state.name} may exist on the source: run "espalier move cancel", delete this database, and start again with a new one`
           : 'the copy is complete: run "espalier move follow"',
       )
     if (await queryValue<string>(here, tablesHere).then(count => count !== '0'))
@@ -125,7 +129,7 @@ export async function copy(move: Move): Promise<void> {
       await createPublication(there, name, tables)
       await copyFromSlot(move, name, here)
     } catch (error) {
-      // A slot without a reader fills the source's disk. If it cannot be dropped, the record of its name stays.
+      // A slot without a reader fills the source's disk. If the slot cannot be dropped, the record keeps its name.
       await dropSlot(source, name).catch((more: Error) => {
         throw new Error(`${error instanceof Error ? error.message : String(error)}. ${more.message}`)
       })

@@ -1,4 +1,7 @@
-/** The two servers of a move, from the environment variables SOURCE and TARGET: a command line is no place for passwords. */
+/**
+ * Connects to the two servers of a move. Their URIs are in the environment variables SOURCE and TARGET, because other
+ * users of the machine could read passwords on the command line.
+ */
 import { lookup } from 'node:dns/promises'
 import { readFile } from 'node:fs/promises'
 import { isIP } from 'node:net'
@@ -8,11 +11,11 @@ import { prelude } from '../../../instance/import/session.ts'
 import { parseSourceUri } from '../../../values/source-uri.ts'
 import { UsageError } from '../../command.ts'
 
-/** @throws UsageError that names the variable and the rule, and contains no part of the URI */
+/** Parses a URI, and resolves its host. @throws UsageError that names the variable and the rule, without the URI */
 export async function endpointOf(variable: 'SOURCE' | 'TARGET', uri: string | undefined): Promise<Endpoint> {
   if (uri === undefined || uri === '')
     throw new UsageError(`the environment variable ${variable} must be a Postgres URI`)
-  // The authority's file is a parameter of libpq that imports by the API do not have.
+  // parseSourceUri does not read libpq's parameter `sslrootcert`, because imports through the API do not have it.
   const [file] = /(?<=[?&]sslrootcert=)[^&]*/.exec(uri) ?? []
   const plain = uri.replace(/[?&]sslrootcert=[^&]*/, match => (match.startsWith('?') ? '?' : '')).replace(/\?&?$/, '')
   try {
@@ -35,7 +38,7 @@ function tlsOf({ sslmode, host, ca }: Endpoint) {
 
 const connectMs = 15_000
 
-/** How values are written as text, for both servers, as Postgres's own replication sets it. */
+/** The settings for the text format of values. Both servers must use the same format. */
 const formats =
   "SET datestyle = ISO; SET intervalstyle = postgres; SET extra_float_digits = 3; SET bytea_output = hex; SET timezone = 'UTC'"
 
@@ -48,26 +51,26 @@ async function connect(endpoint: Endpoint, replication?: 'database'): Promise<Cl
     ...{ client_encoding: 'UTF8' },
   }
   const client = new Client(options)
-  client.on('error', () => {}) // the next statement fails
+  client.on('error', () => {}) // the next statement reports the error
   await client.connect()
   return client
 }
 
-/** A session without timeouts; the caller ends it. */
+/** Opens a session without timeouts. The caller ends it. */
 export async function openSession(endpoint: Endpoint): Promise<Client> {
   const client = await connect(endpoint)
   await client.query(`${prelude}; ${formats}`)
   return client
 }
 
-/** A connection for the commands of replication, which a connection pooler does not forward. */
+/** Opens a connection for replication commands. A connection pooler does not forward these commands. */
 export async function openReplication(endpoint: Endpoint): Promise<Client> {
   const client = await connect(endpoint, 'database')
   for (const setting of formats.split('; ')) await client.query(setting)
   return client
 }
 
-/** Runs `work` with a session, and ends it. */
+/** Runs `work` with a new session, and ends the session. */
 export async function withSession<T>(endpoint: Endpoint, work: (client: Client) => Promise<T>): Promise<T> {
   const client = await openSession(endpoint)
   try {
@@ -77,7 +80,7 @@ export async function withSession<T>(endpoint: Endpoint, work: (client: Client) 
   }
 }
 
-/** The one value of a statement's one row. */
+/** Runs a statement with one row and one column, and returns the value. */
 export async function queryValue<T>(client: Client, sql: string, values: unknown[] = []): Promise<T> {
   const { rows } = await client.query({ text: sql, values, rowMode: 'array' })
   return rows[0]?.[0] as T // the caller knows the type of its statement

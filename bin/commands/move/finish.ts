@@ -1,7 +1,7 @@
 /**
- * `espalier move finish`, after the source's writers have stopped: applies the last changes, compares the rows, and gives
- * the target what follows nothing: sequences, foreign keys, triggers and policies. All of these are one transaction, so a
- * killed `finish` is repeated.
+ * `espalier move finish`, which the user runs after the source's writers have stopped. It applies the last changes,
+ * compares the rows, and creates what `follow` does not apply: values of sequences, foreign keys, triggers and
+ * policies. One transaction creates all of these, so the user can run a killed `finish` again.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,7 +20,7 @@ import { dropState, lockMove, type MoveState, names, readState, recordDone } fro
 
 type ForeignKey = { table: string; name: string; definition: string; isPartitioned: boolean }
 
-/** Writes a record and waits for it: everything committed before is in the WAL up to the returned position. */
+/** Returns a WAL position behind every earlier commit. The commit of a message makes the source flush its WAL first. */
 const currentPosition = async (client: Client): Promise<bigint> => {
   await client.query("SELECT pg_logical_emit_message(true, 'espalier', 'finish')")
   return parsePosition(await queryValue<string>(client, 'SELECT pg_current_wal_flush_lsn()::text'))
@@ -49,25 +49,25 @@ async function catchUp(move: Move, deadlineMs: number): Promise<void> {
   await follow({ ...move, signal: AbortSignal.any([move.signal, deadline]) }, goal)
   if (deadline.aborted)
     throw new MoveError(
-      `the changes were not applied in ${deadlineMs / 1000} s: nothing is finished. Start the source's writers again, and run "espalier move follow" until it is less behind`,
+      `the changes were not applied in ${deadlineMs / 1000} s: the move is not finished. Start the source's writers again, and run "espalier move follow" until the lag is smaller`,
     )
-  if (move.signal.aborted) throw new MoveError('stopped: nothing is finished')
+  if (move.signal.aborted) throw new MoveError('stopped: the move is not finished')
 }
 
-/** A table that was created later is in no publication. */
+/** Checks that the source still has the copied tables: the publication has no later table. @throws MoveError */
 async function checkTables(there: Client, { tables }: MoveState): Promise<void> {
   const now = await tablesOf(there)
   const known = new Set(tables.map(tableName))
   const added = now.filter(table => !known.has(tableName(table)))
   if (added.length > 0)
     throw new MoveError(
-      `tables that were created after the copy are not followed: ${names(added)}: nothing is finished`,
+      `tables that were created after the copy are not followed: ${names(added)}: the move is not finished`,
     )
   const present = new Set(now.map(tableName))
   const dropped = tables.filter(table => !present.has(tableName(table)))
   if (dropped.length > 0)
     throw new MoveError(
-      `tables were dropped or renamed on the source after the copy: ${names(dropped)}: nothing is finished`,
+      `tables were dropped or renamed on the source after the copy: ${names(dropped)}: the move is not finished`,
     )
 }
 
@@ -80,7 +80,7 @@ async function compareRows({ source, target, jobs, signal, report }: Move, { tab
     const there = await openSession(source)
     try {
       for (let table = queue.shift(); table !== undefined; table = queue.shift()) {
-        if (signal.aborted) throw new MoveError('stopped: nothing is finished')
+        if (signal.aborted) throw new MoveError('stopped: the move is not finished')
         const query = countQuery({ ...table, bytes: 0 })
         const [expected, found] = await Promise.all([queryValue<string>(there, query), queryValue<string>(here, query)])
         if (expected !== found) differing.push(`${tableName(table)} has ${found} of ${expected}`)
@@ -96,7 +96,7 @@ async function compareRows({ source, target, jobs, signal, report }: Move, { tab
   if (failed !== undefined) throw failed.reason
   if (differing.length > 0)
     throw new MoveError(
-      `rows differ: ${differing.slice(0, 5).join('; ')}: nothing is finished. If a client still writes to the source, stop it and run "espalier move finish" again`,
+      `rows differ: ${differing.slice(0, 5).join('; ')}: the move is not finished. If a client still writes to the source, stop it and run "espalier move finish" again`,
     )
   report(`${rows} rows of ${tables.length} tables are equal`)
 }
@@ -114,7 +114,10 @@ const sequencesQuery = `SELECT coalesce(jsonb_agg(format('SELECT setval(%L, %s, 
   AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.deptype = 'e'
     AND d.objid = format('%I.%I', schemaname, sequencename)::regclass)`
 
-/** The existing rows are checked later, which takes long. Older versions cannot defer that for partitioned tables. */
+/**
+ * Whether `validate` checks the existing rows later, because that takes long. Older versions of Postgres cannot defer
+ * the check for partitioned tables.
+ */
 const isDeferred = ({ definition, isPartitioned }: ForeignKey): boolean =>
   !isPartitioned && !definition.endsWith(' NOT VALID')
 const addForeignKey = (key: ForeignKey): string =>
@@ -143,7 +146,7 @@ async function complete(move: Move): Promise<void> {
   })
 }
 
-/** The definitions for the end, as SQL: triggers, rules, policies, and the content of materialized views. */
+/** Returns the SQL of the remaining definitions: triggers, rules, policies, and refreshes of materialized views. */
 async function scriptOf({ programs, files, signal }: Mover): Promise<string> {
   const [list, script] = [join(files.home, 'schema.list'), join(files.home, 'end.sql')]
   writeFileSync(list, partsOf(readFileSync(list, 'utf8')).atEnd)
@@ -152,11 +155,11 @@ async function scriptOf({ programs, files, signal }: Mover): Promise<string> {
   await start(join(programs.directory, 'pg_restore'), [...args, join(files.home, 'schema.dump')], {
     ...{ env, signal, failed: targetError },
   }).ended
-  // Commands of psql around the script.
+  // Removes the psql commands around the script, because a server does not know them.
   return readFileSync(script, 'utf8').replace(/^\\(?:un)?restrict .*$/gm, '')
 }
 
-/** Foreign keys are checked while clients already write. */
+/** Validates the foreign keys whose check was deferred. Clients can already write meanwhile. */
 async function validate(here: Client, report: (line: string) => void): Promise<void> {
   for (const { table, name } of (await readState(here))?.keys ?? []) {
     report(`checking the foreign key ${name} of ${table}`)
@@ -164,7 +167,7 @@ async function validate(here: Client, report: (line: string) => void): Promise<v
   }
 }
 
-/** `espalier move cancel`: drops the slot and the publication on the source. The target keeps what was copied. */
+/** `espalier move cancel`: drops the slot and the publication on the source. The target keeps the copied data. */
 export async function cancel({ source, target, report }: Move): Promise<void> {
   await withSession(target, async here => {
     await lockMove(here)

@@ -1,7 +1,7 @@
 /**
- * `espalier move follow`: applies the source's changes until it is stopped. It reconnects to both servers for as long
- * as that takes; only a fault of the data, of the login or of the slot ends it. While the source is away it holds the
- * move's lock, so that a second command is refused.
+ * `espalier move follow`: applies the source's changes until the user stops it. It reconnects to both servers without a
+ * time limit. Only a permanent fault of the data, the login or the slot stops it. While the source is unreachable, it
+ * keeps the move's lock, so that a second command is refused.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Client, DatabaseError, escapeLiteral } from 'pg'
@@ -17,25 +17,25 @@ const confirmMs = 1_000
 const reportMs = 10_000
 const graceMs = 2_000
 const waitMs = 1_000
-/** In which a session answers after an interruption. */
-const usableMs = 10_000
-/** With a goal the source is asked for its position. */
-const askMs = 100
+/** The timeout for the first response of a session after an interruption. */
+const sessionCheckMs = 10_000
+/** With a goal, the time between two requests for the source's position. */
+const goalPollMs = 100
 const firstRetryMs = 1_000
 const longestRetryMs = 30_000
 
-/** @throws Error if this move is not at the step */
+/** Reads the state of the move. @throws MoveError if the move is not ready for the step */
 export async function stateFor(client: Client, step: 'follow' | 'finish'): Promise<MoveState> {
   const state = await readState(client)
-  if (state === undefined) throw new MoveError('this database has no move: begin with "espalier move copy"')
+  if (state === undefined) throw new MoveError('this database has no move: start with "espalier move copy"')
   if (state.phase === 'copying')
-    throw new MoveError('the copy was interrupted: run "espalier move cancel", and begin with another new database')
+    throw new MoveError('the copy was interrupted: run "espalier move cancel", and start again with a new database')
   if (state.phase === 'done' && step === 'follow')
-    throw new MoveError('the move is complete here: run "espalier move finish" again, which drops the slot')
+    throw new MoveError('this database is complete: run "espalier move finish" again, which drops the slot')
   return state
 }
 
-/** Follows with reconnections. @returns when `goal` is reached, or when the signal stops it */
+/** Applies changes, and reconnects after interruptions. Resolves when `goal` is reached, or when the signal aborts. */
 export async function follow(move: Move, goal?: bigint): Promise<void> {
   const { signal, report } = move
   let retryMs = firstRetryMs
@@ -81,16 +81,16 @@ async function openLocked(target: Endpoint): Promise<Client> {
   }
 }
 
-/** A server that does not answer cannot delay the end. */
+/** Ends the session, or destroys its socket after `graceMs` if the server does not respond. */
 async function end(client: Client): Promise<void> {
   const timer = setTimeout(() => client.connection.stream.destroy(), graceMs)
   await client.end().catch(() => {})
   clearTimeout(timer)
 }
 
-/** Rolls back what a failed attempt left open. A session that does not answer is given up. */
+/** Rolls back the transaction of a failed attempt. Returns false if the session fails or does not respond. */
 async function isUsable(client: Client, signal: AbortSignal): Promise<boolean> {
-  const timer = setTimeout(() => client.connection.stream.destroy(), usableMs)
+  const timer = setTimeout(() => client.connection.stream.destroy(), sessionCheckMs)
   const stop = destroyAfterAbort(client, signal)
   try {
     await client.query('ROLLBACK')
@@ -103,7 +103,7 @@ async function isUsable(client: Client, signal: AbortSignal): Promise<boolean> {
   }
 }
 
-/** A statement that waits, for a lock or for a server that does not answer, must not outlast a deadline. */
+/** Destroys the socket after an abort: a statement may wait for a lock, or for a server that does not respond. */
 function destroyAfterAbort(client: Client, signal: AbortSignal): () => void {
   const onAbort = () => setTimeout(() => client.connection.stream.destroy(), graceMs).unref()
   if (signal.aborted) onAbort()
@@ -136,18 +136,18 @@ async function followLocked(move: Move, client: Client, goal: bigint | undefined
   try {
     while (!signal.aborted && (goal === undefined || applier.position() < goal)) {
       if (stream.isEmpty()) await applier.settle()
-      // An idle server reports its position only if asked.
+      // An idle server reports its position only on request.
       if (stream.isEmpty() && goal !== undefined) stream.confirm(applier.recorded(), true)
-      const message = await stream.next(goal === undefined ? waitMs : askMs)
+      const message = await stream.next(goal === undefined ? waitMs : goalPollMs)
       if (message === undefined)
-        await client.query('SELECT 1') // notices a lost target while the source is idle
+        await client.query('SELECT 1') // detects a lost target while the source is idle
       else {
         if (message.kind === 'data') await applier.message(message.payload)
         else {
           if (stream.isEmpty()) await applier.settle()
           applier.reached(message.end)
           if (message.wantsReply) {
-            // A server that stops waits for this.
+            // A server that shuts down waits for this reply.
             await applier.settle(true)
             stream.confirm(applier.recorded())
           }
@@ -163,45 +163,48 @@ async function followLocked(move: Move, client: Client, goal: bigint | undefined
   }
 }
 
-/** The source forgets only what the record has: a slot that is ahead was read for another copy of this database. */
+/**
+ * Checks that the slot still has every change after the recorded position. This database never confirms more than its
+ * record has. So if the slot is ahead, another copy of this database has confirmed changes. @throws MoveError
+ */
 async function checkSlot(there: Client, { name, position }: MoveState): Promise<void> {
   // Older versions have no column wal_status.
   const slot = `SELECT jsonb_build_object('confirmed', confirmed_flush_lsn, 'isLost', coalesce(to_jsonb(s)->>'wal_status', '') = 'lost')
     FROM pg_replication_slots s WHERE slot_name = ${escapeLiteral(name)}`
   const found = await queryValue<{ confirmed: string; isLost: boolean } | undefined>(there, slot)
-  if (found === undefined) throw new MoveError(`the source has no slot ${name}: begin again with a new database`)
+  if (found === undefined) throw new MoveError(`the source has no slot ${name}: start again with a new database`)
   const { confirmed, isLost } = found
   if (isLost)
     throw new MoveError(
-      `the source has removed WAL that the slot ${name} still needed: changes are missing. Raise max_slot_wal_keep_size on the source, run "espalier move cancel", and begin again with a new database`,
+      `the source has removed WAL that the slot ${name} still needed: changes are missing. Raise max_slot_wal_keep_size on the source, run "espalier move cancel", and start again with a new database`,
     )
   if (parsePosition(confirmed) > parsePosition(position))
     throw new MoveError(
-      `the slot ${name} is ahead of this database, which was restored or is a copy: changes are missing. Run "espalier move cancel", and begin again with a new database`,
+      `the slot ${name} is ahead of this database, which was restored or is a copy: changes are missing. Run "espalier move cancel", and start again with a new database`,
     )
 }
 
-/** Reports how far the target is behind the source's present position, which the stream does not contain. */
+/** Reports the lag of the target. A query reads the source's current position, which the stream does not contain. */
 function startReports({ source, report }: Move, applier: Applier): { stop: () => void } {
-  let isAsking = false
+  let isQuerying = false
   let currentAt = Date.now()
   const show = async () => {
-    if (isAsking) return
-    isAsking = true
+    if (isQuerying) return
+    isQuerying = true
     try {
-      const present = await withSession(source, client =>
+      const current = await withSession(source, client =>
         queryValue<string>(client, 'SELECT pg_current_wal_flush_lsn()::text'),
       )
-      const lag = parsePosition(present) - applier.position()
+      const lag = parsePosition(current) - applier.position()
       const now = Date.now()
       if (lag <= 0n) currentAt = now
       const seconds =
         lag <= 0n ? 0 : Math.max(0, Math.round((now - Math.max(currentAt, applier.committedAt() ?? 0)) / 1000))
       report(`following: ${applier.changes()} changes applied, ${lag > 0n ? lag : 0n} bytes and ${seconds} s behind`)
     } catch {
-      // The stream fails in the same way, and reports the reason.
+      // The stream then fails too, and reports the reason.
     } finally {
-      isAsking = false
+      isQuerying = false
     }
   }
   const timer = setInterval(() => void show(), reportMs)

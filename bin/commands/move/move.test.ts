@@ -1,4 +1,4 @@
-/** `espalier move` between real servers, by the documented commands, while a client writes to the source. */
+/** Tests the documented commands of `espalier move` with real servers, while a client writes to the source. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { rmSync } from 'node:fs'
@@ -49,7 +49,7 @@ const definitions = `
   ALTER TABLE customers ENABLE ROW LEVEL SECURITY;
   CREATE POLICY everyone ON customers USING (true);`
 
-/** One transaction of the writer; each kind of change, and one that is rolled back. */
+/** Returns the writer's SQL: a transaction with each kind of change, and a transaction that is rolled back. */
 const transaction = (n: number) =>
   `BEGIN;
   INSERT INTO customers VALUES ('n${n}', NULL); INSERT INTO orders (customer, total) SELECT 'N${n}', i FROM generate_series(1, 3) i;
@@ -76,7 +76,7 @@ const contentQuery = tables
   .map(name => `SELECT md5(coalesce(string_agg(t::text, ',' ORDER BY t::text COLLATE "C"), '')) FROM ${name} t`)
   .join(' UNION ALL ')
 
-/** A proxy that can refuse connections, and that can keep its connections but forward nothing more. */
+/** Starts a proxy that can refuse connections, or keep its connections open without forwarding any data. */
 async function startProxy(host: string, port: number) {
   const sockets = new Set<Socket>()
   let isRefusing = false
@@ -125,14 +125,14 @@ else
 
     const uriOf = ({ target: { host, port }, mounts }: RunningPostgres, role: 'admin' | 'app', database: string) =>
       `postgresql://${role}:${passwords[role]}@${host}:${port}/${database}?sslmode=verify-full&sslrootcert=${encodeURIComponent(join(mounts.tls, 'ca.crt'))}`
-    /** A new, empty database besides `app`. */
+    /** Replaces the database `other` by a new, empty one. */
     const recreate = async () => {
       const maker = await connectAs(target, 'admin', passwords.admin)
       await maker.query('DROP DATABASE IF EXISTS other WITH (FORCE)')
       await maker.query('CREATE DATABASE other OWNER app')
       await maker.end()
     }
-    const begin = (
+    const startMove = (
       args: readonly string[],
       database = 'app',
       from = uriOf(source, 'admin', 'shop'),
@@ -154,8 +154,8 @@ else
       })
       return { child, output: () => text, ended }
     }
-    const move = async (...args: Parameters<typeof begin>) => {
-      const { output, ended } = begin(...args)
+    const move = async (...args: Parameters<typeof startMove>) => {
+      const { output, ended } = startMove(...args)
       const code = await ended
       return { code, output: output() }
     }
@@ -219,7 +219,7 @@ else
       await there.query('DROP SCHEMA lang CASCADE')
 
       await recreate()
-      const stopped = begin(['copy'], 'other')
+      const stopped = startMove(['copy'], 'other')
       await expect.poll(stopped.output, { timeout: 60_000, interval: 5 }).toContain('copying definitions')
       expect(await leftAtSource()).toEqual({ slots: 1, publications: 1 })
       stopped.child.kill('SIGINT')
@@ -227,9 +227,9 @@ else
       expect(await leftAtSource()).toEqual(none)
     })
 
-    test('cancel drops the slot of a killed copy; while the source is away it names the slot', async () => {
+    test('cancel drops the slot of a killed copy, or names the slot if the source is unreachable', async () => {
       await recreate()
-      const killed = begin(['copy'], 'other')
+      const killed = startMove(['copy'], 'other')
       await expect.poll(killed.output, { timeout: 60_000, interval: 5 }).toContain('copying definitions')
       killed.child.kill('SIGKILL')
       await killed.ended
@@ -244,7 +244,7 @@ else
       expect(await leftAtSource()).toEqual(none)
     })
 
-    test('follows a written source through kills of every part, and finishes with the same content', {
+    test('follow survives kills and disconnects while a client writes, and finish yields the same content', {
       timeout: 300_000,
     }, async () => {
       let n = 10
@@ -279,12 +279,12 @@ else
       }
       const locks = async () => (await here.query("SELECT FROM pg_locks WHERE locktype = 'advisory'")).rowCount
       const ends = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'espalier move'"
-      const first = begin(['follow'])
+      const first = startMove(['follow'])
       await untilApplied(first)
       first.child.kill('SIGKILL')
       await first.ended
       await expect.poll(locks, { timeout: 60_000 }).toBe(0)
-      const second = begin(['follow'])
+      const second = startMove(['follow'])
       await untilApplied(second)
       for (const cut of isLong ? [source, target, source, target] : [source]) {
         await superuser(cut, ends)
@@ -294,7 +294,7 @@ else
       const refusedTwice = await move(['follow'])
       expect(refusedTwice).toMatchObject({ code: 1, output: expect.stringContaining('another "espalier move"') })
 
-      // A change of definitions is reported with the table, and following continues when it is repeated here.
+      // `follow` reports the table of a changed definition, and continues after the same change on the target.
       isWriting = false
       await writing
       await there.query('ALTER TABLE large ADD more text; UPDATE large SET more = $$new$$ WHERE id = 1')
@@ -303,7 +303,7 @@ else
         /refuses a change of "public"\."large": column "more" of relation "large" does not exist/,
       )
       await here.query('ALTER TABLE large ADD more text')
-      const third = begin(['follow'])
+      const third = startMove(['follow'])
       await expect
         .poll(async () => (await here.query("SELECT FROM large WHERE more = 'new'")).rowCount, { timeout: 60_000 })
         .toBe(1)
@@ -315,9 +315,9 @@ else
       expect(refused).toMatchObject({ code: 1, output: expect.stringContaining('are not followed: "public"."later"') })
       await there.query('DROP TABLE later; TRUNCATE audit; REFRESH MATERIALIZED VIEW totals')
 
-      // Killed at a random moment after the comparison, and repeated: it is complete once.
+      // Kills `finish` at a random time after the comparison, and runs it again: it must create everything once.
       for (let round = 0; round < (isLong ? 5 : 1); round++) {
-        const killed = begin(['finish'])
+        const killed = startMove(['finish'])
         await expect.poll(killed.output, { timeout: 60_000, interval: 5 }).toMatch(/rows of|espalier move:/)
         await delay(Math.random() * 500)
         killed.child.kill('SIGKILL')
@@ -325,7 +325,7 @@ else
         await expect.poll(locks, { timeout: 60_000 }).toBe(0)
         if ((await leftAtSource()).slots === 0) break
       }
-      // The killed command may have reached its end, and dropped the record of the move.
+      // The killed command may have completed, and dropped the record of the move.
       const { rows: remaining } = await here.query("SELECT to_regclass('espalier_move.state') AS state")
       if (remaining[0].state !== null) {
         const finished = await move(['finish'])
@@ -344,7 +344,7 @@ else
       ])
     })
 
-    test('a target that answers nothing while the source is away does not delay a stop', async () => {
+    test('a target that does not respond while the source is unreachable does not delay a stop', async () => {
       await recreate()
       expect(await move(['copy'], 'other')).toMatchObject({ code: 0 })
       const [sourceProxy, targetProxy] = await Promise.all([
@@ -357,7 +357,7 @@ else
       })
       const from = uriOf(source, 'admin', 'shop').replace(/:\d+\/shop/, `:${sourceProxy.port}/shop`)
       const to = uriOf(target, 'app', 'other').replace(/:\d+\/other/, `:${targetProxy.port}/other`)
-      const run = begin(['follow'], 'other', from, to)
+      const run = startMove(['follow'], 'other', from, to)
       await expect.poll(async () => (await there.query(activeSlots)).rowCount, { timeout: 60_000 }).toBe(1)
       sourceProxy.refuse(true)
       await expect.poll(run.output, { timeout: 60_000 }).toContain('retrying in 2 s')
@@ -368,11 +368,11 @@ else
       run.child.kill('SIGINT')
       expect(await run.ended).toBe(0)
       expect(Date.now() - stoppedAt).toBeLessThan(15_000)
-      targetProxy.stop() // the target's session had the lock until now
+      targetProxy.stop() // the target's session held the lock until now
       await expect.poll(async () => (await move(['cancel'], 'other')).code, { timeout: 60_000 }).toBe(0)
     })
 
-    test('a blocked or different target is not finished; cancel drops the slot', { timeout: 300_000 }, async () => {
+    test('finish refuses a blocked or different target; cancel drops the slot', { timeout: 300_000 }, async () => {
       await recreate()
       const copied = await move(['copy'], 'other')
       expect(copied, copied.output).toMatchObject({ code: 0 })
@@ -381,13 +381,16 @@ else
       await client.query('BEGIN; LOCK TABLE large')
       await there.query('UPDATE large SET n = 6 WHERE id = 2')
       expect(await move(['finish', '--deadline', '1'], 'other')).toMatchObject({
-        ...{ code: 1, output: expect.stringContaining('the changes were not applied in 1 s: nothing is finished') },
+        ...{
+          code: 1,
+          output: expect.stringContaining('the changes were not applied in 1 s: the move is not finished'),
+        },
       })
       await client.query("COMMIT; INSERT INTO large VALUES (1000, '', 0)")
       expect(await move(['finish'], 'other')).toMatchObject({
         ...{
           code: 1,
-          output: expect.stringContaining('rows differ: "public"."large" has 21 of 20: nothing is finished'),
+          output: expect.stringContaining('rows differ: "public"."large" has 21 of 20: the move is not finished'),
         },
       })
 
@@ -403,7 +406,7 @@ else
       const followed = await move(['follow'], 'other')
       expect(followed).toMatchObject({
         code: 1,
-        output: expect.stringContaining('"public"."large" found 0 rows in place of 1'),
+        output: expect.stringContaining('"public"."large" found 0 rows instead of 1'),
       })
       await client.end()
       expect(await leftAtSource()).toEqual({ slots: 1, publications: 1 })

@@ -3,12 +3,12 @@
 export type Column = { name: string; type: number; isKey: boolean }
 export type Relation = { schema: string; name: string; hasFullIdentity: boolean; columns: Column[] }
 
-/** The text of each column; undefined: a large value that the statement did not change. */
+/** The text of each column. Undefined means a large value that the statement did not change. */
 export type Row = (string | null | undefined)[]
 
 export type Change =
   | { kind: 'insert'; relation: number; row: Row }
-  /** `old`: the old key, or the old row of a table with full identity; absent if the key is unchanged. */
+  /** `old` is the old key, or the old row of a table with full identity; undefined if the key is unchanged. */
   | { kind: 'update'; relation: number; old: Row | undefined; row: Row }
   | { kind: 'delete'; relation: number; old: Row }
   | { kind: 'truncate'; relations: number[]; restartsIdentity: boolean }
@@ -16,12 +16,12 @@ export type Change =
 type Message =
   | Change
   | { kind: 'begin' }
-  /** `end`: the position behind the transaction. */
+  /** `end` is the position behind the transaction. */
   | { kind: 'commit'; end: bigint; at: number }
   | { kind: 'relation'; id: number; relation: Relation }
   | { kind: 'other' }
 
-/** Postgres counts microseconds from 2000. */
+/** Postgres counts microseconds from the start of 2000. */
 const epochMs = Date.UTC(2000, 0, 1)
 const fromPostgresTime = (microseconds: bigint): number => epochMs + Number(microseconds / 1000n)
 export const toPostgresTime = (ms: number): bigint => BigInt(ms - epochMs) * 1000n
@@ -114,7 +114,7 @@ export function decode(buffer: Buffer): Message {
       const restartsIdentity = (reader.byte() & 2) === 2
       return { kind: 'truncate', restartsIdentity, relations: Array.from({ length: count }, () => reader.int32()) }
     }
-    // The origin of a transaction, and the description of a type.
+    // O is the origin of a transaction, Y the description of a type.
     case 'O':
     case 'Y':
       return { kind: 'other' }
@@ -137,13 +137,13 @@ export function decodeStreamed(chunk: Buffer): Streamed {
   return { kind: 'data', end: reader.int64(), payload: chunk.subarray(25) }
 }
 
-/** The report that everything up to this position is applied. */
-export function statusMessage(position: bigint, now: number, asks = false): Buffer {
+/** Returns the message that confirms every change up to this position. The server replies with its own if requested. */
+export function statusMessage(position: bigint, now: number, requestsReply = false): Buffer {
   const message = Buffer.alloc(34)
   message.write('r')
   for (const offset of [1, 9, 17]) message.writeBigUInt64BE(position, offset)
   message.writeBigInt64BE(toPostgresTime(now), 25)
-  message.writeUInt8(asks ? 1 : 0, 33)
+  message.writeUInt8(requestsReply ? 1 : 0, 33)
   return message
 }
 

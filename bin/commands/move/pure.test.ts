@@ -28,7 +28,7 @@ const bytes = (...parts: (string | number | [number, number] | bigint)[]): Buffe
   )
 
 describe('messages of pgoutput', () => {
-  test('a table, and its changes', () => {
+  test('a table and its changes', () => {
     const relation = bytes(
       'R',
       [7, 4],
@@ -82,7 +82,7 @@ describe('messages of pgoutput', () => {
     expect(decode(commit)).toEqual({ kind: 'commit', end: 0x1_0000_00ffn, at })
   })
 
-  test('positions of the stream, and the report of ours', () => {
+  test('positions in the stream, and the message that confirms a position', () => {
     expect(positionText(parsePosition('1A/FF00'))).toBe('1A/FF00')
     expect(decodeStreamed(bytes('k', 9n, 0n, 1))).toEqual({ kind: 'position', end: 9n, wantsReply: true })
     expect(decodeStreamed(bytes('w', 8n, 9n, 0n, 'B'))).toMatchObject({
@@ -125,13 +125,13 @@ describe('statements', () => {
       `UPDATE ONLY "s"."a""b" SET "it's" = '2' WHERE "id" = '1'`,
     ],
     [
-      'an update of the key finds the row by the old one',
+      'an update of the key finds the row by the old key',
       { kind: 'update', ...head, old: ['1', null, null], row: ['2', undefined, undefined] },
       keyed,
       `UPDATE ONLY "s"."a""b" SET "id" = '2' WHERE "id" = '1'`,
     ],
     [
-      'an update that changes nothing here needs no statement',
+      'an update that changes nothing needs no statement',
       { kind: 'update', ...head, old: undefined, row: ['1', undefined, undefined] },
       keyed,
       undefined,
@@ -185,7 +185,7 @@ test('a source is refused with everything that must change', () => {
   ])
 })
 
-test('before following, the target gets what finds rows; the rest at the end, except foreign keys', () => {
+test('keys and indexes are restored before follow, other entries at the end, and foreign keys not at all', () => {
   const lines = [
     ';',
     '215; 1259 1 TABLE public a app',
@@ -202,13 +202,13 @@ test('before following, the target gets what finds rows; the rest at the end, ex
   })
 })
 
-test('lost connections, full servers and conflicts are retried; what the data cause is not', () => {
+test('lost connections, full servers and conflicts are temporary; faults of the data are permanent', () => {
   expect(['08006', '57P01', '53300', '40001', '55006', '55P03', 'ECONNREFUSED', ''].filter(isDataFault)).toEqual([])
   expect(['23505', '42703', '55000', '28P01'].filter(isDataFault)).toEqual(['23505', '42703', '55000', '28P01'])
 })
 
 describe('URIs', () => {
-  test("libpq's file of the authority is read, wherever it is among the parameters", async () => {
+  test('the file of sslrootcert is read, at any position among the parameters', async () => {
     const file = encodeURIComponent('bin/commands/move/pure.test.ts')
     const plain = 'postgresql://app:a%40b@127.0.0.1:5433/app'
     for (const query of [`sslmode=verify-full&sslrootcert=${file}`, `sslrootcert=${file}&sslmode=verify-full`])

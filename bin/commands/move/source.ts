@@ -1,4 +1,4 @@
-/** The source of a move: what it must be able to do, its publication, and its slot. */
+/** The source of a move: its requirements, its publication and its slot. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Client, escapeIdentifier, escapeLiteral } from 'pg'
 import { ownSchema, tableName, userTables } from '../../../instance/import/catalog.ts'
@@ -14,7 +14,7 @@ type Requirements = {
   largeObjects: number
 }
 
-/** pg_replication_slot_advance and TRUNCATE in publications. */
+/** The first version whose publications include TRUNCATE. */
 const oldestSource = 11
 
 const list = (
@@ -22,7 +22,7 @@ const list = (
 ) => `(SELECT coalesce(jsonb_agg(jsonb_build_object('schema', n.nspname, 'name', c.relname)
   ORDER BY n.nspname, c.relname), '[]') ${userTables} AND n.nspname <> '${ownSchema}' AND ${condition})`
 
-/** A deferrable key is no identity. */
+/** A deferrable primary key does not identify rows for replication. */
 const hasIdentity = `(c.relreplident = 'f' OR EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisvalid
   AND CASE c.relreplident WHEN 'd' THEN i.indisprimary AND i.indimmediate WHEN 'i' THEN i.indisreplident ELSE false END))`
 
@@ -36,7 +36,7 @@ const requirementsQuery = `SELECT jsonb_build_object(
 export const tablesOf = (client: Client): Promise<TableName[]> =>
   queryValue(client, `SELECT ${list("c.relpersistence = 'p'")}`)
 
-/** Why this source cannot be followed. Pure. */
+/** Returns the reasons why `follow` cannot use this source. Pure. */
 export function refusals({ version, walLevel, unlogged, withoutIdentity, largeObjects }: Requirements): string[] {
   return [
     ...(version < oldestSource
@@ -67,13 +67,16 @@ export async function checkSource(client: Client): Promise<void> {
   if (found.length > 0) throw new Error(found.join('; '))
 }
 
-/** The tables are listed: FOR ALL TABLES needs a superuser, and includes those of extensions. */
+/** Creates a publication of these tables. FOR ALL TABLES requires a superuser, and includes tables of extensions. */
 export async function createPublication(client: Client, name: string, tables: readonly TableName[]): Promise<void> {
   const listed = tables.length === 0 ? '' : ` FOR TABLE ONLY ${tables.map(tableName).join(', ONLY ')}`
   await client.query(`CREATE PUBLICATION ${escapeIdentifier(name)}${listed}`)
 }
 
-/** @returns the slot's position, and a snapshot of that moment, which exists until the connection is used or ends */
+/**
+ * Creates the slot. Returns its position and a snapshot at that position. The snapshot is valid until the connection
+ * runs another command or ends.
+ */
 export async function createSlot(source: Endpoint, name: string, signal: AbortSignal) {
   const connection = await openReplication(source)
   signal.addEventListener('abort', () => connection.connection.stream.destroy(), { once: true })
@@ -89,7 +92,7 @@ export async function createSlot(source: Endpoint, name: string, signal: AbortSi
 
 const endsMs = 20_000
 
-/** Drops both if they exist. The server may need some time to end the slot's connection. */
+/** Drops the slot and the publication if they exist. The server may need some time to end the slot's connection. */
 export async function dropSlot(source: Endpoint, name: string): Promise<void> {
   const slot = `FROM pg_replication_slots WHERE slot_name = ${escapeLiteral(name)}`
   try {

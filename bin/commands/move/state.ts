@@ -1,6 +1,7 @@
 /**
- * The record of a move, in a schema of the target: each transaction of the source is applied together with its position
- * there, so none is lost or applied twice. It also names the slot, so that no slot is forgotten on the source.
+ * The record of a move, in a schema of the target. The target commits each transaction of the source together with its
+ * position in this record, so no transaction is lost or applied twice. The record also has the slot's name, so that a
+ * later command can drop the slot on the source.
  */
 import { randomBytes } from 'node:crypto'
 import { type Client, escapeLiteral } from 'pg'
@@ -9,20 +10,20 @@ import { positionText } from './pgoutput.ts'
 
 export type TableName = { schema: string; name: string }
 export type MoveState = {
-  /** Of the slot and the publication on the source. */
+  /** The name of the slot and the publication on the source. */
   name: string
-  /** `done`: the target has everything; only the slot and the publication have to be dropped. */
+  /** `done`: the target is complete. `finish` still drops the slot and the publication, and validates foreign keys. */
   phase: 'copying' | 'following' | 'done'
   /** Empty until the copy is complete. */
   position: string
   tables: TableName[]
-  /** Foreign keys whose rows are checked at the end. */
+  /** Foreign keys whose existing rows `finish` still checks. */
   keys: { table: string; name: string }[]
 }
 
 const schema = 'espalier_move'
 const table = `${schema}.state`
-/** Only one command at a time works on a move. */
+/** The key of the lock that allows only one command at a time. */
 const lockKey = 7_238_001
 
 export const newName = (): string => `espalier_move_${randomBytes(4).toString('hex')}`
@@ -47,17 +48,17 @@ export const recordDone = (keys: MoveState['keys']): string =>
   `UPDATE ${table} SET phase = 'done', keys = ${escapeLiteral(JSON.stringify(keys))}`
 export const dropState = `DROP SCHEMA IF EXISTS ${schema} CASCADE`
 
-/** The session of a command that lost its connection may hold the lock for some time, too. */
+/** Another session has the lock. This can also be the old session of a command that lost its connection. */
 export class LockedError extends Error {
   override readonly name = 'LockedError'
 }
 
-/** Held until the session ends. @throws LockedError if another command holds it */
+/** Takes the lock until the session ends. @throws LockedError if another session has it */
 export async function lockMove(client: Client): Promise<void> {
   const { rows } = await client.query(`SELECT pg_try_advisory_lock(${lockKey}) AS locked`)
   if (rows[0]?.locked !== true)
     throw new LockedError(
-      'another "espalier move" works on this database: stop it first (it continues where it stopped)',
+      'another "espalier move" runs on this database: stop it first. A later run continues its work',
     )
 }
 

@@ -1,12 +1,16 @@
-/** The statement that repeats a change of the source on the target. Pure. */
+/** Builds the statement that repeats a change of the source on the target. Pure. */
 import { escapeIdentifier, escapeLiteral } from 'pg'
 import type { Change, Column, Relation, Row } from './pgoutput.ts'
 
-/**
- * `changes`: how many rows it must change; with another number the target differs from the source. `rows`: of an
- * insertion, what follows `head`, so that insertions with the same head become one statement.
- */
-export type Statement = { sql: string; changes: number | undefined; table: string; head?: string; rows?: string }
+export type Statement = {
+  sql: string
+  /** The number of rows that it must change; undefined if any number is correct. */
+  changes: number | undefined
+  table: string
+  /** The SQL of an insertion is `head` and `rows`. Insertions with the same `head` become one statement. */
+  head?: string
+  rows?: string
+}
 
 /** Built-in types without an operator `=`, or whose `=` compares areas: json, xml and geometric types. */
 const withoutEquality = new Set([114, 142, 600, 601, 602, 603, 604, 628, 718])
@@ -15,7 +19,10 @@ const firstCustomType = 10_000
 const nameOf = ({ schema, name }: Relation): string => `${escapeIdentifier(schema)}.${escapeIdentifier(name)}`
 const literal = (value: string | null): string => (value === null ? 'NULL' : escapeLiteral(value))
 
-/** Equal values can have different texts (1.0 and 1.00), which format() returns; `=` can use an index. */
+/**
+ * Returns the conditions that a column has this value. `isExact` also compares the text, because equal values can have
+ * different texts, such as 1.0 and 1.00. The comparison with `=` remains, because it can use an index.
+ */
 function equals({ name, type }: Column, value: string | null, isExact: boolean): string[] {
   const column = escapeIdentifier(name)
   if (value === null) return [`${column} IS NULL`]
@@ -25,7 +32,7 @@ function equals({ name, type }: Column, value: string | null, isExact: boolean):
   return [...(hasEquality ? [isEqual] : []), `format('%s', ${column}) = ${literal(value)}`]
 }
 
-/** The condition that selects the row. Without a key there may be equal rows: exactly one of them is meant. */
+/** Returns the condition that selects the row. In a table without a key, it selects only one of several equal rows. */
 function condition(relation: Relation, row: Row): string {
   const columns = relation.columns.flatMap((column, index) => {
     const value = row[index]
@@ -50,7 +57,7 @@ function insertion(relation: Relation, row: Row): Statement {
   return { sql: head + rows, changes: 1, table, head, rows }
 }
 
-/** Sets only what has changed: an identity column can be set only by INSERT. */
+/** Returns an UPDATE of the changed columns only, because no UPDATE can set an identity column. */
 function update(relation: Relation, old: Row | undefined, row: Row): string | undefined {
   const set = relation.columns.flatMap(({ name, isKey }, index) => {
     const value = row[index]
@@ -63,7 +70,7 @@ function update(relation: Relation, old: Row | undefined, row: Row): string | un
   return `UPDATE ONLY ${nameOf(relation)} SET ${set.join(', ')} WHERE ${condition(relation, old ?? row)}`
 }
 
-/** @returns undefined if the target needs no change */
+/** Returns the statement for the change. Returns undefined if the target needs no change. */
 export function statementOf(change: Change, relationOf: (id: number) => Relation): Statement | undefined {
   if (change.kind === 'truncate') {
     const tables = change.relations.map(id => nameOf(relationOf(id)))

@@ -1,4 +1,4 @@
-/** The changes of a slot, as a stream whose sender waits while the receiver is slow. */
+/** Reads the changes of a slot as a stream. If the reader is slow, the source must wait (backpressure). */
 import type { Client } from 'pg'
 import { escapeIdentifier, escapeLiteral } from 'pg'
 import type { Endpoint } from '../../../instance/import/contract.ts'
@@ -6,19 +6,19 @@ import { openReplication } from './endpoints.ts'
 import { decodeStreamed, positionText, type Streamed, statusMessage } from './pgoutput.ts'
 
 type ChangeStream = {
-  /** The next message; undefined if none arrives in this time. @throws the error that ended the stream */
+  /** Returns the next message, or undefined if none arrives within `waitMs`. @throws the error that ended the stream */
   next(waitMs: number): Promise<Streamed | undefined>
   isEmpty(): boolean
-  /** Reports the position up to which everything is applied. `asks`: for the server's position. */
-  confirm(position: bigint, asks?: boolean): void
+  /** Confirms every change up to this position. `requestsReply`: the server must reply with its own position. */
+  confirm(position: bigint, requestsReply?: boolean): void
   close(): Promise<void>
 }
 
-/** What the types of pg omit. */
+/** Adds a method that the types of pg omit. */
 type ReplicationConnection = Client['connection'] & { sendCopyFromChunk(chunk: Buffer): void }
 
-const mostBytes = 4 * 2 ** 20
-const fewBytes = 2 ** 20
+const pauseBytes = 4 * 2 ** 20
+const resumeBytes = 2 ** 20
 
 export async function openStream(source: Endpoint, name: string, from: bigint): Promise<ChangeStream> {
   const client = await openReplication(source)
@@ -35,7 +35,7 @@ export async function openStream(source: Endpoint, name: string, from: bigint): 
   connection.on('copyData', ({ chunk }: { chunk: Buffer }) => {
     queue.push(chunk)
     bytes += chunk.length
-    if (bytes > mostBytes) socket.pause()
+    if (bytes > pauseBytes) socket.pause()
     wake()
   })
   client.on('error', end)
@@ -59,12 +59,12 @@ export async function openStream(source: Endpoint, name: string, from: bigint): 
         return undefined
       }
       bytes -= chunk.length
-      if (bytes < fewBytes && socket.isPaused()) socket.resume()
+      if (bytes < resumeBytes && socket.isPaused()) socket.resume()
       return decodeStreamed(chunk)
     },
     isEmpty: queue.isEmpty,
-    confirm: (position, asks = false) => {
-      if (ended === undefined) connection.sendCopyFromChunk(statusMessage(position, Date.now(), asks))
+    confirm: (position, requestsReply = false) => {
+      if (ended === undefined) connection.sendCopyFromChunk(statusMessage(position, Date.now(), requestsReply))
     },
     close: async () => {
       ended ??= { error: new Error('closed') }
@@ -76,7 +76,7 @@ export async function openStream(source: Endpoint, name: string, from: bigint): 
   }
 }
 
-/** Array.shift() moves all other elements of a large array. */
+/** Creates a queue. Unlike Array.shift(), its `shift` does not move all other elements of a large array each time. */
 function createQueue() {
   let chunks: Buffer[] = []
   let first = 0
