@@ -1,20 +1,20 @@
-/** Imports point one way (docs/architecture.md), and the product never leans on what is only there for its tests. */
+/** Checks that imports between folders have one direction (docs/architecture.md), and that no export is unused. */
 import { globSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { expect, test } from 'vitest'
 
-/** What makes up an installation, wherever it runs. */
-const together = [
+/** The folders of every installation, embedded or on Kubernetes. */
+const installation = [
   ...['crds', 'cluster', 'controller', 'instance', 'routes', 'sealing', 'server', 'values', 'wire'],
   ...['operator', 'api', 'gateway'],
 ]
 
-/** What each part of the product may import, itself apart. */
+/** The other folders that each folder of the product may import. */
 const allowed: Record<string, string[]> = {
   values: [],
   sealing: [],
   wire: [],
-  // The version of the program stands there.
+  // It reads the program's version.
   server: ['package.json'],
   instance: [],
   crds: ['values'],
@@ -27,16 +27,19 @@ const allowed: Record<string, string[]> = {
   csi: ['server'],
   archive: ['instance', 'server'],
   services: ['server', 'values', 'wire'],
-  embedded: together,
-  // The embedded installation's address and token.
+  embedded: installation,
+  // It needs the embedded installation's address and token.
   cli: ['embedded', 'server', 'values'],
-  bin: [...together, 'embedded', 'archive', 'cli', 'csi', 'services'],
+  bin: [...installation, 'embedded', 'archive', 'cli', 'csi', 'services'],
 }
 const parts = [...Object.keys(allowed), 'bench', 'console', 'e2e', 'images', 'site']
-/** Runs inside a database's pod, copied there alone. */
-const alone = 'instance'
+/** The image of Postgres has only this folder of the repository. */
+const podFolder = 'instance'
 
-/** What services share, each folder with those of the others that it may import, in its tests as well. A service imports any of these, and no other service. */
+/**
+ * The folders that services share. Each entry has the other shared folders that this folder and its tests may import. A
+ * service may import all shared folders, but no other service.
+ */
 const sharedByServices: Record<string, string[]> = {
   http: [],
   process: ['http'],
@@ -51,7 +54,7 @@ const sharedByServices: Record<string, string[]> = {
   tokens: [],
   retrieval: ['postgres', 'tokens'],
 }
-/** What tests of a service may import of another: the tool server is tested behind the bridge as well. */
+/** The other services that a service's tests may import. Tests of the tool server also run it behind the bridge. */
 const partnersInTests: Record<string, string[]> = { mcp: ['mcp-bridge'] }
 
 const isForTests = (path: string) => /\.test\.ts$|(^|\/)testing\//.test(path)
@@ -65,7 +68,7 @@ const imports = files.flatMap(path =>
 )
 const partOf = (path: string) => path.split('/')[0] ?? ''
 
-test('imports point one way', () => {
+test('imports between folders have one direction', () => {
   const wrong = imports.filter(({ path, target }) => {
     const [from, to] = [partOf(path), partOf(target)]
     return !isForTests(path) && from !== to && allowed[from]?.includes(to) === false
@@ -74,24 +77,24 @@ test('imports point one way', () => {
   expect(wrong).toEqual([])
 })
 
-test('no files import each other in a circle, by their types either', () => {
+test('imports have no cycles, including imports of types', () => {
   const targets = Map.groupBy(imports, ({ path }) => path)
   const done = new Set<string>()
-  /** The circle that leads from the end of a path back into it. */
-  const circleFrom = (path: string, way: readonly string[]): string[] | undefined => {
-    if (way.includes(path)) return [...way.slice(way.indexOf(path)), path]
+  /** Returns a cycle that is reachable from the file. `importers` is the chain of imports that leads to the file. */
+  const cycleFrom = (path: string, importers: readonly string[]): string[] | undefined => {
+    if (importers.includes(path)) return [...importers.slice(importers.indexOf(path)), path]
     if (done.has(path)) return undefined
     for (const { target } of targets.get(path) ?? []) {
-      const circle = circleFrom(target, [...way, path])
-      if (circle !== undefined) return circle
+      const cycle = cycleFrom(target, [...importers, path])
+      if (cycle !== undefined) return cycle
     }
     done.add(path)
     return undefined
   }
-  expect(files.map(path => circleFrom(path, [])).find(circle => circle !== undefined)).toBeUndefined()
+  expect(files.map(path => cycleFrom(path, [])).find(cycle => cycle !== undefined)).toBeUndefined()
 })
 
-test('what services share knows none of them, and imports point one way there too', () => {
+test('shared folders of services import no service, and import each other in one direction', () => {
   const shared = Object.keys(sharedByServices)
   const folderOf = (path: string) => /^services\/([^/]+)\//.exec(path)?.[1] ?? 'testing'
   const inServices = imports.filter(({ path, target }) => [path, target].every(one => partOf(one) === 'services'))
@@ -107,7 +110,7 @@ test('what services share knows none of them, and imports point one way there to
   expect(wrong).toEqual([])
 })
 
-/** The folders of the tool server, each with those of the others that it may import: the table of the decision. */
+/** Reads the table of the decision: each folder of the tool server, and the other folders that it may import. */
 function tableOfToolServer(): Map<string, readonly string[]> {
   const named = (cell = '') => [...cell.matchAll(/`([\w-]+)`/g)].map(([, name = '']) => name)
   const rows = readFileSync('docs/decisions/0046-tool-server.md', 'utf8').matchAll(/^\| (`.*) \|(.*)\|(.*)\|$/gm)
@@ -129,20 +132,20 @@ test('folders of the tool server import what their table allows', () => {
   ).toEqual([])
 })
 
-test('what runs inside a pod imports nothing outside its folder', () => {
-  const inside = imports.filter(({ path }) => path.startsWith(`${alone}/`) && !isForTests(path))
+test('the folder for the image of Postgres imports no other folder', () => {
+  const inside = imports.filter(({ path }) => path.startsWith(`${podFolder}/`) && !isForTests(path))
   expect(inside.length).toBeGreaterThan(5)
-  expect(inside.filter(({ target }) => !target.startsWith(`${alone}/`))).toEqual([])
+  expect(inside.filter(({ target }) => !target.startsWith(`${podFolder}/`))).toEqual([])
 })
 
-/** One folder each: the controllers of the operator, by the kind that they reconcile. */
+/** The folders of the operator's controllers, one for each kind that they reconcile. */
 const controllers = [
   ...['managed-database', 'branch', 'restore', 'backup', 'region', 'task', 'tenant', 'authority'],
   ...['system-certificates', 'access'],
 ]
 const kindOf = (path: string) => controllers.find(kind => path.startsWith(`operator/${kind}/`))
 
-test('members and endpoints know nothing of who owns them', () => {
+test('members and endpoints do not import or name their owners', () => {
   const owners = ['managed-database', 'branch', 'restore', 'backup', 'region', 'task', 'tenant'].map(
     kind => `operator/${kind}/`,
   )
@@ -157,7 +160,10 @@ test('members and endpoints know nothing of who owns them', () => {
   expect(named).toEqual([])
 })
 
-/** Imports of the operator's product code, as `from -> to` without `operator/`, that break a rule. They equal the rule's exceptions, so each list can only shrink. */
+/**
+ * Returns the imports of the operator's product code that break a rule, as `from -> to` without `operator/`. A test
+ * expects exactly the listed exceptions, so a fixed exception must be removed from the list.
+ */
 const breaking = (rule: (from: string, to: string) => boolean) =>
   imports
     .filter(({ path, target }) => [path, target].every(one => partOf(one) === 'operator') && !isForTests(path))
@@ -176,14 +182,14 @@ test("members and endpoints do not import each other's plans", () => {
   expect(wrong).toEqual([])
 })
 
-test('plans of owners plan members through the workload, and endpoints do not act on members', () => {
+test('plans of owners import members only through the workload, and actions of endpoints import no members', () => {
   const plansOfOwners = ['managed-database', 'branch'].map(kind => `operator/${kind}/plan/`)
   const wrong = breaking(
     (from, to) =>
       isIn(to, 'member') &&
       (plansOfOwners.some(folder => from.startsWith(folder)) || from === 'operator/endpoint/act.ts'),
   )
-  // It reads the size in a template that was written before sizes were in the digests.
+  // The plan reads the size in a template from a version whose digests had no sizes.
   expect(wrong).toEqual(['managed-database/plan/operation.ts -> member/pod/stateful-set.ts'])
 })
 
@@ -194,7 +200,7 @@ test('restores import members, endpoints and backups, and no other owner', () =>
   )
 })
 
-/** Each folder that plans Postgres instances for any owner, and the controller of owners, with those of the others that it may import. */
+/** The folders that owners share, and the controller of owners. Each entry has the folders that it may import. */
 const belowOwners: Record<string, string[]> = {
   pki: [],
   objects: [],
@@ -208,25 +214,25 @@ const belowOwners: Record<string, string[]> = {
   owner: ['access', 'children', 'clock', 'endpoint', 'member', 'objects', 'postgres', 'service', 'task', 'workload'],
 }
 
-test('owners import the workload, the workload members and endpoints, these what is below them', () => {
+test('owners, workload, members and endpoints import only folders of lower layers', () => {
   const folderOf = (path: string) => /^operator\/([^/]+)\//.exec(path)?.[1]
   const wrong = breaking((from, to) => {
     const [folder, other] = [folderOf(from), folderOf(to)]
-    // Files of the operator's own folder, such as caches.ts, are read by all.
+    // All folders may import files directly in operator/, such as configuration.ts.
     if (folder === undefined || other === undefined || folder === other) return false
     return belowOwners[folder]?.includes(other) === false
   })
   expect(wrong).toEqual([])
 })
 
-test('the status of databases and branches is written by the controller of owners alone', () => {
+test('only the controller of owners writes the status of databases and branches', () => {
   const writing = globSync('operator/**/*.ts').filter(
     path => !isForTests(path) && /replaceStatus\(('(ManagedDatabase|Branch)'|[^'])/.test(readFileSync(path, 'utf8')),
   )
   expect(writing.sort()).toEqual(['operator/caches/cache-set.ts', 'operator/owner/controller.ts'])
 })
 
-test('the workload writes nothing itself, except that it deletes leftovers', () => {
+test('the workload itself writes no objects, except that it deletes leftovers', () => {
   const writing = globSync('operator/workload/**/*.ts').filter(
     path =>
       !isForTests(path) && /cluster\.(create|apply|replace|replaceStatus|delete)\(/.test(readFileSync(path, 'utf8')),
@@ -234,7 +240,7 @@ test('the workload writes nothing itself, except that it deletes leftovers', () 
   expect(writing).toEqual(['operator/workload/leftovers.ts'])
 })
 
-test('a restore candidate is planned as a member alone, and a branch before its copy as an endpoint alone', () => {
+test('a restore candidate uses no workload, and a branch before its copy only the plan of endpoints', () => {
   const plansOf = (file: string) =>
     imports
       .filter(
@@ -250,7 +256,7 @@ test('a restore candidate is planned as a member alone, and a branch before its 
   expect(fromWorkload).toEqual([])
 })
 
-test('one Postgres is observed in one way: only the workload and the restore of a member call observeMember', () => {
+test('only the workload and the restore candidate call observeMember, and restores do not call observeInstance', () => {
   const callers = globSync('operator/**/*.ts').filter(
     path => !isForTests(path) && /\b(await|return) observeMember\(/.test(readFileSync(path, 'utf8')),
   )
@@ -268,22 +274,22 @@ test('no controller imports the plan of another', () => {
   expect(wrong).toEqual([])
 })
 
-test('the example operator uses nothing of ours but the controller runtime, in under 100 lines', () => {
+test('the example operator imports only the controller runtime, and has less than 100 lines', () => {
   const example = 'controller/example/operator.ts'
   expect(imports.filter(({ path }) => path === example).map(({ target }) => target)).toEqual(['controller/index.ts'])
   expect(readFileSync(example, 'utf8').split('\n').length).toBeLessThan(100)
 })
 
-test('the product imports nothing that is there for tests', () => {
+test('the product imports no code that is only for tests', () => {
   const product = imports.filter(({ path }) => allowed[partOf(path)] !== undefined && !isForTests(path))
   expect(product.filter(({ target }) => isForTests(target))).toEqual([])
 })
 
-/** A package of its own one day: it exports what its README promises. */
-const publicFace = 'controller/index.ts'
-/** Stryker takes it by that name. */
+/** The controller runtime can become a separate package, so it exports everything that its README documents. */
+const publicInterface = 'controller/index.ts'
+/** Stryker reads this export by its name. */
 const plugins = 'mutants/plugins.ts strykerPlugins'
-/** Exports whatever the API has. */
+/** The generated file exports all types of the API. */
 const generated = 'console/src/api/schema.ts'
 
 test('every export is imported somewhere', () => {
@@ -310,7 +316,7 @@ test('every export is imported somewhere', () => {
   expect(exported.length).toBeGreaterThan(1000)
   expect(
     exported.filter(
-      one => ![publicFace, generated].includes(one.split(' ')[0] ?? '') && one !== plugins && !isUsed(one),
+      one => ![publicInterface, generated].includes(one.split(' ')[0] ?? '') && one !== plugins && !isUsed(one),
     ),
   ).toEqual([])
 })

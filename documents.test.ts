@@ -1,4 +1,4 @@
-/** What a reader of the repository meets leads somewhere: links in documents, commands they give, and what comments name. */
+/** Checks that the repository has every file, heading, command and test that documents and comments name. */
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { basename, dirname, join, normalize } from 'node:path'
 import { expect, test } from 'vitest'
@@ -11,11 +11,11 @@ const exclude = (path: string) =>
 const documents = globSync('**/*.md', { exclude })
 const textOf = (path: string) => readFileSync(path, 'utf8')
 
-/** Without code, in which brackets are no links and `#` begins a comment. */
+/** Removes code, in which brackets are not links and `#` begins a comment. */
 const prose = (text: string) =>
   text.replace(/^(```[\s\S]*?^```|( {4}|\t).*)$/gm, '').replace(/`[^`\n]*`/g, match => match.replace(/[[\]()#]/g, ''))
 
-/** Anchors as GitHub and its like make them of headings. */
+/** Returns the anchors that GitHub generates from the headings of a document. */
 const anchorsOf = (path: string) =>
   [...textOf(path).matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) =>
     heading
@@ -24,7 +24,7 @@ const anchorsOf = (path: string) =>
       .replaceAll(' ', '-'),
   )
 
-test('every link in a document leads to a file, and to a heading in it', () => {
+test('every link in a document has an existing file and heading as its target', () => {
   const links = documents.flatMap(path =>
     [...prose(textOf(path)).matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = '']) => ({ path, target })),
   )
@@ -33,13 +33,13 @@ test('every link in a document leads to a file, and to a heading in it', () => {
     .filter(({ target }) => !/^(https?|mailto):/.test(target))
     .filter(({ path, target }) => {
       const [file = '', anchor] = target.split('#')
-      const place = file === '' ? path : normalize(join(dirname(path), file))
-      return !existsSync(place) || (anchor !== undefined && !anchorsOf(place).includes(anchor))
+      const linked = file === '' ? path : normalize(join(dirname(path), file))
+      return !existsSync(linked) || (anchor !== undefined && !anchorsOf(linked).includes(anchor))
     })
   expect(broken).toEqual([])
 })
 
-test('every `make` target, `npm run` script and command of ours in a document is there', () => {
+test('every `make` target, `npm run` script and `espalier` command in a document exists', () => {
   const targets = [...textOf('Makefile').matchAll(/^([a-z-]+):/gm)].map(([, name]) => name)
   const tables = ['bin/main.ts', 'cli/index.ts'].map(textOf).join('\n')
   const commands = [...tables.matchAll(/^ {2}'?([a-z-]+)'?: \[\s*'/gm)].map(([, name]) => name)
@@ -49,7 +49,7 @@ test('every `make` target, `npm run` script and command of ours in a document is
     [/npm run (?:-s )?([a-z-]+)/g, Object.keys(packageFile.scripts)],
     [/(?:bin\/espalier(?:\.mjs)?|`espalier) ([a-z][a-z-]+)/g, commands],
   ]
-  // In code only: prose has "make sure".
+  // Reads only code, because prose contains phrases such as "make sure".
   const codeOf = (text: string) =>
     [...text.matchAll(/^ {4}\S.*$|^```[\s\S]*?^```|`[^`\n]+`/gm)].map(([code]) => code.replace(/^\$ /, '')).join('\n')
   const unknown = documents.flatMap(path =>
@@ -62,7 +62,7 @@ test('every `make` target, `npm run` script and command of ours in a document is
   expect(unknown).toEqual([])
 })
 
-test('every block of commands is run by a test, or has the reason why it is not', () => {
+test('a test runs every block of commands, or its entry has the reason why no test does', () => {
   const pages = ['README.md', 'CONTRIBUTING.md', 'AGENTS.md', ...globSync('docs/*.md')]
   const blocks = pages.flatMap(file => commandBlocks(textOf(file)).map(block => ({ file, ...block })))
   expect(blocks.length).toBeGreaterThan(100)
@@ -78,18 +78,18 @@ test('every block of commands is run by a test, or has the reason why it is not'
   }))
   expect(listings.filter(({ count }) => count !== 1)).toEqual([])
   expect(entries.filter(entry => !blocks.some(block => covers(entry, block)))).toEqual([])
-  // The test reads the page itself, or runs what the list names.
+  // The test contains the name of the page, or it runs the entries that name the test.
   const reads = (path: string, file: string) =>
     textOf(path).includes(file) || textOf(path).includes(`test: path }) => path === '${path}'`)
   expect(run.filter(({ file, test: path }) => !reads(path, file))).toEqual([])
 })
 
-test('the example of how to test the operator is a test that runs', () => {
+test('the example in docs/testing-the-operator.md equals operator/example.test.ts', () => {
   const [, example] = /^```ts\n([\s\S]*?)^```/m.exec(textOf('docs/testing-the-operator.md')) ?? []
   expect(example).toBe(textOf('operator/example.test.ts'))
 })
 
-test('each decision has a number of its own, and stands in their list in its turn', () => {
+test('each decision has a unique number, and the list has the decisions in that order', () => {
   const files = globSync('docs/decisions/[0-9]*.md').map(path => basename(path))
   const listed = [...textOf('docs/decisions/README.md').matchAll(/^\| \[(\d+)\]\(([^)]+)\)/gm)]
   expect(listed.map(([, , file]) => file)).toEqual(files.sort())
@@ -97,7 +97,7 @@ test('each decision has a number of its own, and stands in their list in its tur
   expect(new Set(listed.map(([, number]) => number)).size).toBe(listed.length)
 })
 
-test('every test that may skip itself is listed among the tests that may be skipped', () => {
+test('docs/skipped-tests.md lists every test that can skip itself', () => {
   const paths = globSync('**/*.test.ts', { exclude })
   const skipping = paths.flatMap(path => [
     ...textOf(path).matchAll(/test\(\s*'([^'\n]+)',(?: \{[^}]*\},)?\s*async \(\{[^})]*\bskip\b/g),
@@ -107,16 +107,16 @@ test('every test that may skip itself is listed among the tests that may be skip
   expect(names.filter(name => ![...listedSkips].some(listed => listed.endsWith(name)))).toEqual([])
 })
 
-test('the Makefile tells of each of its targets that users call', () => {
+test('`make help` lists every target for users', () => {
   const makefile = textOf('Makefile')
   const targets = [...makefile.matchAll(/^([a-z][a-z0-9-]*):/gm)].map(([, name]) => name)
-  const told = [...makefile.matchAll(/@echo 'make ([a-z0-9-]+)/g)].map(([, name]) => name)
-  expect(targets.filter(name => name !== 'help' && name !== 'install' && !told.includes(name))).toEqual([])
+  const listed = [...makefile.matchAll(/@echo 'make ([a-z0-9-]+)/g)].map(([, name]) => name)
+  expect(targets.filter(name => name !== 'help' && name !== 'install' && !listed.includes(name))).toEqual([])
   const phony = /^\.PHONY: (.*)$/m.exec(makefile)?.[1]?.split(' ') ?? []
   expect(targets.filter(name => name !== undefined && name !== 'help' && !phony.includes(name))).toEqual([])
 })
 
-test('nothing names a document that is not here', () => {
+test('no file names a document that does not exist', () => {
   const files = globSync('**/*.{ts,mjs,md,yaml,tpl,txt}', { exclude }).filter(path => path !== 'documents.test.ts')
   const foreign = /\bseeds? 0\d\d\b|\bthe seed (says|states|of)\b|\bdesign section\b|(?<!docs\/)\bdesign\.md\b/i
   expect(files.filter(path => foreign.test(textOf(path)))).toEqual([])
