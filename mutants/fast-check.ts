@@ -1,4 +1,4 @@
-/** Replaces fast-check: few cases, the same each time. The first failure is enough, so cases are not shrunk. */
+/** Replaces fast-check. Each run has the same few cases. The first failure kills a mutant, so cases are not shrunk. */
 import fc, { type IProperty, type Parameters } from 'fast-check'
 
 const mostRuns = Number(process.env.MUTANTS_RUNS)

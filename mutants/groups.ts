@@ -1,15 +1,15 @@
-/** The mutated files, and their tests: those that cover them without a real Postgres, from fast to slow. */
+/** The mutated files, with the tests that cover them without a real Postgres, from fast to slow. */
 type Group = {
   name: string
   files: string[]
   tests: string[]
-  /** How many cases a property is tested with, at most; default 30. */
+  /** The maximum number of cases of a property; default 30. */
   runs?: number
   /** Time limit of a test, in ms; default 3,000. A mutant that makes an operation hang takes this long. */
   testLimit?: number
 }
 
-/** Tables and properties, which take milliseconds. */
+/** Tests with tables and properties. Each takes milliseconds. */
 const ofPlans = [
   'operator/{workload,endpoint}/plan/*.test.ts',
   'operator/member/**/plan/*.test.ts',
@@ -28,7 +28,7 @@ const lifecycle = [
 ]
 const ofOperations = lifecycle.map(name => `operator/managed-database/${name}.test.ts`)
 
-/** Requests and their statements. */
+/** Tests of requests and their SQL statements. */
 const ofSql = ['services/rest/sql/{read,write,call,index,statement}.test.ts']
 
 export const groups: Group[] = [

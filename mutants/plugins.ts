@@ -1,4 +1,4 @@
-/** Stryker's plugins: how tests are run, and what is not mutated. */
+/** Stryker's plugins: the test runner, and rules for code that is not mutated. */
 import { WarmRunner } from './runner.ts'
 
 type Node = {
@@ -10,16 +10,17 @@ type Node = {
 }
 type Path = { node: Node; parent?: Node }
 
-/** The text of a string or a template. */
+/** Returns the text of a string or a template. */
 const textOf = ({ type, value, quasis = [] }: Node): string =>
   type === 'StringLiteral' ? String(value) : quasis.map(quasi => quasi.value.cooked).join('$')
 
+/** Ignores texts with several words. */
 const prose = {
   shouldIgnore: ({ node }: Path) =>
-    /\S \S/.test(textOf(node)) ? 'a text for people, which decides nothing' : undefined,
+    /\S \S/.test(textOf(node)) ? 'text for users, which changes no decision' : undefined,
 }
 
-/** `name = ''` and `?? ''`, which the types require although the cluster always sets a value. */
+/** Ignores the defaults `name = ''` and `?? ''`. The types require them, but the cluster always sets a value. */
 const standIns = {
   shouldIgnore: ({ node, parent }: Path) => {
     const isDefault =

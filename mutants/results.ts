@@ -1,4 +1,4 @@
-/** The results of a group's last run, by which Stryker skips unchanged mutants. */
+/** Edits the results of a group's last run. Stryker reads them to skip unchanged mutants. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { z } from 'zod'
 
@@ -10,8 +10,8 @@ const results = z.looseObject({
 })
 
 /**
- * Removes mutants that survived and run when a module is loaded: Stryker knows no tests that cover them, and would not
- * run them again when tests are added.
+ * Removes survivors that run when a module is loaded. Stryker does not know the tests that cover them, so it would not
+ * run them again for a new test.
  */
 export function forgetSurvivorsOfLoading(path: string): void {
   if (!existsSync(path)) return

@@ -1,15 +1,15 @@
 /**
- * Runs the mutation tests. Arguments are names of groups, or files of them; default: all groups. Options are passed to
- * Stryker.
+ * Runs the mutation tests. Arguments are names of groups, or files in groups; default: all groups. Stryker receives the
+ * options.
  */
 import { spawnSync } from 'node:child_process'
 import { globSync } from 'node:fs'
 import { groups } from './groups.ts'
 import { forgetSurvivorsOfLoading } from './results.ts'
 
-const given = process.argv.slice(2)
-const options = given.filter(argument => argument.startsWith('-'))
-const asked = given.filter(argument => !argument.startsWith('-'))
+const commandLine = process.argv.slice(2)
+const options = commandLine.filter(argument => argument.startsWith('-'))
+const requested = commandLine.filter(argument => !argument.startsWith('-'))
 
 const filesOf = (patterns: string[]): string[] => {
   const excluded = patterns.filter(pattern => pattern.startsWith('!')).map(pattern => pattern.slice(1))
@@ -21,12 +21,12 @@ const filesOf = (patterns: string[]): string[] => {
 /** Each group with its requested files. */
 const runs = groups.flatMap(group => {
   const files = filesOf(group.files)
-  if (asked.length === 0 || asked.includes(group.name)) return [{ group, files }]
-  const some = files.filter(file => asked.includes(file))
+  if (requested.length === 0 || requested.includes(group.name)) return [{ group, files }]
+  const some = files.filter(file => requested.includes(file))
   return some.length > 0 ? [{ group, files: some }] : []
 })
 const known = new Set(runs.flatMap(({ group, files }) => [group.name, ...files]))
-const unknown = asked.filter(name => !known.has(name))
+const unknown = requested.filter(name => !known.has(name))
 if (unknown.length > 0) {
   console.error(`no group or mutated file: ${unknown.join(', ')}. Groups: ${groups.map(({ name }) => name).join(', ')}`)
   process.exit(2)

@@ -1,8 +1,8 @@
 /**
  * A test runner for Stryker that loads the product once. Stryker's Vitest runner starts a worker for each mutant, which
- * takes seconds, while the test that kills it takes milliseconds. Here a mutant is activated in the process that has
- * loaded the product, and only the test files are read again, by Vitest's collection. Stryker starts a new process for
- * mutants that run when a module is loaded, and after a hang.
+ * takes seconds, while the test that kills the mutant takes milliseconds. This runner activates mutants in a process
+ * that has already loaded the product, and loads only the test files again. Stryker starts a new process for mutants
+ * that run when a module is loaded, and after a hang.
  */
 import { globSync } from 'node:fs'
 import { registerHooks } from 'node:module'
@@ -18,7 +18,7 @@ import {
   type VitestRunner,
 } from '@vitest/runner'
 
-/** Shared by the instrumented code and Stryker. */
+/** The global state that the instrumented code and Stryker share. */
 type Instrumentation = {
   activeMutant?: string | undefined
   currentTestId?: string | undefined
@@ -32,7 +32,7 @@ type Coverage = { static: Hits; perTest: Record<string, Hits> }
 const instrumentation: Instrumentation = { mutantCoverage: { static: {}, perTest: {} } }
 Object.assign(globalThis, { __stryker__: instrumentation })
 
-/** In Stryker's numbering. */
+/** The test results, as Stryker numbers them. */
 const [passed, failed] = [0, 1]
 
 type TestResult = {
@@ -51,13 +51,13 @@ type MutantRun = {
   mutantActivation: 'runtime' | 'static'
 }
 
-/** The test files of the group, in its order. */
+/** Returns the test files of the group, in the group's order. */
 const testFiles = (): string[] => [
   ...new Set((process.env.MUTANTS_TESTS ?? '').split('\n').flatMap(pattern => globSync(pattern).sort())),
 ]
 
-/** Gives tests the replacement of fast-check. */
-function boundProperties(): void {
+/** Makes tests import mutants/fast-check.ts instead of fast-check. */
+function replaceFastCheck(): void {
   const bounded = pathToFileURL(resolve('mutants/fast-check.ts')).href
   registerHooks({
     resolve: (specifier, context, next) =>
@@ -67,8 +67,8 @@ function boundProperties(): void {
   })
 }
 
-/** What `expect` needs from the worker in which Vitest would run it. */
-function standInForWorker(): void {
+/** Sets the global state that `expect` normally reads from a worker of Vitest. */
+function setWorkerState(): void {
   const config = { expect: { poll: { timeout: 1_500, interval: 20 } }, snapshotOptions: {} }
   Object.assign(globalThis, { __vitest_worker__: { config, ctx: {}, environment: { name: 'node' } } })
 }
@@ -113,7 +113,7 @@ class Files implements VitestRunner {
     })
   }
 
-  /** Reads a test file again, without its imports. */
+  /** Loads a test file again, but not the modules that it imports. */
   importFile(path: string): unknown {
     this.#imports += 1
     return import(`${pathToFileURL(path).href}?run=${this.#imports}`)
@@ -137,7 +137,7 @@ class Files implements VitestRunner {
     if (this.#hasFailed) test.mode = 'skip'
     if (test.mode === 'skip') return
     this.#current = test
-    // It stays after the test: background work is attributed to the test that started it.
+    // The id stays set after the test, so that Stryker attributes background work to the test that started it.
     instrumentation.currentTestId = this.#ids.get(test)
   }
 
@@ -145,7 +145,7 @@ class Files implements VitestRunner {
     if (test.result?.state === 'fail') this.#hasFailed = true
   }
 
-  /** `only`: ids of the tests to run; default all. */
+  /** Runs all tests, or only those with the ids in `only`. */
   async run(only?: readonly string[]): Promise<TestResult[]> {
     this.#hasFailed = false
     this.#only = only && new Set(only)
@@ -160,7 +160,7 @@ class Files implements VitestRunner {
     return results
   }
 
-  /** Loads the product. Code that runs on load runs once; code of the test files runs in each run. */
+  /** Loads the product and the test files. The product's top-level code runs once, that of test files in each run. */
   async load(): Promise<void> {
     instrumentation.currentTestId = undefined
     for (const path of testFiles()) await collectTests([resolve(path)], this)
@@ -189,8 +189,8 @@ class Files implements VitestRunner {
 }
 
 /**
- * Mutants that a test file hits while it is read are attributed to each of its tests. Those hit only while the product
- * is loaded remain.
+ * Attributes the mutants that a test file hits while it loads to each of its tests. Only mutants that run while the
+ * product loads remain static.
  */
 function coverageOf({ static: loading, perTest }: Coverage, ids: readonly string[]): Coverage {
   const remaining = { ...loading }
@@ -211,8 +211,8 @@ export class WarmRunner {
   }
 
   init(): void {
-    boundProperties()
-    standInForWorker()
+    replaceFastCheck()
+    setWorkerState()
   }
 
   async dryRun() {

@@ -1,4 +1,4 @@
-/** One group, named by mutants/run.ts in the environment. */
+/** Configures Stryker for one group. mutants/run.ts passes the group in environment variables. */
 const { MUTANTS_GROUP: group, MUTANTS_FILES: files = '', MUTANTS_CONCURRENCY: concurrency = '2' } = process.env
 
 export default {
@@ -6,13 +6,13 @@ export default {
   plugins: ['./mutants/plugins.ts'],
   testRunner: 'warm',
   ignorers: ['prose', 'stand-ins'],
-  // The type checker rejects those.
+  // The type checker rejects most mutants of optional chaining.
   mutator: { excludedMutations: ['OptionalChaining'] },
   // Stryker cannot read the configuration with this compiler version, and does not need it.
   tsconfigFile: 'mutants/none.json',
   coverageAnalysis: 'perTest',
   concurrency: Number(concurrency),
-  // Frees memory that tests and hooks leave, from time to time.
+  // A restart of the runner frees memory that tests and hooks retain.
   maxTestRunnerReuse: 400,
   timeoutMS: 10_000,
   incremental: true,

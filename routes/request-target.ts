@@ -1,8 +1,8 @@
-/** Request targets that every server reads in the same way. Nothing is decoded or normalised. Pure. */
+/** Checks that every server reads a request target in the same way. Paths are returned as they were sent. Pure. */
 
 const visible = /^\/[\x21-\x22\x24-\x7e]*$/
-const hidden = /%2e|%2f|%5c/gi
-const meanings: Readonly<Record<string, string>> = { '%2e': '.', '%2f': '/', '%5c': '\\' }
+const encodedSeparators = /%2e|%2f|%5c/gi
+const separators: Readonly<Record<string, string>> = { '%2e': '.', '%2f': '/', '%5c': '\\' }
 
 export const pathOf = (target: string): string => {
   const question = target.indexOf('?')
@@ -13,6 +13,6 @@ export const pathOf = (target: string): string => {
 export function isWellFormed(target: string): boolean {
   const path = pathOf(target)
   if (!visible.test(target) || path.includes('//') || path.includes('\\')) return false
-  const decoded = path.replace(hidden, code => meanings[code.toLowerCase()] ?? code)
+  const decoded = path.replace(encodedSeparators, code => separators[code.toLowerCase()] ?? code)
   return !decoded.split(/[/\\]/).some(segment => segment === '.' || segment === '..')
 }

@@ -78,7 +78,7 @@ describe('a route', () => {
 
   test.each<[string, unknown, RegExp]>([
     ['that is not JSON', '{', /^route\.json is not JSON$/],
-    ['of another port than its name says', { ...route, port: 5433 }, /^route\.json\.port: must be 5432/],
+    ['of another port than in its name', { ...route, port: 5433 }, /^route\.json\.port: must be 5432/],
     ['without a database id', { ...route, databaseId: undefined }, /^route\.json\.databaseId: ./],
     [
       'without a target service',
@@ -155,7 +155,11 @@ describe('a route by host name', () => {
       { ...route, services: [{ ...rest, rules: Array(51).fill('127.0.0.1') }] },
       /services\.0\.rules: /,
     ],
-    ['of a bridge of rest', { ...route, services: [{ ...rest, bridgePort: 1 }] }, /bridgePort: only mcp has a bridge/],
+    [
+      'with a bridge for rest',
+      { ...route, services: [{ ...rest, bridgePort: 1 }] },
+      /bridgePort: only mcp has a bridge/,
+    ],
     ['with a token', { ...route, services: [{ ...rag, tokenDigest: 'secret' }] }, /services\.0\.tokenDigest: ./],
     ['of an unknown state', { ...route, services: [{ ...rest, unavailable: 'maybe' }] }, /services\.0\.unavailable/],
     ['with an unknown key', { ...route, services: [{ ...rest, public: true }] }, /^route\.json\.services\.0: ./],
@@ -163,7 +167,7 @@ describe('a route by host name', () => {
     expect(read(value)).toEqual({ kind: 'http', host, problem: expect.stringMatching(problem) })
   })
   test.each(['route-http-', 'route-http-UPPER', 'route-http-a..b', 'route-grpc-shop', 'routes'])(
-    'is not %s, whose kind is unknown',
+    'is not read from the name %s, whose kind is unknown',
     name => {
       expect(read(route, name)).toEqual({ kind: 'unknown' })
     },
@@ -182,7 +186,7 @@ describe('acknowledged', () => {
     ['every live gateway at or above the version', '100', [acked('a', '100'), acked('b', '101')], true, []],
     ['one gateway below the version', '100', [acked('a', '100'), acked('b', '99')], false, ['b']],
     ['versions are numbers, not text', '99', [acked('a', '100')], true, []],
-    ['versions beyond what a double can hold', '9007199254740993', [acked('a', '9007199254740992')], false, ['a']],
+    ['versions larger than a double can represent', '9007199254740993', [acked('a', '9007199254740992')], false, ['a']],
     ['no gateway', '1', [], false, []],
     ['only an expired gateway', '1', [acked('a', '5', gatewayLeaseSeconds + gatewayClockSkewSeconds)], false, []],
     ['an expired gateway does not count', '5', [acked('a', '5'), acked('b', '1', 1000)], true, []],
@@ -199,8 +203,8 @@ describe('acknowledged', () => {
     ['an annotation that is not a version', '5', [acked('a', '10x')], false, ['a']],
     ['an annotation that ends like a version', '5', [acked('a', 'x10')], false, ['a']],
     ['a version that would take long to compare', '5', [acked('a', '9'.repeat(31))], false, ['a']],
-    ['a wanted version that ends like a version', 'x5', [acked('a', '10')], false, ['a']],
-    ['an empty wanted version', '', [acked('a', '10')], false, ['a']],
+    ['a required version that ends like a version', 'x5', [acked('a', '10')], false, ['a']],
+    ['an empty required version', '', [acked('a', '10')], false, ['a']],
     ['a lease without a time is not live', '5', [{ metadata: { name: 'a' } }], false, []],
   ])('%s', (_name, version, leases, done, waitingFor) => {
     expect(acknowledged(version, leases, now)).toEqual({ done, waitingFor })
@@ -228,10 +232,10 @@ describe('unreachable ports', () => {
   ])('%j after %j are new: %j', (now, before, expected) => {
     expect(newlyUnreachable(listing(now), listing(before))).toEqual(expected)
   })
-  test('are none if a Lease has no annotations', () => {
+  test('are an empty list if a Lease has no annotations', () => {
     expect(newlyUnreachable({ metadata: { name: 'gateway-one' } }, { metadata: { name: 'gateway-one' } })).toEqual([])
   })
-  test('are read up to a limit', () => {
+  test('are limited to 100 of a Lease', () => {
     const many = Array.from({ length: 10_000 }, (_, index) => index + 1).join(',')
     expect(newlyUnreachable(listing(many), undefined)).toHaveLength(100)
   })

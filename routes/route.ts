@@ -26,9 +26,9 @@ const common = {
 }
 /** Masked CIDR blocks; an empty list closes the endpoint. */
 const rules = z.array(ipv4Cidr).max(50)
-/** It has no `kind`, because gateways older than the kinds refuse an unknown key. */
+/** A route by port. It has no `kind`, because older gateways refuse this key. */
 const portRoute = z.strictObject({ ...common, target, rules, port: z.int().min(1).max(65535) })
-/** In lower case, and short enough for a ConfigMap's name. */
+/** A host name in lower case that is short enough for a ConfigMap's name. */
 const hostName = z
   .string()
   .max(230)
@@ -79,13 +79,13 @@ export const httpRouteName = (host: string): string => `route-http-${host}`
 export const routeKey = 'route.json'
 export const routeComponent = 'route'
 
-/** The port that a ConfigMap reserves, from its name alone; undefined if it reserves none. */
+/** Returns the port that a ConfigMap with this name reserves. Returns undefined if it reserves none. */
 export function portOfRoute(name: string): number | undefined {
   const port = Number(/^route-([1-9][0-9]{0,4})$/.exec(name)?.[1])
   return port <= 65535 ? port : undefined
 }
 
-/** The host name that a ConfigMap reserves, from its name alone; undefined if it reserves none. */
+/** Returns the host name that a ConfigMap with this name reserves. Returns undefined if it reserves none. */
 export function hostOfRoute(name: string): string | undefined {
   const host = /^route-http-(.+)$/.exec(name)?.[1]
   return hostName.safeParse(host).data
@@ -93,21 +93,22 @@ export function hostOfRoute(name: string): string | undefined {
 
 type RouteMap = { metadata: { name: string }; data?: Record<string, string> }
 
-/** A route, or why it is invalid, as `key.field: what is wrong`. */
+/** A route, or the problem that makes it invalid, as `key.field: problem`. */
 type ReadRoute = { route: Route; problem?: undefined } | { route?: undefined; problem: string }
 type ReadHttpRoute = { route: HttpRoute; problem?: undefined } | { route?: undefined; problem: string }
 
 const portNameProblem = "a route's name is route-<port>"
 
 /**
- * The kind of a route, from its name. `unknown`: a kind of a later version; if it has a `problem`, its port is invalid.
+ * A route with its kind, which its name contains. `unknown` is a kind of a later version, or a name with an invalid
+ * port, which has a `problem`.
  */
 type AnyRoute =
   | ({ kind: 'port'; port: number } & ReadRoute)
   | ({ kind: 'http'; host: string } & ReadHttpRoute)
   | { kind: 'unknown'; problem?: string }
 
-/** Reads the route of a ConfigMap, of any kind. The route must match its name, and meet every rule. */
+/** Reads a route of any kind from its ConfigMap. Its port or host must be the one in the name. */
 export function readAnyRoute(configMap: RouteMap): AnyRoute {
   const { name } = configMap.metadata
   const port = portOfRoute(name)
@@ -117,7 +118,7 @@ export function readAnyRoute(configMap: RouteMap): AnyRoute {
   return /^route-[0-9]/.test(name) ? { kind: 'unknown', problem: portNameProblem } : { kind: 'unknown' }
 }
 
-/** The port route of a ConfigMap. */
+/** Reads a route by port from its ConfigMap. */
 export function readRoute(configMap: RouteMap): ReadRoute {
   const read = readAnyRoute(configMap)
   if (read.kind !== 'port') return { problem: portNameProblem }
@@ -156,15 +157,15 @@ export const acknowledgedAnnotation = 'espalier.dev/acknowledged-resource-versio
 /** On a gateway's Lease: the routed ports on which it could not listen, as `5432,5440`; absent if there are none. */
 export const portsInUseAnnotation = 'espalier.dev/ports-in-use'
 /**
- * On a gateway's Lease: routed ports whose databases it could not reach a moment ago, as `5432,5440`; absent if there
- * are none. The operator checks the database of each newly listed port.
+ * On a gateway's Lease: routed ports whose databases it recently could not reach, as `5432,5440`; absent if there are
+ * none. The operator checks the database of each newly listed port.
  */
 export const unreachableAnnotation = 'espalier.dev/unreachable-ports'
 export const gatewayComponent = 'gateway'
 export const gatewayLeaseName = (identity: string): string => `gateway-${identity}`
-/** If a replica has not renewed its Lease for this long, it refuses new connections. */
+/** A replica that has not renewed its Lease for this time refuses new connections. */
 export const gatewayLeaseSeconds = 90
-/** The allowed clock skew between a gateway and the operator. The operator waits this much longer for a gateway. */
+/** The allowed clock skew between a gateway and the operator. The operator adds it to the time that it waits. */
 export const gatewayClockSkewSeconds = 10
 
 /**
@@ -187,8 +188,8 @@ type Acknowledgement = {
 
 /**
  * Whether every live gateway has applied this version of a route. The Leases must have been listed from the cluster
- * (not from a cache) after the route was written. Only then has a replica without a Lease certainly read the route
- * before it accepts connections.
+ * (not from a cache) after the route was written. Only then does a replica that has no Lease yet read the route before
+ * it accepts connections.
  */
 export function acknowledged(
   routeResourceVersion: string,
@@ -208,7 +209,7 @@ export function acknowledged(
  */
 export const httpsCertificatesAnnotation = 'espalier.dev/https-certificates'
 
-/** The digest of PEM certificates, independent of their order. */
+/** Returns the digest of PEM certificates, independent of their order. */
 export function certificatesDigest(certificates: Iterable<string>): string {
   const each = [...certificates].map(text => createHash('sha256').update(text.trim()).digest('hex'))
   return createHash('sha256')
@@ -217,7 +218,7 @@ export function certificatesDigest(certificates: Iterable<string>): string {
     .slice(0, 32)
 }
 
-/** The names of the live Leases whose gateways serve HTTPS with certificates of another digest. */
+/** Returns the names of the live Leases whose gateways serve HTTPS with certificates of another digest. */
 export function otherCertificatesAt(digest: string, leases: readonly GatewayLease[], now: number): string[] {
   return leases
     .filter(lease => isLive(lease, now))
@@ -226,7 +227,8 @@ export function otherCertificatesAt(digest: string, leases: readonly GatewayLeas
 }
 
 /**
- * The names of the live Leases whose gateways cannot listen on a port, since another program on their machine uses it.
+ * Returns the names of the live Leases whose gateways cannot listen on a port, because another program on their machine
+ * uses it.
  */
 export function portRefusedBy(port: number, leases: readonly GatewayLease[], now: number): string[] {
   return leases
@@ -235,24 +237,24 @@ export function portRefusedBy(port: number, leases: readonly GatewayLease[], now
     .map(lease => lease.metadata.name)
 }
 
-/** The ports that exactly one of two states of a Lease lists as refused. Pure. */
+/** Returns the ports in use that only one of two states of a Lease lists. Pure. */
 export function refusalChanged(lease: GatewayLease | undefined, previous: GatewayLease | undefined): number[] {
   const [now, before] = [lease, previous].map(each => new Set(portsIn(each, portsInUseAnnotation)))
   return [...(now ?? [])].filter(port => !before?.has(port)).concat([...(before ?? [])].filter(port => !now?.has(port)))
 }
 
-/** The ports that a Lease lists as unreachable and that its earlier state did not list. Pure. */
+/** Returns the unreachable ports that a Lease lists and that its previous state did not list. Pure. */
 export function newlyUnreachable(lease: GatewayLease, previous: GatewayLease | undefined): number[] {
   const before = new Set(portsIn(previous, unreachableAnnotation))
   return portsIn(lease, unreachableAnnotation).filter(port => !before.has(port))
 }
 
-/** The ports that live gateways list as unreachable. */
+/** Returns the ports that live gateways list as unreachable. */
 export const unreachablePorts = (leases: readonly GatewayLease[], now: number): number[] => [
   ...new Set(leases.filter(lease => isLive(lease, now)).flatMap(lease => portsIn(lease, unreachableAnnotation))),
 ]
 
-/** The maximum number of ports that are read from a Lease, since a gateway writes it. */
+/** The maximum number of ports that `portsIn` reads, because it cannot trust the length of a gateway's list. */
 const mostPorts = 100
 
 const portsIn = (lease: GatewayLease | undefined, annotation: string): number[] =>
