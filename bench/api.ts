@@ -1,7 +1,7 @@
 /**
- * Measures the API with 1,000 databases: a single GET and a page of 100, each against a bare Fastify route that returns
- * the same bytes, in the same process and run. Short rounds alternate, and the result is the median of the ratios of
- * neighbouring rounds, so that a busy moment of the machine has no influence. A separate process sends the load.
+ * Measures the API with 1,000 databases: a single GET, and a page of 100. The baseline is a bare Fastify route in the
+ * same process that returns the same bytes. Short rounds alternate between the two. The result is the median of the
+ * ratios of neighbouring rounds, so that a short load of the machine has no effect. A separate process sends requests.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -21,7 +21,7 @@ const connections = 20
 type Load = { url: string; authorization: string; seconds: number }
 type Measure = { perSecond: number; p99: number; failures: number }
 
-/** In the child: one run of autocannon per message. */
+/** Runs autocannon once. The child process calls this for each message. */
 async function fire({ url, authorization, seconds: duration }: Load): Promise<Measure> {
   const result = await autocannon({ url, connections, duration, headers: { authorization } })
   const failures = result.errors + result.timeouts + result.non2xx
@@ -57,7 +57,7 @@ async function fill(harness: Awaited<ReturnType<typeof startHarness>>): Promise<
   return id
 }
 
-/** A route that only sends these bytes. */
+/** Starts the baseline: a route that only sends these bytes. */
 async function startBare(text: string) {
   const app = Fastify()
   app.get('/', (_request, reply) => reply.type('application/json; charset=utf-8').send(text))

@@ -1,6 +1,6 @@
 /**
- * A member's use of the archive, in a process without other code, like its containers: `backup` like the agent,
- * `restore` like `espalier instance prepare`. Prints bytes, seconds and processor time; options are JSON.
+ * Uses the archive in a separate process, as a member's containers do: `backup` as the agent does, `restore` as
+ * `espalier instance prepare` does. Prints bytes, seconds and processor time. The argument is JSON with the options.
  */
 import { mkdirSync } from 'node:fs'
 import { connect } from 'node:net'
@@ -15,7 +15,7 @@ type Options = { work: 'backup' | 'restore'; url: string; tls: string; port: num
   databaseId: string
   id: string
 }
-const options = JSON.parse(process.argv[2] ?? '') as Options // of the benchmark
+const options = JSON.parse(process.argv[2] ?? '') as Options // the benchmark passes them
 const { url, tls, port, target, databaseId, id } = options
 
 async function backup(): Promise<number> {

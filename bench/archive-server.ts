@@ -1,6 +1,6 @@
 /**
- * `espalier archive` on a directory as a process, and a directory with the certificates of one database, for
- * benchmarks.
+ * Starts `espalier archive` for benchmarks: a process with a directory as its store, and a second directory with the
+ * certificates of one database.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'

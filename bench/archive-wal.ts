@@ -1,11 +1,16 @@
 /**
- * WAL through `espalier archive` by mutual TLS: four segments at a time, against a copy of the same files; then small pieces of many databases at
- * rest, each with a certificate and a connection of its own, and these databases for a minute, with a piece of each. Processor time
- * is what a busy machine does not change.
- * ESPALIER_BENCH_S3 is `versitygw` or `gofakes3` for a bucket in place of a directory, ESPALIER_BENCH_SEGMENTS how many there are (default: 100; 0
- * leaves them out), ESPALIER_BENCH_RANDOM how many of 8,192 bytes of a segment cannot be compressed (default: 4096), ESPALIER_BENCH_DATABASES how many
- * databases (default: 1000; 0 leaves them out). ESPALIER_BENCH_PLAIN=1 sends segments as agents of earlier versions do.
- * With a bucket, the same segments are also compressed and written to it without the archive.
+ * Measures WAL that clients send to `espalier archive` with mutual TLS. A busy machine hardly changes processor time.
+ * - Segments, four at a time. The baseline is a copy of the same files. With a bucket, a second baseline compresses the
+ *   segments and writes them to the bucket without the archive.
+ * - Small pieces of many idle databases, each with a separate certificate and connection.
+ * - One minute in which each of these databases sends one piece.
+ *
+ * Variables:
+ * - ESPALIER_BENCH_S3: `versitygw` or `gofakes3`, for a bucket instead of a directory
+ * - ESPALIER_BENCH_SEGMENTS: the number of segments (default: 100; 0 omits them)
+ * - ESPALIER_BENCH_RANDOM: the bytes of each 8,192 bytes that cannot be compressed (default: 4096)
+ * - ESPALIER_BENCH_DATABASES: the number of databases (default: 1000; 0 omits them)
+ * - ESPALIER_BENCH_PLAIN=1: sends segments as agents of earlier versions do
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
@@ -27,13 +32,13 @@ import { against, percentile, print } from './statistics.ts'
 
 const segments = Number(process.env.ESPALIER_BENCH_SEGMENTS ?? 100)
 const databases = Number(process.env.ESPALIER_BENCH_DATABASES ?? 1000)
-/** As compressible as WAL of an ordinary load by default: half of it is repeated. */
+/** By default, half of each page is compressible, as in the WAL of an ordinary load. */
 const randomBytesOfPage = Number(process.env.ESPALIER_BENCH_RANDOM ?? 4096)
 const isPlain = process.env.ESPALIER_BENCH_PLAIN === '1'
 const concurrent = 4
-/** A copy costs as much disk again. */
+/** The baseline copies at most this number of segments, because a copy needs the same disk space again. */
 const copied = Math.min(segments, 100)
-/** Between two pieces of a database that writes a little now and then. */
+/** The pause between two pieces of an almost idle database. */
 const pauseMs = 60_000
 const MiB = 2 ** 20
 const root = mkdtempSync(join(process.env.ESPALIER_BENCH_DIRECTORY ?? tmpdir(), 'espalier-bench-archive-wal-'))
@@ -69,7 +74,7 @@ async function startArchive(port: number, flags: string[], env: NodeJS.ProcessEn
   return child
 }
 
-/** In ms, user and system. The kernel counts in hundredths of a second. */
+/** Returns the processor time (user and system) in ms. The kernel counts hundredths of a second. */
 function processorMs({ pid }: ChildProcess): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
   return (Number(fields[11]) + Number(fields[12])) * 10
@@ -79,7 +84,7 @@ const memoryMiB = ({ pid }: ChildProcess, of: 'VmHWM' | 'VmRSS'): string =>
 const peakMiB = (child: ChildProcess): string => memoryMiB(child, 'VmHWM')
 const residentMiB = (child: ChildProcess): string => memoryMiB(child, 'VmRSS')
 
-/** A few at once; @returns the total duration, in seconds */
+/** Runs `work` for each number, `atOnce` at a time. @returns the total duration, in seconds */
 async function each(count: number, atOnce: number, work: (number: number) => Promise<void>): Promise<number> {
   let next = 0
   const worker = async (): Promise<void> => {
@@ -122,16 +127,16 @@ async function tryToPut(
   return response.statusCode
 }
 
-/** Like an agent where the archive is busy, or has just closed the connection. @returns how many attempts failed */
+/** Retries as an agent does if the archive is busy or closes the connection. @returns the number of failed attempts */
 async function putPatiently(port: number, client: Client, name: string, bytes: Buffer, digest: string) {
   for (let failed = 0; ; failed++) {
-    // 200: it was stored by an attempt whose answer was lost.
+    // 200 means that an earlier attempt stored the piece, but its response was lost.
     if ((await tryToPut(port, client, name, bytes, digest).catch(() => 503)) < 300) return failed
     await sleep(backOffMs(failed + 1))
   }
 }
 
-/** Like an agent: digest, compression and request. */
+/** Does the work of an agent: digest, compression and request. */
 async function putCompressed(port: number, { agent, prefix }: Client, name: string, bytes: Buffer) {
   const digest = digestOf(bytes)
   const headers = { 'content-encoding': 'zstd', 'espalier-length': bytes.length, 'unencoded-digest': digest }
@@ -187,7 +192,7 @@ async function measureSegments(port: number, archive: ChildProcess, s3: S3Server
   print('memory of the archive, maximum', `${peakMiB(archive)} MiB`)
 }
 
-/** Like an agent's work and the store's: digest, compression and a conditional write. @returns seconds for a segment */
+/** Does the work of agent and store: digest, compression and a conditional write. @returns the seconds per segment */
 async function measureStraight(
   { settings }: S3Server,
   bytes: Buffer,
@@ -227,7 +232,7 @@ async function measureAtRest(port: number, archive: ChildProcess): Promise<void>
   for (const { agent } of clients) agent.destroy()
 }
 
-/** Their pieces are spread evenly, as those of databases that know nothing of each other. */
+/** Measures one minute. The pieces are spread evenly over the minute, as those of independent databases are. */
 async function measureMinute(port: number, archive: ChildProcess, clients: Client[], bytes: Buffer): Promise<void> {
   const [took, digest]: [number[], string] = [[], digestOf(bytes)]
   let [connections, refused] = [0, 0]
@@ -251,7 +256,7 @@ async function measureMinute(port: number, archive: ChildProcess, clients: Clien
     `${databases} databases, each sends a piece every ${pauseMs / 1000} s`,
     `${(took.length / seconds).toFixed(0)}/s, p95 ${percentile(took, 0.95).toFixed(0)} ms, ${((busy / seconds) * 100).toFixed(0)} % of a core, ${((busy * 1000) / took.length).toFixed(1)} ms each, ${residentMiB(archive)} MiB`,
   )
-  // TLS 1.3 logs five secrets of each connection.
+  // The number of logged secrets is divided by 5, because TLS 1.3 logs five secrets for each connection.
   print('connections opened during this, and attempts refused', `${(connections / 5).toFixed(0)}, ${refused}`)
 }
 

@@ -1,10 +1,12 @@
 /**
- * Base backups in an archive on a directory, each figure against a baseline of the same run:
- * - a base backup, compressed, encrypted and read back, against `pg_basebackup` of the same server to the same disk;
- * - its restore, against a copy of the data directory;
- * - both again as in production: by an agent, an archive and `espalier instance prepare`, over mutual TLS. It needs a
- *   Postgres with all its programs, such as Debian's. ESPALIER_BENCH_SCALE is pgbench's scale (default: 30, about 450
- *   MB).
+ * Measures base backups in an archive whose store is a directory. Each figure has a baseline in the same run:
+ * - a base backup that is compressed, encrypted and read back, against `pg_basebackup` of the same server to the same
+ *   disk;
+ * - the restore of the backup, against a copy of the data directory;
+ * - both again as in production, with an agent, an archive and `espalier instance prepare` over mutual TLS.
+ *
+ * The benchmark needs a Postgres with all its programs, such as Debian's. ESPALIER_BENCH_SCALE is pgbench's scale
+ * (default: 30, about 450 MB).
  */
 import { type ChildProcess, execFile, execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -40,13 +42,13 @@ const rounds = Number(process.env.ESPALIER_BENCH_ROUNDS ?? 3)
 const root = mkdtempSync(join(process.env.ESPALIER_BENCH_DIRECTORY ?? tmpdir(), 'espalier-bench-archive-'))
 chmodSync(root, 0o777)
 const isRoot = process.getuid?.() === 0
-/** Postgres refuses to run as root. */
+/** Runs a program of Postgres. As root, runs it as the user `nobody`, because Postgres refuses to run as root. */
 const run = (program: string, ...args: string[]): string => {
   const command = [join(binaries, program), ...args]
   const [first = '', ...rest] = isRoot ? ['runuser', '-u', 'nobody', '--', ...command] : command
   return execFileSync(first, rest, { encoding: 'utf8', cwd: '/', stdio: ['ignore', 'pipe', 'ignore'] })
 }
-/** `processor`: user and system of all its threads, in seconds, which hardly depends on the machine's load. */
+/** `processor` is the processor time of all threads in seconds. It hardly depends on the load of the machine. */
 type Cost = { seconds: number; processor: number }
 async function cost(work: () => unknown, archive?: ChildProcess): Promise<Cost> {
   const [began, own, other] = [performance.now(), process.cpuUsage(), processorMs(archive)]
@@ -56,14 +58,14 @@ async function cost(work: () => unknown, archive?: ChildProcess): Promise<Cost> 
   return { seconds: (performance.now() - began) / 1000, processor }
 }
 
-/** The kernel counts in hundredths of a second. */
+/** Returns the processor time in ms. The kernel counts hundredths of a second. */
 function processorMs(child: ChildProcess | undefined): number {
   if (child === undefined) return 0
   const fields = readFileSync(`/proc/${child.pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
   return (Number(fields[11]) + Number(fields[12])) * 10
 }
 
-/** Of a shell command; the shell's `times` are those of its children. */
+/** Measures a shell command. The second line of `times` has the processor time of the shell's children. */
 function costOf(command: string): Cost {
   const began = performance.now()
   const times = execFileSync('sh', ['-c', `{ ${command}; } >/dev/null 2>&1; times`], { encoding: 'utf8', cwd: '/' })
@@ -78,7 +80,7 @@ type Measured = { bytes: number; backup: Cost; restore: Cost }
 type Result = { theirs: Cost; copy: Cost; straight: Measured; through: Measured }
 type Connect = () => Promise<ReplicationConnection>
 
-/** Like `espalier archive backup` and `espalier archive restore`. */
+/** Backs up and restores in this process, as `espalier archive backup` and `espalier archive restore` do. */
 async function measureStraight(
   archive: Archive,
   incarnation: Incarnation,
@@ -101,7 +103,7 @@ async function measureStraight(
   return { bytes: record.bytes, backup, restore }
 }
 
-/** By a process for each, like the containers of a member. */
+/** Backs up and restores in separate processes, as the containers of a member do. */
 async function measureServed(
   { url, tls, process: archive }: { url: string; tls: string; process: ChildProcess },
   options: { databaseId: string; port: number; target: string },

@@ -1,7 +1,7 @@
 /**
- * An agent that archives a Postgres under load, to an archive on a directory: additional memory compared with an agent
- * that does not archive, the rate of WAL and of a base backup, and how long commits wait. ESPALIER_BENCH_WAL sets how
- * many MB of WAL are written (default: 500).
+ * Measures an agent that archives a Postgres under load to an archive whose store is a directory: its additional memory
+ * compared with an agent that does not archive, the rates of WAL and of a base backup, and the duration of commits.
+ * ESPALIER_BENCH_WAL is the amount of WAL in MB (default: 500).
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -62,7 +62,7 @@ async function startArchive(): Promise<ChildProcess> {
   return child
 }
 
-/** With V8's limits of operator/member/pod/agent.ts. */
+/** Starts an agent with the V8 flags of operator/member/pod/agent.ts. */
 async function startAgent(archives: boolean): Promise<ChildProcess> {
   const options = {
     ...{ id: instanceId, host: '127.0.0.1', port: agentPort, postgresPort: postgres.port },
@@ -96,7 +96,7 @@ async function call<Answer>(method: string, of: string): Promise<Answer> {
   const [response] = await once(outgoing, 'response')
   let body = ''
   for await (const chunk of response) body += chunk
-  return JSON.parse(body) as Answer // of Espalier's agent
+  return JSON.parse(body) as Answer // the agent's responses have this type
 }
 
 const connect = async (): Promise<pg.Client> => {
@@ -106,7 +106,7 @@ const connect = async (): Promise<pg.Client> => {
   return client
 }
 
-/** As compressible as base64. */
+/** The content of the WAL. It compresses like base64. */
 const message = randomBytes(750_000).toString('base64')
 
 /** @returns the duration of each commit, in ms */

@@ -1,7 +1,9 @@
 /**
- * Cost of an idle installation: idle databases on an embedded installation. Measures the processor time of Espalier's
- * process, and of its Postgres servers, against the same servers started by hand on the same data, without Espalier, in
- * the same run. `node bench/at-rest.ts [databases] [seconds]`
+ * Measures the processor time of an embedded installation with idle databases: of Espalier's process and of its
+ * Postgres servers. The baseline is the same servers on the same data in the same run, which the benchmark starts
+ * without Espalier.
+ *
+ *     node bench/at-rest.ts [databases] [seconds]
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -13,17 +15,17 @@ import { against, print } from './statistics.ts'
 
 const databases = Number(process.argv[2] ?? 40)
 const seconds = Number(process.argv[3] ?? 300)
-/** Until everything has settled: caches, first passes, autovacuum on new data, the checkpoint, and agents. */
+/** The wait until caches, first reconciliations, autovacuum, the checkpoint and agents are done with the new data. */
 const stableAfterMs = 660_000
-/** The servers started by hand continue with the data as they were at the stop. */
+/** The wait of the baseline. It is shorter, because its servers start with the data of the stopped installation. */
 const stableAloneAfterMs = 150_000
-/** Before: each database was checked every 30 s and probed every 5 s, with 40 databases, in parts of a core. */
+/** Figures of an earlier version, in cores. It checked each of 40 databases every 30 s, and probed it every 5 s. */
 const before = { databases: 40, ours: 0.035, caused: 0.065 }
 const ticks = 100
 
 const pause = (ms: number) => new Promise(resolve => setTimeout(resolve, ms))
 
-/** Seconds of a process, including its ended children. */
+/** Returns the processor seconds of a process, including its ended children. */
 function secondsOf(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8').replace(/^.*\) /s, '')
   return stat
@@ -40,13 +42,13 @@ const isPostmaster = (pid: number): boolean => {
   }
 }
 
-/** A server process that has just been forked still looks like its postmaster. */
+/** Removes descendants of other listed processes: a new child of a postmaster has the postmaster's command line. */
 function outermost(pids: number[]): number[] {
   const below = new Set(pids.flatMap(pid => processTree(pid).slice(1)))
   return pids.filter(pid => !below.has(pid))
 }
 
-/** The times of an ended process are added to its parent's. */
+/** Returns 0 for an ended process, because the kernel adds its time to its parent's. */
 const secondsIfThere = (pid: number): number => {
   try {
     return secondsOf(pid)
@@ -55,12 +57,12 @@ const secondsIfThere = (pid: number): number => {
   }
 }
 
-/** Seconds of a postmaster, its living processes and the ended ones. */
+/** Returns the processor seconds of a postmaster and all its processes, including the ended ones. */
 const serverSeconds = (postmaster: number): number => sum(processTree(postmaster).map(secondsIfThere))
 
 const sum = (values: number[]): number => values.reduce((total, value) => total + value, 0)
 
-/** Parts of a core during the measurement: of the servers, and of Espalier's processes. */
+/** Measures how many cores the servers and Espalier's processes use on average. */
 async function measure(
   postmasters: number[],
   us: number[],
@@ -109,7 +111,7 @@ function startByHand({ program, args, cwd, environment, uid, gid }: Command): Ch
   })
 }
 
-/** Creates them, a few at a time. */
+/** Creates the databases, a few at a time. */
 async function create(api: ReturnType<typeof createApiClient>): Promise<void> {
   const queue = Array.from({ length: databases }, (_, index) => `rest${index}`)
   const work = async () => {

@@ -1,8 +1,9 @@
 /**
- * How much memory deduplication of cached objects saves (operator/deduplicator.ts): the heap of the operator's objects for a
- * number of databases, by default 10,000, with and without it. The objects are those of one test database with other
- * ids, parsed from text as from an API server, and trimmed like in the caches. Each figure is from a separate process.
- * With `services` as the second argument each database also has three services.
+ * Measures the memory that the deduplication of cached objects saves (operator/deduplicator.ts): the heap of the
+ * operator's objects with and without it. The first argument is the number of databases (default: 10,000). The objects
+ * are copies of one test database's objects with other ids. They are parsed from text, as from an API server, and
+ * trimmed as in the caches. A separate process measures each figure. With `services` as the second argument, each
+ * database also has three services.
  */
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
@@ -42,7 +43,7 @@ const slimmed: Slimmed = {
 }
 const kinds = Object.keys(slimmed) as (keyof typeof slimmed)[]
 
-/** The objects of one database as text, and its id. */
+/** Returns the id of one database, and its objects as text. */
 async function templates(hasServices: boolean): Promise<{ id: string; texts: Map<KindName, string[]> }> {
   const installation = await openInstallation()
   const images = { ...testConfiguration.images, services: 'espalier' }
@@ -65,7 +66,7 @@ async function templates(hasServices: boolean): Promise<{ id: string; texts: Map
   return { id, texts }
 }
 
-/** The text of another database's object: with its own ids, names, versions and secret values. */
+/** Returns the text of another database's object, with different ids, names, versions and secret values. */
 function another(text: string, id: string, own: string, number: number): string {
   const digits = (of: string) => of.replaceAll('-', '').slice(0, 16)
   return text
@@ -92,7 +93,7 @@ const heapBytes = (): number => {
   return process.memoryUsage().heapUsed
 }
 
-/** In the child: MiB that the objects of these databases use, and core seconds to read them. */
+/** Measures in a child process the MiB that the objects use, and the processor seconds to read them. */
 async function measure(mode: string, count: number): Promise<void> {
   const { id, texts } = await templates(mode === 'services')
   const shares = mode !== 'whole'

@@ -1,10 +1,12 @@
 /**
- * Backups, branches and restores under load, on one machine or, with ESPALIER_E2E_PROVIDER=kind, on a cluster. Measures
- * the duration of each from request to end, the creation of an empty database for comparison, the longest gap between
- * two commits of the source meanwhile, and on one machine the storage of unchanged branches: against the storage of the
- * source's volume at their creation, WAL included, and against its data without WAL. The load is pgbench's, by four
- * sessions. ESPALIER_BENCH_MB: the data of the source in MB; they use about 4 % more. TMPDIR sets the file system. If
- * it cannot share blocks, each copy is complete, unless ESPALIER_POOL is `auto` for root.
+ * Measures backups, branches and restores under load, on one machine or, with ESPALIER_E2E_PROVIDER=kind, on a cluster:
+ * - the duration of each, from the request to the end, against the creation of an empty database;
+ * - the longest gap between two commits of the source meanwhile;
+ * - on one machine, the storage of unchanged branches, against the source's volume with WAL, and against its data.
+ *
+ * Four sessions send pgbench's transactions. ESPALIER_BENCH_MB is the size of the source's data in MB; they use about
+ * 4 % more. TMPDIR selects the file system. If it cannot share blocks, each copy is full, unless root sets
+ * ESPALIER_POOL to `auto`.
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, statfsSync } from 'node:fs'
@@ -23,7 +25,7 @@ const isKind = process.env.ESPALIER_E2E_PROVIDER === 'kind'
 const rounds = Number(process.env.ESPALIER_BENCH_ROUNDS ?? '20')
 const sessions = 4
 const unchangedBranches = 10
-/** Of accounts like pgbench's, with their key. */
+/** The size of a row in the table of accounts, with its index entry. The table is like pgbench's. */
 const bytesOfAccount = 150
 const accounts = Math.round((megabytes * 1e6) / bytesOfAccount)
 
@@ -43,7 +45,7 @@ async function prepare(source: Connection): Promise<void> {
   await client.end()
 }
 
-/** Continuous transactions; a disconnected session reconnects. */
+/** Sends transactions continuously. A disconnected session connects again. */
 function startLoad(source: Connection) {
   let isStopped = false
   let last = performance.now()
@@ -77,7 +79,7 @@ function startLoad(source: Connection) {
   }
   const running = Array.from({ length: sessions }, run)
   return {
-    /** The longest gap so far; resets it. */
+    /** Returns the longest gap since the previous call. */
     gap: () => {
       const gap = Math.max(longest, performance.now() - last)
       longest = 0
@@ -93,8 +95,8 @@ function startLoad(source: Connection) {
 type Load = ReturnType<typeof startLoad>
 
 /**
- * One round that is not counted, then the requested number. `work` returns a function that deletes what it created.
- * @returns the median, in s
+ * Runs one round that does not count, and then the requested number. `work` returns a function that deletes the created
+ * object. @returns the median, in s
  */
 async function measure(what: string, load: Load, work: () => Promise<() => Promise<unknown>>, aims: Aims) {
   const took: number[] = []
@@ -124,7 +126,7 @@ async function measure(what: string, load: Load, work: () => Promise<() => Promi
 }
 
 const runtime = 'home' in provider ? join(String(provider.home), 'runtime') : tmpdir()
-/** Of an embedded installation. */
+/** The directory whose storage is measured, in an embedded installation. */
 const measured = existsSync(join(runtime, 'pool')) ? join(runtime, 'pool') : runtime
 const sharesBlocks = !isKind && canShareBlocks(measured)
 
@@ -132,7 +134,8 @@ const diskUse = (directory: string, ...options: string[]): number =>
   Number(execFileSync('du', ['-s', '-B1', ...options, directory], { encoding: 'utf8' }).split('\t')[0])
 
 /**
- * Storage of volumes and snapshots: on a separate file system, on one that others write to, or without shared blocks.
+ * Returns the storage of volumes and snapshots. They can be on a separate file system, on a file system that other
+ * programs use, or on one without shared blocks.
  */
 function bytesTaken(): number {
   execFileSync('sync', ['-f', measured])
@@ -141,7 +144,7 @@ function bytesTaken(): number {
   return (blocks - bfree) * bsize
 }
 
-/** A file system frees deleted blocks with a delay. */
+/** Waits until the used storage no longer changes, because a file system frees deleted blocks with a delay. */
 async function stableUsedBytes(): Promise<number> {
   let before = bytesTaken()
   for (let same = 0; same < 3; ) {
@@ -160,7 +163,7 @@ try {
   await prepare(source)
   const load = startLoad(source)
 
-  /** Even if it takes longer than the request's timeout. */
+  /** Waits for the status, even if that takes longer than the request's timeout. */
   const reaches = (status: string, what: string) =>
     eventually(
       `${what} is ${status}`,
@@ -191,7 +194,7 @@ try {
     return body.id
   }
   print('data', `${megabytes} MB in ${accounts} accounts, ${sessions} sessions`)
-  // It includes a checkpoint: otherwise the first measurement would include writing the data.
+  // This backup makes a checkpoint. Otherwise, the first measurement would include the time to write the data.
   await remove(`/backups/${await backUp()}`)()
   const empty = await measure(
     'an empty database, to the first query',
@@ -215,7 +218,7 @@ try {
   if (!isKind) {
     const volumes = () => provider.cluster.list('PersistentVolume', { labels: { [labels.database]: true } })
     const isAlone = async () => (await volumes()).items.length === 1
-    // Postgres's later work for the load would change every page, of the source and of each branch.
+    // Without this VACUUM, autovacuum would later change every page of the source and of each branch.
     await query(source, 'VACUUM (FREEZE, ANALYZE)')
     await eventually('the volumes of the earlier branches are deleted', isAlone, 300_000)
     const [volume] = (await volumes()).items
@@ -225,7 +228,7 @@ try {
     for (let number = 0; number < unchangedBranches; number++) made.push(await branch())
     const before = await stableUsedBytes()
     for (const id of made) await remove(`${path}/branches/${id}`)()
-    // Their storage is the space freed by their deletion; the space of earlier copies is freed before.
+    // The storage of the branches is the space that their deletion frees. Earlier copies are already deleted.
     await eventually('the volumes of the branches are deleted', isAlone, 300_000)
     const alone = await stableUsedBytes()
     const percent = (sourceBytes: number) => ((before - alone) / sourceBytes) * 100
@@ -241,7 +244,7 @@ try {
     if (status !== 202) throw new Error(`the restore is refused: ${status}`)
     const isBack = async () => (await api.read(database.id)).body.status === 'available' && query(source, 'SELECT 1')
     await eventually('the restored database answers a query', isBack, 300_000)
-    // Otherwise later work would delay the next one.
+    // Otherwise, the remaining work would delay the next restore.
     return () =>
       eventually('every remaining backup is completed', async () => {
         const { body } = await api.call<(Made & { purpose: string })[]>('GET', `/backups?database_id=${database.id}`)

@@ -1,6 +1,7 @@
 /**
- * Create accepted to `available`, against initdb plus start of the same Postgres by hand, until its first answer.
- * Rounds alternate between the two, and medians are compared.
+ * Measures the creation of a database, from the accepted request to `available`. The baseline is initdb and a start of
+ * the same Postgres without Espalier, until it answers a client. Rounds alternate between the two, and the result
+ * compares the medians.
  */
 import { type SpawnOptions, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -21,7 +22,7 @@ import { against, median, print } from './statistics.ts'
 
 const rounds = 7
 
-/** initdb with Espalier's options, then the server, until a client has been answered. Milliseconds. */
+/** Runs initdb with Espalier's options, and starts the server. @returns the ms until it answers a client */
 async function byHand(major: PgVersion): Promise<number> {
   const root = temporaryDirectory('by-hand')
   const data = join(root, 'data')
@@ -72,7 +73,7 @@ try {
   for (const major of pgVersions) {
     const hand: number[] = []
     const ours: number[] = []
-    // The first of each warms the caches of binaries and of the file system.
+    // The first round of each does not count: it fills the file system's caches.
     for (let round = -1; round < rounds; round++) {
       const elapsed = await byHand(major)
       const accepted = await api.create({ name: `bench${round + 1}`, pg_version: major }, {})

@@ -1,8 +1,10 @@
 /**
- * Cost of a flood of API requests for a new Postgres login on an embedded installation: the time from connecting to a
- * session, on an idle installation and while one tenant sends GETs as fast as possible, in one run. Also throughput
- * through the gateway against a direct connection, and the memory of the installation's process before its first
- * database. Separate processes send the load. `node bench/gateway-flood.ts [seconds]`
+ * Measures on an embedded installation how a flood of API requests delays new Postgres logins: the time to open a
+ * session while one tenant sends GETs as fast as possible, against an idle installation in the same run. Also measures
+ * throughput through the gateway against a direct connection, and the memory of the installation's process before its
+ * first database. Separate processes send the load.
+ *
+ *     node bench/gateway-flood.ts [seconds]
  */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -24,10 +26,10 @@ const seconds = Number(process.argv[2] ?? 10)
 const requestsAtOnce = 64
 const pauseMs = 20
 const rounds = 5
-/** A flood uses a part of the cores; the rest of the delay is not waiting for the API's event loop. */
+/** The flood itself uses CPU, so a part of the delay does not come from the API's event loop. */
 const aim = 5
 
-/** Sends GETs for the requested time, and reports the answers per second. */
+/** Sends GETs for this number of seconds. @returns the responses per second */
 async function flood({ url, token, seconds }: Flood): Promise<number> {
   const agent = new Agent({ keepAlive: true, maxSockets: requestsAtOnce })
   const headers = { authorization: `Bearer ${token}` }
@@ -66,7 +68,7 @@ async function logins(connection: Parameters<typeof connect>[0], forSeconds: num
   return { p50: median(times), p99: percentile(times, 0.99), count: times.length }
 }
 
-/** The port of the one Postgres below a process, from its postmaster.pid. */
+/** Finds the only Postgres among the descendants of a process, and reads its address from postmaster.pid. */
 function postgresBelow(pid: number): { host: string; port: number } {
   for (const member of processTree(pid)) {
     const [, flag, directory] = readFileSync(`/proc/${member}/cmdline`, 'utf8').split('\0')

@@ -1,10 +1,11 @@
 /**
  * Measures the gateway as it runs in a pod: a real HAProxy, and the agent as a separate process.
- * - an allowlist change, from the write of its ConfigMap until it is acknowledged, with 100 routes of 50 rules and 100
- *   open sessions; that no connection is decided by the previous rules afterwards, and no session is closed;
- * - pgbench, select-only, 16 clients by TLS, and the time to connect, through it against a direct connection;
- * - pushing 1,000 routes of 50 rules after a restart of HAProxy, and the memory of both then. It needs HAProxy, and
- *   pgbench for one of the figures.
+ * - an allowlist change, from the write of its ConfigMap to the acknowledgement, with 100 routes of 50 rules and 100
+ *   open sessions. The benchmark checks that the previous rules then apply to no connection, and no session closes;
+ * - pgbench with SELECTs from 16 TLS clients, and the time to connect, through HAProxy against a direct connection;
+ * - the transfer of 1,000 routes of 50 rules after a restart of HAProxy, and the memory of HAProxy and agent then.
+ *
+ * The benchmark needs HAProxy, and pgbench for one figure.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -27,7 +28,7 @@ import { connectParent, serve } from './remote.ts'
 import { against, median, percentile, print } from './statistics.ts'
 
 const ports = { first: 20_000, last: 21_099 }
-/** The port of Postgres. */
+/** The port of the gateway that forwards to Postgres. */
 const front = ports.last
 
 const routeOn = (port: number, rules: string[], targetPort = 5432): Route => ({
@@ -40,7 +41,7 @@ const routeOn = (port: number, rules: string[], targetPort = 5432): Route => ({
 const someRules = (count: number, seed: number) =>
   Array.from({ length: count }, (_, rule) => `${1 + (seed % 200)}.${rule}.${seed % 256}.0/24`)
 
-/** Writes a route and waits, by reading the Leases, until it is acknowledged; in milliseconds. */
+/** Writes a route, and polls the Leases until every gateway has acknowledged it. @returns the duration in ms */
 async function change(cluster: TestCluster, route: Route): Promise<number> {
   const began = performance.now()
   const version = await cluster.putRoute(route)
@@ -63,7 +64,7 @@ async function allowlistChanges(cluster: TestCluster, address: Address, targetPo
       () => false,
     )
     if (admitted !== open) wrong++
-    // A refused source that reconnects too often is cut short, which is not measured here.
+    // HAProxy limits refused clients that reconnect too often. This benchmark does not measure that limit.
     if (!open) await new Promise(resolve => setTimeout(resolve, 20))
   }
   const queries = await Promise.allSettled(sessions.map(session => session.query('select 1')))
@@ -163,7 +164,7 @@ async function main(): Promise<void> {
     serialization: 'advanced',
     execArgv: leanFlags,
   })
-  // The other end of the channel only knows a cluster.
+  // The child uses only the cluster, so `serve` needs no Postgres.
   serve(agent, cluster.faulty, {} as never)
   try {
     await cluster.putService(routeOn(front, []).target, postgres.host)

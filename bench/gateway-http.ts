@@ -1,10 +1,11 @@
 /**
- * HTTPS in the gateway of an embedded installation, each figure against direct HTTPS to the same service in the same
+ * Measures HTTPS through the gateway of an embedded installation, against direct HTTPS to the same service in the same
  * run:
- * - a request on an open connection, p50 and p99: of a service that answers at once, and of one that takes 5 ms;
- * - the first event of a stream;
- * - 3,000 routes of three services: reading all, adding one, and a decision. Service and client run in separate
- *   processes.
+ * - p50 and p99 of a request on an open connection, to a service that responds at once, and to one that takes 5 ms;
+ * - the time to the first event of a stream;
+ * - 3,000 routes of three services: the time to read all routes, to add one, and to decide one request.
+ *
+ * Service and client run in separate processes.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -42,7 +43,7 @@ async function runService(): Promise<void> {
   process.send?.([plain, tls].map(server => (server.address() as AddressInfo).port))
 }
 
-/** Milliseconds from each request to the first byte of its body. */
+/** Returns the ms from each request to the first byte of the response's body. */
 async function measure({ port, path, count }: Order): Promise<number[]> {
   const agent = new Agent({ keepAlive: true, rejectUnauthorized: false, servername: name })
   const times: number[] = []

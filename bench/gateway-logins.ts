@@ -1,8 +1,8 @@
 /**
- * Cost of the script by which HAProxy counts connections that have not logged in: HAProxy with it against the same
- * HAProxy without it, with the same Postgres, alternating. Measures queries on open sessions, consecutive new sessions,
- * and the duration of one; for each also HAProxy's processor time, which hardly depends on the machine's load. It needs
- * HAProxy and pgbench.
+ * Measures the cost of the script with which HAProxy counts connections that have not logged in: HAProxy with the
+ * script against HAProxy without it, in turn and with the same Postgres. Measures queries on open sessions, the rate of
+ * new sessions, and the duration of one new session. For each, it also measures HAProxy's processor time, which hardly
+ * depends on the load of the machine. The benchmark needs HAProxy and pgbench.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import pino from 'pino'
@@ -22,21 +22,21 @@ const rounds = 5
 const seconds = 2
 const aim = 0.9
 
-/** The configuration without the script: its file, actions and filter. */
+/** Removes the script's file, actions and filter from HAProxy's configuration. */
 function withoutScript(configuration: string): string {
   const lines = configuration.split('\n')
   const withoutLua = lines.filter(line => !/lua-load|lua\.espalier_/.test(line))
   if (lines.length - withoutLua.length !== 1 + Object.keys(loginActions).length)
-    throw new Error('the configuration has other lines than are known here')
+    throw new Error('the configuration has lines of the script that this benchmark does not know')
   return withoutLua.join('\n')
 }
 
-/** One side: its address, and the measured HAProxy. */
+/** One side of the comparison: its address, and the process id of its HAProxy. */
 type Side = { address: Address; pid: number }
-/** The result of a measurement, and its number of transactions or sessions. */
+/** The result of a measurement, and the number of measured transactions or sessions. */
 type Measured = { result: number; count: number }
 
-/** Processor time of a process so far, in microseconds. */
+/** Returns the processor time of a process since its start, in microseconds. */
 function processorTime(pid: number): number {
   const threads = readdirSync(`/proc/${pid}/task`)
   const times = threads.map(thread =>
@@ -55,7 +55,7 @@ async function compare(
   const costs: number[][] = []
   for (let round = 0; round < rounds; round++) {
     const [rate, cost]: [number[], number[]] = [[], []]
-    // The order alternates, so that neither has an advantage.
+    // The order alternates, so that neither side has an advantage.
     for (const [index, side] of round % 2 === 0 ? [...sides.entries()] : [...sides.entries()].reverse()) {
       const before = processorTime(side.pid)
       const { result, count } = await measure(side.address)
@@ -117,7 +117,7 @@ async function main(): Promise<void> {
       async () => acknowledged(version, await cluster.leases(), Date.now()).done,
     )
     const direct: Address = { host: postgres.host, port: postgres.port, cert, key }
-    // By password, like clients: the script must detect the end of this login.
+    // The user logs in with a password, as clients do: the script must detect the end of this login.
     const user = { user: 'shopper', password: 'a password of some length' }
     const sides = haproxies.map(({ host, pid }): Side => ({ address: { host, port, ...user }, pid: pid() }))
     const superuser = await login(direct)

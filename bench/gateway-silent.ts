@@ -1,7 +1,7 @@
 /**
- * 10,000 silent connections to HAProxy's HTTPS listener, from 20 addresses: the duration of a request from another
- * address meanwhile, and HAProxy's memory. Connections below the limit stay until the timeout for a header; those above
- * it wait to be accepted.
+ * Opens 10,000 silent connections from 20 addresses to HAProxy's HTTPS listener. Meanwhile, measures the duration of a
+ * request from another address, and HAProxy's memory. HAProxy closes connections below the limit after its timeout for
+ * headers. Connections above the limit wait until HAProxy accepts them.
  */
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -19,7 +19,7 @@ import { percentile, print } from './statistics.ts'
 const host = 'shop.db.test'
 const silent = 10_000
 const addresses = 20
-/** The file descriptor limit of one process here. */
+/** The limit of file descriptors for one process of this benchmark. */
 const limit = 8_700
 
 async function main(): Promise<void> {

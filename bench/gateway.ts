@@ -1,12 +1,13 @@
 /**
- * Measures the gateway, each figure against a baseline of the same run:
- * - an allowlist change, from the write of its ConfigMap until every gateway has acknowledged it, with 100 routes and
- *   100 open sessions, against that write alone; and that no connection is wrongly admitted after an acknowledgement,
- *   and no session closed;
- * - throughput through the gateway against a direct connection: bare bytes, Postgres's bulk data and short queries by
- *   TLS, and new sessions;
- * - the route table with 5,000 routes of 50 rules. A separate process sends the load, so that it does not run on the
- *   gateway's thread.
+ * Measures the gateway. Each figure has a baseline in the same run:
+ * - an allowlist change, from the write of its ConfigMap until every gateway has acknowledged it, against the write
+ *   alone, with 100 routes and 100 open sessions. The benchmark checks that the gateway admits no refused address after
+ *   the acknowledgement, and closes no session;
+ * - throughput through the gateway against a direct connection: bytes without Postgres, and over TLS a large result,
+ *   short queries and new sessions;
+ * - the route table with 5,000 routes of 50 rules.
+ *
+ * A separate process sends the load, so that it does not run in the gateway's thread.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -29,10 +30,10 @@ import { startPostgres } from '../operator/postgres/testing/postgres.ts'
 import { acknowledged, type Route, routeKey, routeName } from '../routes/route.ts'
 import { against, median, percentile, print } from './statistics.ts'
 
-/** The address, and the client certificate for the login. */
+/** An address, and the client certificate for the login. */
 type Address = { host: string; port: number; cert: string; key: string }
 type Load = { kind: 'bytes' | 'bulk' | 'short' | 'sessions'; address: Address }
-/** Messages to a load process: to measure something, or to be the other end of bare bytes. */
+/** A message to a load process: a measurement, or the order to serve bytes without Postgres. */
 type Order = Load | { kind: 'source'; host: string }
 
 const sslOf = ({ cert, key }: Address) => ({ rejectUnauthorized: false, cert, key })
@@ -56,7 +57,7 @@ const routeOn = (port: number, rules: string[], service = 'postgres'): Route => 
 const someRules = (count: number, seed: number) =>
   Array.from({ length: count }, (_, rule) => `${1 + (seed % 200)}.${rule}.${seed % 256}.0/24`)
 
-/** Writes a route and waits, by reading the Leases, until it is acknowledged. Both in milliseconds. */
+/** Writes a route, and polls the Leases until every gateway has acknowledged it. @returns both durations in ms */
 async function change(cluster: TestCluster, route: Route): Promise<{ write: number; total: number }> {
   const began = performance.now()
   const version = await cluster.putRoute(route)
@@ -100,7 +101,7 @@ async function allowlistChanges(cluster: TestCluster, address: Address): Promise
 const loadSeconds = 1
 const bulkBytes = 192 * 1024 * 1024
 
-/** Bytes a second of one query's result, read raw. */
+/** Measures the bytes per second of one query's result, which it does not parse. */
 async function bulk(address: Address): Promise<number> {
   const socket = connectTls({
     host: address.host,
@@ -119,7 +120,7 @@ async function bulk(address: Address): Promise<number> {
   return await drained(socket, bulkBytes, began)
 }
 
-/** Bytes a second of a connection without Postgres or TLS: the most that the gateway can carry. */
+/** Measures the bytes per second without Postgres and TLS: the maximum of the gateway. */
 async function bytes(address: Address): Promise<number> {
   const socket = connect(address)
   await once(socket, 'connect')
@@ -138,7 +139,7 @@ async function drained(stream: Readable, atLeast: number, began: number): Promis
   return size / ((performance.now() - began) / 1000)
 }
 
-/** Sends bytes without end to every client that sends something; resolves to its port. */
+/** Starts a server that sends bytes without end to each client that sends data. @returns its port */
 async function source(host: string): Promise<number> {
   const block = Buffer.alloc(256 * 1024)
   const { port } = await listen(host, socket => {
@@ -153,7 +154,7 @@ async function source(host: string): Promise<number> {
   return port
 }
 
-/** Queries a second of eight sessions, each with one query at a time. */
+/** Measures the queries per second of eight sessions. Each session sends one query at a time. */
 async function short(address: Address): Promise<number> {
   const clients = await Promise.all(Array.from({ length: 8 }, () => login(address)))
   let count = 0
@@ -167,7 +168,7 @@ async function short(address: Address): Promise<number> {
   return count / loadSeconds
 }
 
-/** Sessions opened and closed a second, four at a time. */
+/** Measures how many sessions per second can be opened and closed, four at a time. */
 async function sessions(address: Address): Promise<number> {
   let count = 0
   const until = performance.now() + loadSeconds * 1000

@@ -1,8 +1,8 @@
 /**
  * Measures the informer with 5,000 and 50,000 objects: the time to its first list, watch events per second and memory.
- * The baseline is a plain Map keyed by name, filled from the same pages and the same stream. Memory is measured in a
- * separate process for each figure, with objects parsed from text as from an API server; `shared` is the embedded case,
- * where the store contains the same objects and only the transform's copies, the maps and the indexes are added.
+ * The baseline is a Map with names as keys, filled from the same pages and the same stream. A separate process measures
+ * each figure of memory, with objects that it parses from text, as from an API server. `shared` is the embedded
+ * installation, whose store has the same objects: the informer adds only the transform's copies, maps and indexes.
  */
 import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -15,7 +15,7 @@ const events = 100_000
 const rounds = 5
 const logger = pino({ level: 'silent' })
 
-/** One object of about 1.5 kB, a third of it managedFields, like a Service of a database. */
+/** Returns an object of about 1.5 kB. A third of it is managedFields, as in a Service of a database. */
 function textOf(index: number, version: number): string {
   const fields = Object.fromEntries(Array.from({ length: 12 }, (_, n) => [`f:field-${n}`, {}]))
   const entry = { operation: 'Apply', apiVersion: 'v1', fieldsType: 'FieldsV1', time: '2030-01-01T00:00:00Z' }
@@ -38,7 +38,7 @@ function textOf(index: number, version: number): string {
   })
 }
 
-/** Lists `texts` in pages and then streams `changes` changes; `parse` decides whether readers share objects. */
+/** Lists `texts` in pages, and then streams this number of changes. `parse` decides whether readers share objects. */
 function source(texts: string[], changes: number, parse: (text: string) => ConfigMap): Cluster {
   const port = {
     list: async (_kind: string, { limit = texts.length, continueToken = '0' }: ListOptions = {}) => {
@@ -57,13 +57,13 @@ function source(texts: string[], changes: number, parse: (text: string) => Confi
       await new Promise<void>(resolve => signal.addEventListener('abort', () => resolve(), { once: true }))
     },
   }
-  // Only ConfigMaps are requested, which the port's type parameter cannot express.
+  // The informer requests only ConfigMaps, but the type of a Cluster requires every kind.
   return port as unknown as Cluster
 }
 
 type Reading = { syncMs: number; eventsPerSecond: number; stop: () => Promise<void> }
 
-/** The same pages and stream, stored in a Map only. */
+/** Reads the pages and the stream into a Map: the baseline. */
 async function readIntoMap(cluster: Cluster): Promise<Reading> {
   const map = new Map<string, ConfigMap>()
   const startedAt = performance.now()
@@ -83,7 +83,7 @@ async function readIntoMap(cluster: Cluster): Promise<Reading> {
   return { syncMs: syncedAt - startedAt, eventsPerSecond: events / seconds, stop: async () => map.clear() }
 }
 
-/** An informer like the operator's: two indexes and a handler. */
+/** Reads the pages and the stream with an informer like the operator's, with two indexes and a handler. */
 async function readIntoInformer(cluster: Cluster): Promise<Reading> {
   const all = Promise.withResolvers<void>()
   const informer = createInformer(cluster, 'ConfigMap', {
@@ -117,7 +117,7 @@ const heapBytes = (): number => {
 
 type Holder = 'map' | 'informer' | 'informer shared'
 
-/** In the child: bytes per object that stay allocated while the holder exists. */
+/** Measures in a child process the bytes per object that remain allocated while the holder exists. */
 async function measureBytes(holder: Holder, objects: number): Promise<void> {
   const texts = textsOf(objects)
   const parsed = new Map(holder === 'informer shared' ? texts.map(text => [text, JSON.parse(text)]) : [])

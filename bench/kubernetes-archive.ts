@@ -1,11 +1,15 @@
 /**
- * Restores to a moment on the kind cluster that `make e2e PROVIDER=kind` leaves, from an archive whose store is an S3 server on this machine: from
- * the request to the first query that finds the data of that moment, as a branch and in place. Not part of `make bench`, since it needs that cluster.
+ * Measures point-in-time restores, as a branch and in place: the time from the request to the first query that finds
+ * the restored data. Runs on the kind cluster after `make e2e PROVIDER=kind`, with an archive whose store is an S3
+ * server on this machine. `make bench` does not run it, because it needs that cluster.
  *
  *     NODE_EXTRA_CA_CERTS=.kind/ca.crt node bench/kubernetes-archive.ts [branch place]
  *
- * ESPALIER_BENCH_MB: the data (default: 500). ESPALIER_BENCH_WAL: MB of WAL from the base backup to the moment (default: 200).
- * ESPALIER_BENCH_ROUNDS: how many branches (default: 10). There are a third as many restores in place, since each takes a base backup and its WAL.
+ * Variables:
+ * - ESPALIER_BENCH_MB: the size of the data in MB (default: 500)
+ * - ESPALIER_BENCH_WAL: the WAL between the base backup and the restored time, in MB (default: 200)
+ * - ESPALIER_BENCH_ROUNDS: the number of branches (default: 10). The number of restores in place is a third of it,
+ *   because each needs a new base backup and new WAL
  */
 import { loadavg } from 'node:os'
 import { type Connection, connect, eventually, openTo, query } from '../e2e/client.ts'
@@ -17,7 +21,7 @@ import { against, median, percentile, print } from './statistics.ts'
 const megabytes = Number(process.env.ESPALIER_BENCH_MB ?? 500)
 const walMegabytes = Number(process.env.ESPALIER_BENCH_WAL ?? 200)
 const rounds = Number(process.env.ESPALIER_BENCH_ROUNDS ?? 10)
-/** Of accounts as pgbench makes them, with their key. */
+/** The size of a row in the table of accounts, with its index entry. The table is like pgbench's. */
 const bytesOfAccount = 150
 const accounts = Math.round((megabytes * 1e6) / bytesOfAccount)
 const timeoutMs = 300_000
@@ -37,7 +41,7 @@ async function prepare(connection: Connection): Promise<void> {
   await client.end()
 }
 
-/** Updates of single rows, which are far apart. @returns the moment after them; what `moment` has then is `n` */
+/** Updates single rows in distant pages. @returns the time after the updates, at which the table `moment` has `n` */
 async function writeTo(connection: Connection, n: number): Promise<string> {
   const client = await connect(connection)
   try {
@@ -60,7 +64,7 @@ async function writeTo(connection: Connection, n: number): Promise<string> {
   }
 }
 
-/** A moment with this much WAL since the last base backup, which the archive has. */
+/** Takes a base backup, writes WAL, and waits until the WAL is archived. @returns the time to restore */
 async function momentOf(id: string, n: number): Promise<string> {
   await eventually('the database archives WAL', () => isArchiving(provider, id), timeoutMs)
   await succeeded(api, await createBackup(api, id, 'durable'))

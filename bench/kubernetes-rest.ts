@@ -1,10 +1,10 @@
-/** An idle installation on a cluster: requests to the API server, and memory. */
+/** Measures an idle installation on a cluster: requests to the API server, and memory. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { systemNamespace } from '../crds/index.ts'
 import type { KindProvider } from '../e2e/providers/kind.ts'
 import { print } from './statistics.ts'
 
-/** A value in Prometheus's text format, summed over its labels. */
+/** Returns the sum of a metric over all its labels, from Prometheus's text format. */
 function sum(metrics: string, name: string): number {
   const lines = metrics.split('\n').filter(line => new RegExp(`^${name}(\\{|\\s)`).test(line))
   return lines.reduce((total, line) => total + Number(line.slice(line.lastIndexOf(' '))), 0)
@@ -14,7 +14,7 @@ export async function measureRest({ kubectl, cluster }: KindProvider): Promise<v
   const requests = async () => sum(await kubectl(['get', '--raw', '/metrics']), 'apiserver_request_total')
   const before = await requests()
   await sleep(30_000)
-  // The request itself is one of them.
+  // Subtracts 1: the request that reads the metrics counts too.
   print(
     'API server at rest',
     `${(((await requests()) - before - 1) / 30).toFixed(1)} requests/s, including those of the cluster itself`,
@@ -27,7 +27,7 @@ export async function measureRest({ kubectl, cluster }: KindProvider): Promise<v
   }
 }
 
-/** Of all processes in a pod's own container. */
+/** Returns the memory of all processes in the container of the component. */
 async function residentMebibytes(kubectl: KindProvider['kubectl'], pod: string, component: string): Promise<number> {
   const container = component === 'gateway' ? 'agent' : component
   const script =

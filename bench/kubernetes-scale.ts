@@ -1,7 +1,7 @@
 /**
- * On the kind cluster after `make e2e PROVIDER=kind`: an idle installation with 100 and 1,000 databases. They are
- * suspended, so that they are only objects: one node has no capacity for as many pods. Before, the gateway gets enough
- * ports; afterwards, those of the tests.
+ * Measures an idle installation with 100 and 1,000 databases on the kind cluster after `make e2e PROVIDER=kind`. The
+ * databases are suspended and have no pods, because one node cannot run so many. First, the benchmark gives the gateway
+ * enough ports; at the end, it restores the ports of the tests.
  *
  *     NODE_EXTRA_CA_CERTS=.kind/ca.crt node bench/kubernetes-scale.ts
  */
@@ -69,14 +69,14 @@ try {
   // A tenant's first write creates its namespace.
   const { body } = await api.create({ name: 'first' })
   await api.remove(body.id)
-  let made = 0
+  let created = 0
   for (const count of counts) {
     const start = performance.now()
-    while (made < count) {
-      const next = Math.min(made + 100, count)
-      const texts = Array.from({ length: next - made }, (_, index) => manifest(made + index))
+    while (created < count) {
+      const next = Math.min(created + 100, count)
+      const texts = Array.from({ length: next - created }, (_, index) => manifest(created + index))
       await provider.kubectl(['create', '-f', '-'], texts.join('---\n'))
-      made = next
+      created = next
     }
     await untilStable(count)
     print(`${count} databases, suspended`, `reached after ${((performance.now() - start) / 1_000).toFixed(0)} s`)

@@ -1,7 +1,7 @@
 /**
- * Run in a pod by kubernetes-services.ts: sends requests in several ways, alternating, so that all have the same
- * conditions. Reads the requests from standard input, and prints the times in ms of each way: to the first byte of the
- * body, and to its last.
+ * Sends requests to several addresses in turn, so that all have the same conditions. kubernetes-services.ts runs this
+ * program in a pod. It reads the requests from standard input. For each address, it prints the times in ms to the first
+ * byte and to the last byte of the body.
  */
 import { Agent as HttpAgent, request as overHttp } from 'node:http'
 import { request as overHttps, Agent as TlsAgent } from 'node:https'
@@ -9,7 +9,7 @@ import { text } from 'node:stream/consumers'
 
 const { ways, method, headers, body, rounds, warmUp } = JSON.parse(await text(process.stdin))
 
-/** One open connection each: requests are measured, not handshakes. */
+/** One open connection for each address, so that the times do not include handshakes. */
 const agents = {
   'http:': new HttpAgent({ keepAlive: true, maxSockets: 1 }),
   'https:': new TlsAgent({ keepAlive: true, maxSockets: 1 }),

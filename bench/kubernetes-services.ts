@@ -1,6 +1,6 @@
 /**
- * Services on the kind cluster after `make e2e PROVIDER=kind`: the duration of a change and of a branch, the memory of
- * idle pods, and the gateway's cost. Not part of `make bench`, since it needs that cluster.
+ * Measures services on the kind cluster after `make e2e PROVIDER=kind`: the duration of a change and of a branch, the
+ * memory of idle pods, and the gateway's cost. `make bench` does not run it, because it needs that cluster.
  *
  *     NODE_EXTRA_CA_CERTS=.kind/ca.crt node bench/kubernetes-services.ts [patch branch memory gateway]
  */
@@ -47,8 +47,8 @@ const machine = () => `load ${loadavg()[0]?.toFixed(1)}`
 const seconds = (ms: number) => `${(ms / 1000).toFixed(2)} s`
 
 /**
- * From the request until all services are reported as running. The next one starts once the replaced workload is
- * deleted.
+ * Measures a change from the request until the API reports all services as running. The next change starts after the
+ * replaced workload is deleted.
  */
 async function measureChanges({ id }: Served): Promise<void> {
   const took: number[] = []
@@ -67,7 +67,7 @@ async function measureChanges({ id }: Served): Promise<void> {
   print('change of a service: from the request to running', `${figures} of ${changes}, ${machine()}`)
 }
 
-/** Time of the first answer, in ms since `began`. */
+/** Sends requests until one succeeds. @returns the ms since `began` */
 async function firstAnswer(send: () => Promise<unknown>, began: number): Promise<number> {
   for (;;) {
     if (
@@ -114,7 +114,7 @@ async function podsOf({ id }: Served) {
   return items.filter(isReady)
 }
 
-/** Memory of the processes in each container, and the part that is not files. */
+/** Measures the memory of the processes in each container, and how much of it is not files. */
 async function measureMemory(served: Served): Promise<void> {
   await sleep(30_000)
   const script =
@@ -130,7 +130,7 @@ async function measureMemory(served: Served): Promise<void> {
   }
 }
 
-/** `own`: the path at the server itself, without the prefix that the gateway strips. */
+/** `own` is the path at the server itself, without the prefix that the gateway removes. */
 type Request = {
   method: string
   path: string
@@ -141,7 +141,7 @@ type Request = {
 }
 type Times = { first: number[]; last: number[] }
 
-/** A pod with Node, so that no request crosses the engine's proxy, which only one of the two ways would. */
+/** Starts a client in a pod. From the host, only one of the two paths would pass the container engine's proxy. */
 async function startClient(name: string): Promise<{ address: string; remove(): Promise<void> }> {
   const container = { name: 'client', image: 'localhost/espalier:dev', command: ['sleep', '3600'] }
   const metadata = { name, namespace: testNamespace }
@@ -155,7 +155,7 @@ async function startClient(name: string): Promise<{ address: string; remove(): P
   }
 }
 
-/** HAProxy that only ends TLS: the cost of any proxy in front of a service. */
+/** Starts a HAProxy that only terminates TLS: its cost is that of any proxy in front of a service. */
 async function startProxy(name: string, to: { address: string; port: number }): Promise<void> {
   const { cert, key } = testCertificate('bare.test')
   const settings = [
@@ -180,7 +180,7 @@ async function measureGateway(served: Served): Promise<void> {
     const opened = { ip_allowlist: openTo(client.address) }
     await api.change(served.id, { services: [mcp, rest(5), rag].map(service => ({ ...service, ...opened })) })
     await untilRunning(api, served.id)
-    // Replaced pods still serve for some seconds: no request is sent to them.
+    // Replaced pods still serve for some seconds. The wait ensures that no request reaches them.
     await sleep(20_000)
     const program = await readFile(new URL('kubernetes-services-client.mjs', import.meta.url), 'utf8')
     const send = async (type: string, port: number, request: Request) => {

@@ -1,6 +1,7 @@
 /**
- * On the kind cluster after `make e2e PROVIDER=kind`: the duration of a create and an allowlist change, the gateway's
- * cost, and the use of an idle installation. Not part of `make bench`, since it needs that cluster.
+ * Measures on the kind cluster after `make e2e PROVIDER=kind`: the duration of a creation and of an allowlist change,
+ * the gateway's cost, and the requests and memory of an idle installation. `make bench` does not run it, because it
+ * needs that cluster.
  *
  *     NODE_EXTRA_CA_CERTS=.kind/ca.crt node bench/kubernetes.ts
  */
@@ -51,7 +52,7 @@ async function measureAllowlist(id: string): Promise<void> {
   )
 }
 
-/** pgbench inside the cluster, so that the two ways to the pod differ only by the gateway. */
+/** Runs pgbench inside the cluster, so that only the gateway differs between the two paths to the pod. */
 async function measureGateway(id: string): Promise<void> {
   const client = await provider.clientPod(`bench-${Date.now().toString(36)}`)
   try {

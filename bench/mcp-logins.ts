@@ -1,7 +1,7 @@
 /**
- * Effect of logins under load on other requests: p99 of requests at a fixed rate, with eight clients that log in
- * continuously, against p99 without them. At the tool server by `authenticate_user`, at the bridge by the login page.
- * Short rounds alternate, and the result is the median of the ratios of neighbouring rounds.
+ * Measures how logins delay other requests: p99 of requests at a fixed rate while eight clients log in continuously,
+ * against p99 without these clients. Clients log in with `authenticate_user` at the tool server, and on the login page
+ * at the bridge. Short rounds alternate, and the result is the median of the ratios of neighbouring rounds.
  */
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
@@ -37,10 +37,15 @@ function requestText(path: string, token: string, body: string): string {
   return `POST ${path} HTTP/1.1\r\n${lines.join('')}\r\n${body}`
 }
 
-/** A server with a request to measure, and a login. */
-type Judged = { readonly name: string; readonly server: McpServer; readonly request: string; login(): Promise<void> }
+/** A server, the measured request, and a function that logs in. */
+type MeasuredServer = {
+  readonly name: string
+  readonly server: McpServer
+  readonly request: string
+  login(): Promise<void>
+}
 
-async function toolServer(database: string, directory: string): Promise<Judged> {
+async function toolServer(database: string, directory: string): Promise<MeasuredServer> {
   const [tokenFile, userFile] = [join(directory, 'tokens.yaml'), join(directory, 'users.yaml')]
   const { token } = await addToken(tokenFile, { note: 'bench', lifetimeMs: undefined, database: undefined }, Date.now())
   await addUser(userFile, username, { password }, Date.now())
@@ -63,7 +68,7 @@ async function toolServer(database: string, directory: string): Promise<Judged> 
 
 const form = { 'Content-Type': 'application/x-www-form-urlencoded' }
 
-async function bridge(database: string, directory: string, port: number): Promise<Judged> {
+async function bridge(database: string, directory: string, port: number): Promise<MeasuredServer> {
   const [secret, redirect, origin] = [
     'a-secret-of-the-bench',
     'http://127.0.0.1:9/callback',
@@ -112,7 +117,7 @@ async function bridge(database: string, directory: string, port: number): Promis
   }
 }
 
-async function compareLogins(load: Load, { name, server, request, login }: Judged): Promise<void> {
+async function compareLogins(load: Load, { name, server, request, login }: MeasuredServer): Promise<void> {
   const order = { port: server.port, request, connections, seconds, perSecond }
   let logins = 0
   async function withLogins() {
@@ -132,7 +137,7 @@ async function compareLogins(load: Load, { name, server, request, login }: Judge
     if (without.failures + during.failures > 0) throw new Error('a request failed')
     found.push([without.p99, during.p99])
   }
-  const [without, during] = [0, 1].map(at => median(found.map(pair => pair[at] ?? 0))) as [number, number] // two of two
+  const [without, during] = [0, 1].map(at => median(found.map(pair => pair[at] ?? 0))) as [number, number] // one for each column
   const ratio = median(found.map(([one, other]) => other / one))
   const rate = (logins / rounds / seconds).toFixed(1)
   print(

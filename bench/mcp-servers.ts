@@ -1,6 +1,6 @@
 /**
- * The programs that bench/mcp.ts measures: the tool server, the bridge in front of another one, and their baseline,
- * which only answers with the same bytes.
+ * Starts the programs that bench/mcp.ts measures: the tool server, the bridge in front of a second tool server, and the
+ * baseline, which only responds with the same bytes.
  */
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -12,12 +12,12 @@ import pg from 'pg'
 
 export type McpServer = { readonly port: number; readonly pid: number; readonly startMs: number; stop(): Promise<void> }
 
-/** Settings of the bare server: the body of its answer, and the statement it runs first, if any. */
+/** The settings of the baseline: the body of its response, and a statement that it runs first, if any. */
 type Bare = { readonly body: string; readonly database: string; readonly statement: string | undefined }
 
 const program = fileURLToPath(new URL('../bin/espalier.mjs', import.meta.url))
 
-/** Until it logs that it listens. */
+/** Waits until the server logs that it listens. */
 async function started(child: ChildProcess, began: number): Promise<McpServer> {
   const lastResort = () => child.kill('SIGKILL')
   process.once('exit', lastResort)
@@ -45,7 +45,7 @@ async function started(child: ChildProcess, began: number): Promise<McpServer> {
   }
 }
 
-/** The database by its address, as in the environment. */
+/** Returns the environment with the address of the database. */
 const environmentOf = (database: string): NodeJS.ProcessEnv => {
   const { hostname, port, username, pathname } = new URL(database)
   return { ...process.env, PGHOST: hostname, PGPORT: port, PGUSER: username, PGDATABASE: pathname.slice(1) }
@@ -90,7 +90,7 @@ export function startBridgeWith(
     ...(oauth_server && { oauth_server }),
     mcp_server: { command: process.execPath, args: [program, 'mcp'], env: { ...environmentOf(database) } },
   }
-  // JSON is YAML.
+  // YAML includes JSON.
   writeFileSync(configuration, JSON.stringify(file))
   return started(spawn(process.execPath, [program, 'mcp-bridge', '-c', configuration]), began)
 }
@@ -104,7 +104,7 @@ export async function startBare(bare: Bare): Promise<McpServer> {
   return { port, pid: child.pid ?? 0, startMs: performance.now() - began, stop }
 }
 
-/** In the child: reads and parses a request, runs the statement, and answers. */
+/** Serves the baseline in a child process: parses a request, runs the statement, and responds. */
 async function serveBare({ body, database, statement }: Bare): Promise<number> {
   const bytes = Buffer.from(body)
   const pool = new pg.Pool({ connectionString: database, max: 10 })

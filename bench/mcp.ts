@@ -1,10 +1,11 @@
 /**
- * Measures the tool server, directly and through the bridge, in both protocol eras: requests per second, p99 and
- * processor time per request of the server (of the bridge with its tool server) over 16 keep-alive connections. The
- * baseline is a bare node:http that parses the request, runs the same statement by `pg` if there is one, and answers
- * with the same bytes. Short rounds alternate, and the result is the median of the ratios of neighbouring rounds. Also
- * measures the duration of a start, idle memory, and the effect of logins on other clients. With `AGAINST=<directory of
- * another checkout>` it only compares the tool server with that checkout's.
+ * Measures the tool server, directly and through the bridge, with both versions of the protocol: requests per second,
+ * p99 and processor time per request over 16 keep-alive connections. The processor time of the bridge includes its tool
+ * server. The baseline is a node:http server that parses the request, runs the same statement with `pg` if there is
+ * one, and responds with the same bytes. Short rounds alternate, and the result is the median of the ratios of
+ * neighbouring rounds. Also measures the duration of a start, idle memory, and the effect of logins on other clients.
+ *
+ * With `AGAINST=<directory of another checkout>`, only compares the tool server with that checkout's.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -95,7 +96,7 @@ async function round(load: Load, server: McpServer, request: string): Promise<Ro
   return { ...measured, processorMs: ((processorSeconds(server.pid) - before) / measured.answers) * 1_000 }
 }
 
-/** Until V8 has compiled the measured code: otherwise the first would be slower than the next. */
+/** Sends requests until V8 has compiled the measured code. Otherwise, the first server would be the slowest. */
 async function warm(load: Load, { port }: McpServer, request: string): Promise<void> {
   let answers = 0
   for (let second = 0; second < 8 && answers < 15_000; second++)
@@ -144,7 +145,7 @@ const database = postgres.uri('postgres')
 await postgres.run(
   `CREATE TABLE bench_rows AS SELECT n AS id, 'n' || n AS name FROM generate_series(1, 5000) n; ANALYZE bench_rows`,
 )
-// As many tables as `get_schema_info` shows with all their columns: nine, and the one above.
+// Ten tables with the one above: `get_schema_info` shows all columns of at most this number.
 await postgres.run(
   `CREATE TABLE customers (id int PRIMARY KEY, name text NOT NULL, email text UNIQUE, created_at timestamptz DEFAULT now())`,
 )
@@ -175,7 +176,7 @@ try {
     const bare = await startBare({ body, database, statement: question.statement })
     const against: [McpServer, string] = [bare, requestText('/', plain)]
     await compare(load, question.name, [direct, requestText('/mcp/v1', plain)], against)
-    // There each would open a session, up to the limit.
+    // At the bridge, each `initialize` would open a session, up to the limit.
     if (question.method !== 'initialize')
       await compare(
         load,

@@ -1,4 +1,4 @@
-/** Postgres throughput by TLS, from a client on this machine: pgbench, and single sessions. */
+/** Measures Postgres throughput over TLS from a client on this machine, with pgbench and with single sessions. */
 import { execFile } from 'node:child_process'
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import pg from 'pg'
 
-/** The superuser by certificate, or a user by password. */
+/** An address, with the superuser's certificate or a user's password. */
 export type Address = { host: string; port: number } & (
   | { cert: string; key: string }
   | { user: string; password: string; database?: string }
@@ -14,7 +14,7 @@ export type Address = { host: string; port: number } & (
 
 const insecure = { rejectUnauthorized: false }
 
-/** A session by TLS. */
+/** Opens a session over TLS. */
 export async function login({ host, port, ...who }: Address): Promise<pg.Client> {
   const by = 'cert' in who ? { user: 'postgres', ssl: { ...insecure, ...who } } : { ...who, ssl: insecure }
   const client = new pg.Client({ host, port, database: 'postgres', ...by })
@@ -23,7 +23,7 @@ export async function login({ host, port, ...who }: Address): Promise<pg.Client>
   return client
 }
 
-/** Transactions per second; undefined if there is no pgbench, or it fails. */
+/** Returns the transactions per second. Returns undefined if pgbench is missing or fails. */
 export async function pgbench({ host, port, ...who }: Address, flags: string[]): Promise<number | undefined> {
   const directory = mkdtempSync(join(tmpdir(), 'espalier-pgbench-'))
   const [certFile, keyFile] = [join(directory, 'crt'), join(directory, 'key')]
@@ -36,7 +36,7 @@ export async function pgbench({ host, port, ...who }: Address, flags: string[]):
   const env = { ...process.env, PGSSLMODE: 'require', PGCONNECT_TIMEOUT: '5', ...by }
   const user = 'user' in who ? who.user : 'postgres'
   const database = ('user' in who ? who.database : undefined) ?? 'postgres'
-  // Asynchronous: the cluster is in this process, and the gateway closes if it cannot reach it.
+  // This must not block: the cluster is in this process, and the gateway closes if it cannot reach the cluster.
   const { stdout } = await promisify(execFile)(
     'pgbench',
     ['-h', host, '-p', String(port), '-U', user, ...flags, database],

@@ -1,6 +1,6 @@
 /**
- * A provider in a separate process that answers at once: embeddings of the questions of bench/rag-rows.ts, and one
- * sentence to every chat. Prints its port.
+ * A test double of a provider, in a separate process. It responds at once: with embeddings of the questions in
+ * bench/rag-rows.ts, and with one sentence to every chat. It prints its port.
  */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -23,7 +23,7 @@ const server = createServer((request, response) => {
     body += text
   })
   request.on('end', () => {
-    const { input } = JSON.parse(body) as { input?: string | readonly [string] } // the form of these providers' API
+    const { input } = JSON.parse(body) as { input?: string | readonly [string] } // the server sends only these
     const text = typeof input === 'string' ? input : input?.[0]
     const answer = text === undefined ? chat : embeddings.get(text)
     response.writeHead(answer === undefined ? 404 : 200, { 'content-type': 'application/json' }).end(answer)

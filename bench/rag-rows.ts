@@ -1,7 +1,8 @@
 /**
- * Documents for bench/rag.ts, the same in each run. Vectors are in clusters of clusters with about 40 directions
- * between them, like embeddings of texts: in uniform noise all rows are equally distant, and an index finds nothing.
- * Words follow Zipf's law, those of Espalier's documentation first, and a part of them belongs to the document's topic.
+ * Generates the documents for bench/rag.ts, the same in each run. Like embeddings of texts, the vectors form clusters
+ * of clusters, which differ in about 40 directions. In uniform noise, all rows would be equally distant, and an index
+ * would find nothing. Words follow Zipf's law; words of Espalier's documentation are the most frequent. Some words
+ * belong to the document's topic.
  */
 import { closeSync, openSync, readdirSync, readFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,7 +14,7 @@ export type VectorType = 'vector' | 'halfvec'
 const areas = 50
 const topicsPerArea = 20
 const topics = areas * topicsPerArea
-/** Directions in which documents differ. */
+/** The number of directions in which documents differ. */
 const directions = 40
 const spread = { area: 1, topic: 0.6, document: 0.8, noise: 0.3 }
 const vocabulary = 30_000
@@ -21,7 +22,7 @@ const topicWords = 100
 const wordsPerDocument = 40
 const rowsPerWrite = 500
 
-/** Numbers from 0 to 1 (mulberry32). */
+/** Returns random numbers from 0 to 1 (mulberry32). */
 type Random = () => number
 
 function randomFrom(seed: number): Random {
@@ -34,7 +35,7 @@ function randomFrom(seed: number): Random {
   }
 }
 
-/** Nearly normally distributed: mean 0, variance 1. */
+/** Returns a nearly normally distributed number with mean 0 and variance 1. */
 const normal = (random: Random): number => (random() + random() + random() + random() - 2) * Math.sqrt(3)
 const normals = (random: Random, count: number, factor: number): Float32Array =>
   Float32Array.from({ length: count }, () => normal(random) * factor)
@@ -61,7 +62,7 @@ const madeUp = (number: number): string =>
   [number & 15, (number >> 4) & 15, (number >> 8) & 15, number >> 12].map(part => syllables[part & 15]).join('')
 
 /**
- * English, the most frequent first: the cost of counting a text's tokens depends on whether its words belong to a
+ * English words, the most frequent first. The time to count a text's tokens depends on whether its words belong to a
  * language.
  */
 const english: readonly string[] = (() => {
@@ -79,7 +80,7 @@ const english: readonly string[] = (() => {
 })()
 const word = (rank: number): string => english[rank] ?? madeUp(rank)
 
-/** Ranks of words, with their frequency in texts. */
+/** The ranks of words. Each rank occurs as often as its word occurs in texts. */
 const ranks = (() => {
   const table = new Uint16Array(65_536)
   const random = randomFrom(1)
@@ -125,12 +126,12 @@ const topicWord = (topic: number, random: Random): string =>
 const textOf = (topic: number, words: number, random: Random): string =>
   Array.from({ length: words }, () => (random() < 0.3 ? topicWord(topic, random) : commonWord(random))).join(' ')
 
-/** Some topics have many more documents than others. */
+/** Returns a random topic. Some topics have many more documents than others. */
 const someTopic = (random: Random): number => Math.floor(topics * random() ** 1.5)
 
 /**
- * Columns of the tables, in the order of the files, which omit the last one; `rag load` creates that one too. `bucket`
- * is random, from 0 to 199; `topic` matches the vector and the words.
+ * The columns of the tables, in the order of the files. The files omit the last column, which `rag load` also creates.
+ * `bucket` is random, from 0 to 199. `topic` is the topic of the vector and the words.
  */
 export const columns = (type: VectorType): string =>
   `id bigint PRIMARY KEY, content text NOT NULL, bucket int NOT NULL, topic int NOT NULL, embedding ${type}(${dimensions}),
@@ -178,7 +179,7 @@ function writeRow(buffer: Buffer, start: number, type: VectorType, id: number, r
 
 type Question = { readonly text: string; readonly vector: readonly number[]; readonly topic: number }
 
-/** Questions about the documents' topics, none of which is a document. */
+/** Returns questions about the documents' topics. No question equals a document. */
 export function questions(count: number): readonly Question[] {
   const random = randomFrom(4)
   return Array.from({ length: count }, () => {

@@ -1,9 +1,11 @@
 /**
- * Measures the retrieval server over HTTP, 8 concurrent requests, each with another question: requests per second, p50
- * and p99, processor time per request of server and Postgres. Providers answer at once. Vectors only, against pgbench
- * with the same search; and with words, against vectors only. 10,000 documents, or ESPALIER_BENCH_RAG_ROWS: a million
- * take half an hour to load. With ESPALIER_BENCH_RAG_DATABASE=<URI> it uses existing tables: `documents_halfvec` and
- * `documents_vector` as it creates them.
+ * Measures the retrieval server over HTTP with 8 concurrent requests, each with another question: requests per second,
+ * p50, p99, and processor time per request of server and Postgres. Providers respond at once. The baseline of a search
+ * by vectors is pgbench with the same search. The baseline of a search by vectors and words is the search by vectors.
+ *
+ * ESPALIER_BENCH_RAG_ROWS is the number of documents (default: 10,000); a million takes half an hour to load. With
+ * ESPALIER_BENCH_RAG_DATABASE=<URI>, the benchmark uses the tables `documents_halfvec` and `documents_vector` of an
+ * earlier run in that database.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -25,7 +27,7 @@ const seconds = 8
 const parallel = 8
 const queries = questions(2_000)
 const folder = mkdtempSync(join(tmpdir(), 'espalier-bench-rag-'))
-// Postgres reads files from it, and may run as another user.
+// Postgres reads files from this folder, and may run as another user.
 chmodSync(folder, 0o755)
 const program = fileURLToPath(new URL('../bin/espalier.mjs', import.meta.url))
 const provider = fileURLToPath(new URL('rag-provider.ts', import.meta.url))
@@ -76,7 +78,7 @@ function configuration(database: URL, port: number): string {
     tables: [{ table: tableOf(type), text_column: 'content', vector_column: 'embedding' }],
     search: { hybrid_enabled: isHybrid },
   })
-  // JSON is YAML.
+  // YAML includes JSON.
   return JSON.stringify({
     server: { port: 0 },
     defaults: { embedding_llm: model, rag_llm: model },
@@ -138,7 +140,7 @@ async function measure(server: Started, postgres: number, pipeline: string, forS
   }
 }
 
-/** The search alone, as an application would write it: median in milliseconds, and transactions per second. */
+/** Measures the search alone, as an application would write it: the median in ms, and transactions per second. */
 async function baseline(database: string, type: VectorType, bin: string): Promise<{ p50: number; perSecond: number }> {
   const script = join(folder, 'search.sql')
   const table = tableOf(type)
@@ -195,7 +197,7 @@ async function makeQuestions(client: pg.Client, type: VectorType): Promise<void>
 const show = ({ perSecond, p50, p99, serverMs, postgresMs }: Figures): string =>
   `${perSecond.toFixed(0)} per second, p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms, processor ${serverMs.toFixed(2)} ms server, ${postgresMs.toFixed(2)} ms Postgres`
 
-/** The server's process, if it runs on this machine. */
+/** Returns the process id of the Postgres server, which must run on this machine. */
 async function postmasterOf(client: pg.Client): Promise<number> {
   const { rows: found } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
   return Number(/^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${found[0]?.pid}/status`, 'utf8'))?.[1])
@@ -218,7 +220,7 @@ async function bench(database: string, bin: string): Promise<void> {
     for (const mode of ['vectors', 'hybrid']) await measure(server, postmaster, `${type}-${mode}`, seconds / 2)
     const vectors = await measure(server, postmaster, `${type}-vectors`, seconds)
     const alone = await baseline(database, type, bin)
-    // pgbench closes its sessions.
+    // Waits until Postgres has ended the sessions of pgbench.
     await setTimeout(1_000)
     const again = await measure(server, postmaster, `${type}-vectors`, seconds)
     const hybrid = await measure(server, postmaster, `${type}-hybrid`, seconds)
@@ -244,7 +246,7 @@ try {
       max_parallel_maintenance_workers: '2',
       max_wal_size: '20GB',
     })
-    if (postgres === undefined) throw new Error('the wheel with pgvector cannot be had')
+    if (postgres === undefined) throw new Error('the Python package with pgvector cannot be installed')
     try {
       for (const type of types) await load(sql => postgres.run(sql), type)
       await bench(postgres.uri('postgres'), bin)

@@ -1,6 +1,6 @@
 /**
- * A `Cluster` and a `PostgresAccess` of another process, over the channel to a child, so that an operator can be
- * measured separately. Every call and every answer is a JSON message, as with an API server.
+ * Lets a child process use a `Cluster` and a `PostgresAccess` of its parent, so that the operator can run in a separate
+ * process. Each call and each result is a JSON message, as with an API server.
  */
 import type { ChildProcess } from 'node:child_process'
 import { type Cluster, ClusterError, isClusterError, type WatchOptions } from '../cluster/index.ts'
@@ -23,11 +23,12 @@ type Reply =
   | { id: number; event: unknown }
   | { id: number; end: true }
 
-/** Sent instead of values that are not data: a signal, which neither side needs, and a function that reads a value. */
+/** A message has this text in place of an AbortSignal, which neither side needs. */
 const signalPlaceholder = 'signal'
+/** A message has this object in place of a function that reads a value. */
 type ReadValue = { read: unknown }
 
-/** Every function among the arguments reads a value, which the measured operator can also read earlier. */
+/** Converts an argument to data. A function among the arguments only reads a value, so the child can call it now. */
 async function sent(argument: unknown): Promise<unknown> {
   if (argument instanceof AbortSignal) return signalPlaceholder
   return typeof argument === 'function' ? ({ read: await argument() } satisfies ReadValue) : argument
@@ -54,19 +55,19 @@ function errorOf(failure: Failure): Error {
   return new Error(failure.message)
 }
 
-/** In the parent: answers the child's calls of these two. */
+/** Runs in the parent: executes the child's calls. */
 export function serve(child: ChildProcess, cluster: Cluster, postgres: PostgresAccess): void {
   const targets = { cluster, postgres } as unknown as Record<Target, Record<string, Method>>
   const watches = new Map<number, AbortController>()
   const reply = (message: Reply) => {
-    // A child that is ending reads no more; its exit code is enough.
+    // A child that is ending no longer reads messages. Its exit code is enough.
     if (child.connected) child.send(message, () => {})
   }
   child.on('disconnect', () => {
     for (const watch of watches.values()) watch.abort()
   })
   child.on('message', (request: Request | string) => {
-    // A text is between the benchmark and its child.
+    // A text is not a call: the benchmark and its child use texts for other messages.
     if (typeof request === 'string') return
     const { id } = request
     if ('abort' in request) return watches.get(id)?.abort()
@@ -97,7 +98,7 @@ export function serve(child: ChildProcess, cluster: Cluster, postgres: PostgresA
 
 type Waiting = { next(reply: Reply): void }
 
-/** In the child: proxies of the parent's two. */
+/** Runs in the child: returns proxies for the parent's `Cluster` and `PostgresAccess`. */
 export function connectParent(): { cluster: Cluster; postgres: PostgresAccess } {
   const waiting = new Map<number, Waiting>()
   let ids = 0
@@ -154,7 +155,7 @@ export function connectParent(): { cluster: Cluster; postgres: PostgresAccess } 
     new Proxy(own, {
       get: (_own, name) => Reflect.get(own, name) ?? (name === 'then' ? undefined : call(target, String(name))),
     })
-  // Work cannot be sent; the fake Postgres locks nothing.
+  // A message cannot contain a function, so `work` runs here. The fake Postgres needs no lock.
   const withRolesLocked: PostgresAccess['withRolesLocked'] = (_target, work) => work()
   const postgres = proxy('postgres', { withRolesLocked }) as PostgresAccess
   return { cluster: proxy('cluster', { watch }) as Cluster, postgres }

@@ -1,6 +1,6 @@
 /**
- * The bodies of 10 MB that bench/rest-bodies.ts sends: every kind that the service reads, each in its worst form, and
- * those that it need not read.
+ * The bodies of 10 MB that bench/rest-bodies.ts sends: each kind that the service reads, in its most expensive form,
+ * and bodies that the service does not have to read.
  */
 
 type Kind = {
@@ -14,13 +14,13 @@ type Kind = {
 
 const size = 10_000_000
 
-/** Repeated as often as it fits between a beginning and an end. */
+/** Repeats the piece between a beginning and an end until the body has its full size. */
 function filled(piece: string, begin = '', end = ''): readonly Buffer[] {
   const times = Math.floor((size - begin.length - end.length) / piece.length)
   return [Buffer.from(begin + piece.repeat(times) + end)]
 }
 
-/** Different pieces, numbered. */
+/** Fills the body with different pieces, which contain their number. */
 function numbered(piece: (number: number) => string, begin: string, end: string): readonly Buffer[] {
   const parts: string[] = []
   let length = begin.length + end.length
@@ -90,7 +90,7 @@ const targets = [
 const anyBytes = () => filled('\u0001"\\x')
 const records = bodies['JSON, records']?.body ?? anyBytes
 
-/** Each byte in a chunk of its own. */
+/** Sends each byte in a separate chunk. */
 const byteByByte = () => [...filled('1\r\n1\r\n'), Buffer.from('0\r\n\r\n')]
 
 export const kinds: readonly Kind[] = [

@@ -17,7 +17,7 @@ export class BodyReader {
     this.#request = request
   }
 
-  /** Resolves after the first answer, which is not counted: it opens connections. */
+  /** Resolves after the first response, which does not count because it opens connections. */
   async begin(): Promise<void> {
     const socket = connect({ host: '127.0.0.1', port: this.#port, noDelay: true })
     this.#socket = socket
@@ -27,7 +27,7 @@ export class BodyReader {
     this.#running = this.#go(socket)
   }
 
-  /** Milliseconds of each answer. */
+  /** Stops the requests. @returns the duration of each request in ms */
   async end(): Promise<number[]> {
     this.#isOver = true
     await this.#running
@@ -42,7 +42,7 @@ export class BodyReader {
     }
   }
 
-  /** An answer to a small request arrives in one chunk. */
+  /** Waits for one chunk, because the response to a small request arrives in one chunk. */
   async #sendRequest(socket: Socket): Promise<void> {
     const began = performance.now()
     socket.write(this.#request)

@@ -1,6 +1,6 @@
 /**
- * Sends one or several large bodies from a separate process: creating and writing them must not slow down the measuring
- * process.
+ * Sends large bodies from a separate process, because creating and sending them must not slow down the process that
+ * measures.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -12,7 +12,7 @@ type Order = { port: number; kind: string; withBody: boolean; times: number }
 type Sent = { seconds: number; statuses: string }
 export type Sender = { send(order: Order): Promise<Sent>; stop(): void }
 
-/** The status of the answer, or what happened to the connection. */
+/** Resolves with the status of the response, or with the error of the connection. */
 function sendOne(port: number, head: string, pieces: readonly Buffer[]): Promise<string> {
   return new Promise(resolve => {
     const socket = connect({ host: '127.0.0.1', port })

@@ -1,9 +1,11 @@
 /**
- * Effect of bodies of 10 MB on one worker of the REST service: how long another connection waits meanwhile, and how
- * much its memory grows. A separate process sends each body; this one sends two small requests continuously, one
- * answered by Postgres and one by the worker alone. In the same round the same request is sent with an empty body: the
- * ratio shows the cost of the body for other clients. Kinds can be selected by parts of their names; `--at-once=8`
- * sends each this many times at once; `--rounds=3` sets how often each is measured.
+ * Measures how bodies of 10 MB affect one worker of the REST service: how long another connection waits meanwhile, and
+ * how much the worker's memory grows. A separate process sends each body. This process sends two small requests
+ * continuously: Postgres is needed for one of them, and the worker alone responds to the other. Each round also sends
+ * the same request with an empty body. The ratio is the cost of the body for other clients.
+ *
+ * Arguments select kinds by parts of their names. `--at-once=8` sends each body 8 times at once, and `--rounds=3` sets
+ * the number of rounds.
  */
 import { rmSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -48,8 +50,8 @@ const inWorker = requestText('/nowhere')
 type Round = { readonly database: number; readonly worker: number; readonly seconds: number; readonly statuses: string }
 
 /**
- * The slowest answers to both requests while the large request runs, and shortly after it, since its after-effects
- * count too.
+ * Returns the slowest response to each small request, during the large request and shortly after it, because its later
+ * effects count too.
  */
 async function round(server: Server, sender: Sender, kind: string, withBody: boolean): Promise<Round> {
   const readers = [new BodyReader(server.port, inDatabase), new BodyReader(server.port, inWorker)] as const
@@ -106,7 +108,7 @@ async function main(): Promise<void> {
     console.log(
       `median (highest) of ${rounds} rounds, ${atOnce} at once\n| ${heads.join(' | ')} |\n|${heads.map(() => '---|').join('')}`,
     )
-    // Each has its own worker: memory left by the previous one would hide what this one uses.
+    // Each kind has a new worker. In the same worker, memory of the previous kind would hide the memory of this kind.
     for (const { name } of wanted) {
       const server = await startService(directory, 1, settings)
       try {

@@ -1,4 +1,4 @@
-/** The databases of bench/rest.ts: a small one for requests, and one with ten thousand tables whose schema is read. */
+/** The databases of bench/rest.ts: a small one for requests, and one with 10,000 tables for the read of a schema. */
 import type { TestPostgres } from '../services/testing/postgres.ts'
 import { requestText } from './rest-load.ts'
 
@@ -49,7 +49,7 @@ export async function makeDatabase(postgres: TestPostgres, name: string): Promis
   await postgres.run('VACUUM ANALYZE', name)
 }
 
-/** Takes Postgres half a minute. */
+/** Creates the database with 10,000 tables, which takes half a minute. */
 export async function makeManyTables(postgres: TestPostgres, name: string): Promise<void> {
   await postgres.run(`CREATE DATABASE ${name}`)
   await postgres.run(manyTables, name)
@@ -84,6 +84,6 @@ export const questions: readonly Question[] = [
 ]
 
 export const smallAnswer = requestText('/items?id=eq.1')
-/** Slightly more than 50 MB. */
+/** The request whose response has slightly more than 50 MB. */
 export const largeAnswer = requestText('/wide?select=content')
 export const oneOfMany = requestText('/t1?id=eq.1')

@@ -1,7 +1,7 @@
 /**
- * Load for the REST service: a separate process that sends the same request over keep-alive connections, the next one
- * as soon as the last is answered. It uses bare sockets and reads only an answer's status and end, so that one thread
- * can send several times more requests than the servers answer.
+ * Sends the load for the REST service from a separate process. Each keep-alive connection sends the same request again
+ * as soon as the response is complete. The process uses sockets directly, and reads only the status and the end of a
+ * response, so that one thread can send several times more requests than the servers can handle.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -10,13 +10,14 @@ import { fileURLToPath } from 'node:url'
 import { percentile } from './statistics.ts'
 
 /**
- * `request`: the complete text of one. With `seconds` 0 each connection sends one request. With `perSecond` the load is
- * an open loop: this many requests are due per second, whether or not earlier ones have been answered, and latency
- * counts from the due time.
+ * `request` is the complete text of a request. With `seconds: 0`, each connection sends one request. With `perSecond`,
+ * the load is an open loop: this number of requests is due per second, even if earlier responses are missing. Latency
+ * then counts from the time at which a request is due.
  */
 type Order = { port: number; request: string; connections: number; seconds: number; perSecond?: number }
 /**
- * Latencies in milliseconds; failures are answers that are not 2xx. `firstByte` is the longest wait for a first byte.
+ * Latencies in ms. Failures are responses that are not 2xx. `firstByte` is the longest time to the first byte of a
+ * response.
  */
 export type Measure = {
   perSecond: number
@@ -32,16 +33,16 @@ export type Measure = {
 const headEnd = Buffer.from('\r\n\r\n')
 const lastChunk = '0\r\n\r\n'
 
-/** Finds the ends of answers, by length or chunks (RFC 9112 section 6), one after another. */
+/** Finds the ends of consecutive responses by their length or chunks (RFC 9112 section 6). */
 class AnswerReader {
   #head: Buffer | undefined
-  /** Remaining bytes of the body; undefined if it is chunked. */
+  /** The remaining bytes of the body; undefined if it is chunked. */
   #missing: number | undefined
   #isOpen = false
   #tail = ''
   isSuccess = false
 
-  /** Whether the answer ends with this chunk. */
+  /** Returns whether the response ends with this chunk. */
   push(chunk: Buffer): boolean {
     if (this.#isOpen) return this.#body(chunk)
     const data = this.#head === undefined ? chunk : Buffer.concat([this.#head, chunk])
@@ -87,7 +88,7 @@ async function open(port: number): Promise<Socket> {
 type Sender = { send(due: number): void; end(): void }
 type Pace = (sender: Sender) => void
 
-/** The next as soon as the last is answered; each connection sends at least one. */
+/** Sends the next request as soon as the response is complete. Each connection sends at least one request. */
 function closedLoop(until: number, connections: number): Pace {
   let begun = 0
   return sender => {
@@ -98,8 +99,7 @@ function closedLoop(until: number, connections: number): Pace {
 }
 
 /**
- * A timer counts every millisecond how many are due: checking more often would take processor time from the measured
- * servers.
+ * Sends the due requests every millisecond. A shorter interval would take processor time from the measured servers.
  */
 export function openLoop(perSecond: number, until: number): Pace {
   const due: number[] = []
@@ -124,7 +124,7 @@ export function openLoop(perSecond: number, until: number): Pace {
   }
 }
 
-/** In the child: one run. */
+/** Runs the load once, in the child process. */
 async function fire({ port, request, connections, seconds, perSecond }: Order): Promise<Measure> {
   const sockets = await Promise.all(Array.from({ length: connections }, () => open(port)))
   const bytes = Buffer.from(request)
@@ -148,7 +148,7 @@ async function fire({ port, request, connections, seconds, perSecond }: Order): 
         },
         end: resolve,
       }
-      socket.on('error', reject).on('close', () => reject(new Error('the server has hung up')))
+      socket.on('error', reject).on('close', () => reject(new Error('the server closed the connection')))
       socket.on('data', chunk => {
         received += chunk.length
         if (!isBegun) {
@@ -177,7 +177,7 @@ async function fire({ port, request, connections, seconds, perSecond }: Order): 
   }
 }
 
-/** In the child: answers every request with the same bytes; the maximum that the load can reach. */
+/** Serves the same bytes to every request, in a child process. Its rate is the maximum that the load can reach. */
 async function answerBlindly(): Promise<number> {
   const answer = Buffer.from('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]')
   const server = createServer(socket => {
@@ -206,7 +206,7 @@ export function startLoad(): Load {
   }
 }
 
-/** What the load measures with a server that does nothing: the part not caused by the servers. */
+/** Measures the load with a server that does no work: this part of the figures is not a cost of the servers. */
 export async function loadAlone(load: Load, order: Omit<Order, 'port' | 'request' | 'seconds'>): Promise<Measure> {
   const blind = child('blind')
   const [port] = await once(blind, 'message')
@@ -215,7 +215,7 @@ export async function loadAlone(load: Load, order: Omit<Order, 'port' | 'request
   return measured
 }
 
-/** The bytes of a request; with a body it is a POST of JSON. */
+/** Returns the bytes of a GET, or with a body of a POST with JSON. */
 export function requestText(path: string, body?: string): string {
   const head = [
     `${body === undefined ? 'GET' : 'POST'} ${path} HTTP/1.1`,

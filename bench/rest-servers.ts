@@ -1,9 +1,9 @@
-/** Settings of the servers that bench/rest.ts compares, and Espalier's as a separate program. */
+/** The settings of the servers that bench/rest.ts compares. As a program, it runs Espalier's server. */
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { type Server, type Settings, startProgram } from '../services/rest/testing/programs.ts'
 
-/** Settings of both. */
+/** Returns the settings of both servers. */
 export const commonSettings = (dbUri: string, pool: number) => ({
   'db-uri': dbUri,
   'db-schemas': 'public',

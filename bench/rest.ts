@@ -1,14 +1,15 @@
 /**
- * Compares the REST service with PostgREST 12.0.2 in one run: the same Postgres, database, pool of 10 and 16 keep-alive
- * connections. Short rounds alternate, and the result is the median of the ratios of neighbouring rounds. Espalier's
- * runs with a worker per core, as PostgREST uses all cores too, and also with one. Postgres, load and servers share two
- * cores, and then four, if the machine has them: such a service runs on small machines, and idle cores would improve
- * the figures.
- * - requests per second, p99 and processor time per request of six requests, p99 of an open loop at half of PostgREST's
- *   rate, and the memory of one worker then;
- * - memory of a 50 MB answer, and the time of its first byte;
- * - reading the schema of 10,000 tables, and its effect on requests. Arguments select requests by name, or `memory`,
- *   `schema`; default all. `--cores=2` runs only that setting.
+ * Compares the REST service with PostgREST 12.0.2 in one run, with the same Postgres, the same database, a pool of 10
+ * and 16 keep-alive connections. Short rounds alternate, and the result is the median of the ratios of neighbouring
+ * rounds. The REST service runs with one worker per core, because PostgREST uses all cores too, and also with one
+ * worker. Postgres, load and servers share two cores, and then four if the machine has them: such a service runs on
+ * small machines, and idle cores would improve the figures. The benchmark measures:
+ * - six requests: requests per second, p99 and processor time per request, p99 of an open loop at half of PostgREST's
+ *   rate, and the memory of one worker in that loop;
+ * - a response of 50 MB: memory, and the time to the first byte;
+ * - the read of the schema of 10,000 tables, and its effect on requests.
+ *
+ * Arguments select requests by name, `memory` or `schema` (default: all). `--cores=2` uses only two cores.
  */
 import { spawnSync } from 'node:child_process'
 import { chmodSync, rmSync } from 'node:fs'
@@ -50,7 +51,7 @@ const cores = process.argv.find(argument => argument.startsWith(coresOption))?.s
 const wanted = process.argv.slice(2).filter(argument => !argument.startsWith(coresOption))
 const isWanted = (name: string): boolean => wanted.length === 0 || wanted.includes(name)
 
-/** One round: the load, and the processor time per request of the server and of Postgres. */
+/** Runs one round, and measures the processor time per request of the server and of Postgres. */
 async function round(load: Load, server: Server, postgres: TestPostgres, request: string): Promise<Round> {
   await postgres.run('TRUNCATE entries', database)
   const postmaster = postmasterOf(join(postgres.directory, 'data'))
@@ -71,7 +72,7 @@ type Comparison = {
   readonly services: readonly Server[]
 }
 
-/** An open loop at half of the slower server's rate, so that the waiting time shows the difference. */
+/** Runs an open loop at half of the slower server's rate, so that the latencies show the difference. */
 async function compareOpen({ load, postgres, postgrest, services }: Comparison, request: string, perSecond: number) {
   const all = services.at(-1)
   if (all === undefined) return
@@ -137,7 +138,7 @@ async function compare(comparison: Comparison, { name, request, isRead }: Questi
   )
 }
 
-/** Of servers with few answers so far: after a load a server has spare memory. */
+/** Measures large responses of new servers, because a server keeps unused memory after a load. */
 async function largeAnswers({ load, begin }: { load: Load; begin: readonly (() => Promise<Server>)[] }): Promise<void> {
   for (const start of begin) {
     const server = await start()
@@ -162,7 +163,7 @@ async function largeAnswers({ load, begin }: { load: Load; begin: readonly (() =
   }
 }
 
-/** One value of the admin server's metrics. */
+/** Reads one metric from the admin server. */
 async function metric({ adminPort }: Server, name: string): Promise<number> {
   const text = await (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text()
   return Number(
@@ -225,7 +226,7 @@ async function sideBySide(load: Load, postgres: TestPostgres, directory: string,
   await largeAnswers({ load, begin })
 }
 
-/** Everything, on this number of cores. */
+/** Runs all measurements on this number of cores. */
 function runPinned(count: number): void {
   console.log(`\non ${count} cores, shared by Postgres, load and servers`)
   const script = fileURLToPath(import.meta.url)
@@ -240,7 +241,7 @@ async function main(): Promise<void> {
     return
   }
   const directory = temporaryDirectory('bench-rest')
-  // PostgREST reads its settings here as Postgres's user.
+  // PostgREST runs as the user of Postgres, and reads its settings from this directory.
   chmodSync(directory, 0o755)
   const load = startLoad()
   const postgres = await startPostgres('17')

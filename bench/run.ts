@@ -1,6 +1,6 @@
 /**
- * `make bench`: every benchmark, one after another, each in a separate process; `make bench ARGS="api create"` runs
- * some. Each prints ratios against a baseline of its own run.
+ * `make bench`: runs every benchmark in a separate process, one after another. `make bench ARGS="api create"` runs only
+ * those two. Each benchmark prints ratios to a baseline of the same run.
  */
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -36,7 +36,7 @@ if (unknown !== undefined) {
 }
 for (const name of wanted.length > 0 ? wanted : benchmarks) {
   console.log(`\n${name}`)
-  // The console's is beside its tests, with the types of a browser.
+  // The benchmark of the console is beside the console's tests, because it needs the types of a browser.
   const file = name === 'console' ? '../console/browser/figures.ts' : `${name}.ts`
   const path = fileURLToPath(new URL(file, import.meta.url))
   const { status } = spawnSync(process.execPath, [path], { stdio: 'inherit' })

@@ -1,6 +1,6 @@
 /**
- * The operator of `bench/scale.ts`, in a separate process: its memory is the operator's, without that of the
- * measurement. It reports when it has synced, and ends on request. Its argument is its configuration.
+ * Runs the operator of `bench/scale.ts` in a separate process, so that the memory of the process is the operator's
+ * alone. It reports when the operator has synced, and stops on request. The argument is the configuration.
  */
 import { pino } from 'pino'
 import { operatorConfiguration, startOperator } from '../operator/index.ts'

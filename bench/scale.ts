@@ -1,8 +1,9 @@
 /**
- * How the operator scales with the number of databases: its objects and a fake workload, no Postgres. The operator is a
- * separate process (scale-operator.ts), whose memory is measured; the object store and the fakes are in this one, in
- * place of an API server. 1,000 and 5,000 databases are compared with 100 in the same run; arguments set other counts.
- * With `services` as the last argument, each count is repeated with databases that have three services each.
+ * Measures how the operator scales with the number of databases, with real objects and a fake workload, without
+ * Postgres. The operator is a separate process (scale-operator.ts), whose memory is measured. This process has the
+ * object store and the fakes, in place of an API server. The benchmark compares 1,000 and 5,000 databases with 100 in
+ * the same run; arguments set other counts. With `services` as the last argument, it repeats each count with databases
+ * that have three services.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { randomInt, randomUUID } from 'node:crypto'
@@ -34,19 +35,19 @@ import { providerKeys, services } from './services.ts'
 import { against, median, percentile, print } from './statistics.ts'
 
 const counts = [100, 1000, 5000]
-/** By the number of databases. */
+/** The aims for each number of databases. */
 const aimsFor = new Map([
   [1000, { memory: 256, sync: 10, p95: 250 }],
   [10_000, { memory: 512, sync: 10, p95: 250 }],
 ])
-/** Its modules as JavaScript, from its first start on: an image does not load the TypeScript compiler either. */
+/** The compile cache of the operator: like in an image, the operator does not load the TypeScript compiler. */
 const compiled = mkdtempSync(join(tmpdir(), 'espalier-bench-compiled-'))
-/** Not for databases without services. */
+/** The images. Databases without services do not use the image `services`. */
 const images = { ...testConfiguration.images, services: 'espalier' }
 const inFlight = 32
 const changes = 200
 const restMs = 20_000
-/** Tasks of a database after a month, including that of its creation. */
+/** The number of Tasks that a database has after a month, including the Task of its creation. */
 const tasksOfEach = 10
 
 type Figures = {
@@ -61,7 +62,7 @@ type Figures = {
   p95: number
 }
 
-/** MiB, from the kernel's figures of the process. */
+/** Reads the memory of the process in MiB from the kernel. */
 function memoryOf(child: ChildProcess, field: 'VmRSS' | 'VmHWM'): number {
   const status = readFileSync(`/proc/${child.pid}/status`, 'utf8')
   return Number(new RegExp(`^${field}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]) / 1024
@@ -91,7 +92,7 @@ async function stopChild(child: ChildProcess): Promise<void> {
 const isApplied = (database: ManagedDatabase): boolean =>
   database.status?.phase === 'available' && database.status.appliedHash === desiredHash(desiredStateOf(database))
 
-/** Reports, by one watch, when a database's status has caught up with its spec. */
+/** Follows all databases with one watch, and reports when the status of a database covers its spec. */
 async function followStatus({ cluster }: Installation) {
   const waiting = new Map<string, () => void>()
   const stopped = new AbortController()
@@ -113,7 +114,7 @@ async function followStatus({ cluster }: Installation) {
 }
 type Follower = Awaited<ReturnType<typeof followStatus>>
 
-/** Seconds until all are available. */
+/** Creates the databases. @returns the seconds until all are available */
 async function createAll(
   { cluster }: Installation,
   { reconciled }: Follower,
@@ -133,7 +134,7 @@ async function createAll(
   return (performance.now() - start) / 1000
 }
 
-/** Milliseconds from the write of a spec to the status that covers it, for each of several changes. */
+/** Changes databases one after another. @returns the ms from each write of a spec to the status that covers it */
 async function changeSome({ cluster }: Installation, { reconciled }: Follower, names: string[]): Promise<number[]> {
   const latencies: number[] = []
   for (let change = 0; change < changes; change++) {
@@ -148,7 +149,7 @@ async function changeSome({ cluster }: Installation, { reconciled }: Follower, n
   return latencies
 }
 
-/** Finished Tasks of every database, as after a month. */
+/** Creates the finished Tasks that each database has after a month. */
 async function addTasks({ cluster }: Installation, names: string[]): Promise<void> {
   const finishedAt = new Date(Date.now() - 24 * 3600_000).toISOString()
   const { items } = await cluster.list('ManagedDatabase')
@@ -205,7 +206,7 @@ async function measure(count: number, hasServices: boolean): Promise<Figures> {
   const start = performance.now()
   const second = await startChild(installation)
   const syncSeconds = (performance.now() - start) / 1000
-  // Its first passes over every database follow at once; the idle memory is measured after them.
+  // The operator now reconciles every database for the first time. The idle memory is measured after that.
   await new Promise(resolve => setTimeout(resolve, restMs))
   const rss = memoryOf(second, 'VmRSS')
   const restartPeak = memoryOf(second, 'VmHWM')

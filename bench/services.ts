@@ -1,4 +1,4 @@
-/** The three services that a benchmark's database requests, and the Secret that they name. */
+/** The three services of a benchmark's database, and the Secret that their configuration names. */
 import type { Draft } from '../cluster/index.ts'
 import type { ServiceConfig } from '../crds/index.ts'
 import { testNamespace } from '../operator/testing/installation.ts'

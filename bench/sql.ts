@@ -1,7 +1,7 @@
 /**
- * SQL by the API: a million rows over HTTP, against the same rows by `pg`, which holds the whole result. The memory is
- * that of one process with the API, its store and the client; Postgres is another one. A client that stops reading for
- * some seconds must not make the API hold more.
+ * Measures SQL through the API: a million rows over HTTP, against the same rows through `pg`, which keeps the complete
+ * result in memory. API, store and client share the measured process; Postgres is a separate process. The benchmark
+ * checks that a client that stops reading for some seconds does not increase the API's memory.
  */
 import { request } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -25,7 +25,7 @@ const passwords = {
 }
 const MiB = 2 ** 20
 
-/** The most memory above that before, in MiB, and seconds, of some work. */
+/** Runs `work`. @returns the seconds, and the peak of additional memory in MiB */
 async function measured(work: () => Promise<unknown>): Promise<{ mib: number; seconds: number }> {
   globalThis.gc?.()
   await sleep(200)
@@ -68,7 +68,7 @@ await administrator.ensureRoles(postgres.target, desired, new AbortController().
 await harness.app.listen({ host: '127.0.0.1', port: 0 })
 const { port } = harness.app.server.address() as AddressInfo // a TCP server has an AddressInfo
 
-/** Reads the result without holding it; stops for `pauseMs` in the middle. Returns the last line. */
+/** Reads the result without keeping it, with a pause of `pauseMs` in the middle. Returns the last line. */
 function read(maximum: number, pauseMs = 0): Promise<string> {
   const body = JSON.stringify({ text, max_rows: maximum, timeout_seconds: 600 })
   const headers = { authorization, 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }

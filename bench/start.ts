@@ -1,7 +1,7 @@
 /**
- * A fresh clone with a warm npm cache: `make run` until the API's first 200, and the idle memory of the complete
- * process tree without databases. The baseline is the installation of the packages alone, in a second clone. Then the
- * processor time of `espalier db list`, against `node -e 0`.
+ * Measures `make run` in a new clone with a filled npm cache: the time until the API first returns 200, and the idle
+ * memory of all processes without databases. The baseline is the installation of the packages alone, in a second clone.
+ * Then measures the processor time of `espalier db list`, against `node -e 0`.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -14,7 +14,7 @@ import { checkout } from '../embedded/settings.ts'
 import { against, print } from './statistics.ts'
 
 const root = await mkdtemp(join(tmpdir(), 'espalier-bench-start-'))
-// With root, databases run as another user, which must be able to enter this directory.
+// If root runs the benchmark, databases run as another user, which must be able to enter this directory.
 await chmod(root, 0o711)
 
 async function clone(name: string): Promise<string> {
@@ -24,7 +24,7 @@ async function clone(name: string): Promise<string> {
   return directory
 }
 
-/** Like a user's shell: without this benchmark's node on the path. */
+/** The environment of a user's shell, whose PATH does not have this benchmark's Node. */
 const environment = {
   ...process.env,
   PATH: (process.env.PATH ?? '')
@@ -38,7 +38,7 @@ async function proportionalMemory(pid: number): Promise<number> {
   return Number(/^Pss:\s+(\d+) kB/m.exec(rollup)?.[1] ?? 0) / 1024
 }
 
-/** Mean processor time of 20 runs, in ms. */
+/** Returns the mean processor time of 20 runs, in ms. */
 function processorTime(program: string, args: readonly string[], more: NodeJS.ProcessEnv = {}): number {
   const script = 'for i in {1..20}; do "$0" "$@" > /dev/null || exit; done; times'
   const { status, stdout } = spawnSync('bash', ['-c', script, program, ...args], {
@@ -84,7 +84,7 @@ try {
     throw new Error(`make run ended with ${code}`)
   })
   await Promise.race([ended, firstAnswer(`http://127.0.0.1:${range.first}/managed/v1/openapi.json`)])
-  ended.catch(() => {}) // from here on it ends on request
+  ended.catch(() => {}) // from here on, the benchmark stops it
   const total = (performance.now() - start) / 1000
   await new Promise(resolve => setTimeout(resolve, 5000))
   const members = await processTree(child.pid ?? 0)
