@@ -5,7 +5,7 @@ import type { Rewrite } from './fields.ts'
 import type { Io } from './io.ts'
 import { type CommonOptions, openSession, type Session } from './session.ts'
 
-/** One run of the program. */
+/** The state of one run of the program. */
 export type Run = {
   io: Io
   /** Arguments after `--`, for another program. */
@@ -87,13 +87,13 @@ export const databaseOption = (command: Command): Command =>
 
 export type WaitOptions = { wait?: boolean; timeout: number }
 
-const usualTimeout = 600
+const defaultTimeout = 600
 const longestTimeout = 86_400
 
 export const waitOptions = (command: Command): Command =>
   command
     .option('--wait', 'waits until the operation ends')
-    .option('--timeout <seconds>', 'how long --wait waits', integer(1, longestTimeout), usualTimeout)
+    .option('--timeout <seconds>', 'how long --wait waits', integer(1, longestTimeout), defaultTimeout)
 
 export type ConfirmOptions = { yes?: boolean }
 

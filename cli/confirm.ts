@@ -16,7 +16,7 @@ async function readLine(io: Io, question: string): Promise<string> {
   }
 }
 
-const needsYes = 'cannot ask for confirmation, since standard input is not a terminal: use --yes'
+const needsYes = 'cannot ask for confirmation, because standard input is not a terminal: use --yes'
 
 /** Asks yes or no. `reason`: the text before the question. @throws UsageError, CommandFailure */
 export async function agree({ io }: Session, { yes }: ConfirmOptions, reason: string): Promise<void> {

@@ -42,7 +42,7 @@ export class TimedOut extends CommandFailure {
 /**
  * A request failed. Its kind is the status of the response.
  *
- * - `request`: its method and path. Messages for people do not have it.
+ * - `request`: its method and path, which the message does not contain.
  * - `status`: undefined if no complete response arrived.
  * - `isFromApi`: whether the API sent the response, and not a proxy in front of the API.
  */

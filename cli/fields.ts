@@ -1,12 +1,12 @@
-/** Writes an error of the API in terms of a command's options: the API names fields of requests. Pure. */
+/** Rewrites errors of the API, which name fields of requests, so that they name the command's options. Pure. */
 
 /** Rewrites the message of an error. */
 export type Rewrite = (message: string) => string
 
 /**
- * `options`: the option or argument for each field, such as `{ target_time: '--to' }`. Of a path such as
- * `ip_allowlist.rules[0].cidr`, the first name decides. Inside a rule, only names with an underscore are fields: `size`
- * can be a word of the sentence.
+ * `options` has the option or argument for each field, such as `{ target_time: '--to' }`. The first name of a path,
+ * such as `ip_allowlist.rules[0].cidr`, selects the option. After the path, only names with an underscore are replaced,
+ * because `size` can be a word of the sentence.
  */
 export const inOptions =
   (options: Readonly<Record<string, string>>): Rewrite =>

@@ -5,7 +5,7 @@ import type { Client } from './api/client.ts'
 import type { Backup, Branch, Database } from './api/shapes.ts'
 import { NotFound, UsageError } from './errors.ts'
 
-/** How many names an error lists. */
+/** The maximum number of names in an error. */
 const listed = 10
 
 type What = 'database' | 'branch' | 'backup'
@@ -13,13 +13,13 @@ const plurals = { database: 'databases', branch: 'branches', backup: 'backups' }
 type Named = { id: string; name: string; display_name?: string | null | undefined }
 
 /**
- * Finds an object by its name or id. A branch is also found by its display name. `whose`: the owner of the objects, for
- * the message.
+ * Finds an object by its name or id, and a branch also by its display name. The message names the owner of the objects,
+ * `whose`.
  * @throws NotFound if no object has that name, UsageError if several objects have that name
  */
 function pick<T extends Named>(what: What, wanted: string, all: readonly T[], whose: string): T {
   const exact = all.filter(({ id, name }) => name === wanted || id === wanted)
-  // A display name need not be unique.
+  // Several branches can have the same display name.
   const called = what === 'branch' ? all.filter(one => one.display_name === wanted) : []
   const candidates = exact.length > 0 ? exact : called
   const [found, ...others] = candidates

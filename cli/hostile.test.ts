@@ -1,4 +1,4 @@
-/** Hostile text from an API, from `.espalier` and from arguments is escaped. */
+/** Tests that commands escape hostile text from an API, from `.espalier` and from arguments. */
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'

@@ -1,7 +1,7 @@
 /** Opens a page in the user's browser, if this machine has one. */
 import { spawn } from 'node:child_process'
 
-/** The program that opens pages. On Linux it is undefined without a display, or over SSH. */
+/** Returns the program that opens pages. Returns undefined on Linux without a display, or over SSH. */
 function browserProgram(environment: NodeJS.ProcessEnv, platform: NodeJS.Platform): string | undefined {
   if (platform === 'darwin') return 'open'
   const { DISPLAY, WAYLAND_DISPLAY, SSH_CONNECTION } = environment

@@ -54,19 +54,19 @@ test.each(['', '-x', 'a b', '../x', 'local', 'x'.repeat(64), '__proto__/'])('%j 
 
 test('the flag overrides the environment, which overrides the current profile', async () => {
   await writeProfiles(environment, { current: 'work', profiles: { work, test: test1 } })
-  const given = { ...environment, ESPALIER_API_URL: 'https://env.example.com', ESPALIER_TOKEN: 'env' }
+  const otherEnvironment = { ...environment, ESPALIER_API_URL: 'https://env.example.com', ESPALIER_TOKEN: 'env' }
   const targetOf = async (variables: NodeJS.ProcessEnv, chosen: { profile?: string; tenant?: string } = {}) => {
     const { url, token } = await readTarget(variables, chosen)
     return [url.origin, token]
   }
   expect(await targetOf(environment)).toEqual([work.api, work.token])
   expect(await targetOf({ ...environment, ESPALIER_PROFILE: 'test' })).toEqual([test1.api, test1.token])
-  expect(await targetOf({ ...given, ESPALIER_PROFILE: 'test' })).toEqual(['https://env.example.com', 'env'])
-  expect(await targetOf(given, { profile: 'test' })).toEqual([test1.api, test1.token])
+  expect(await targetOf({ ...otherEnvironment, ESPALIER_PROFILE: 'test' })).toEqual(['https://env.example.com', 'env'])
+  expect(await targetOf(otherEnvironment, { profile: 'test' })).toEqual([test1.api, test1.token])
   await expect(targetOf(environment, { profile: 'none' })).rejects.toThrow('known profiles: local, work, test')
   await expect(targetOf(environment, { profile: 'work', tenant: 'x' })).rejects.toThrow('--tenant')
   // Both calls choose the embedded installation, but this home has no installation.
-  await expect(targetOf(given, { profile: 'local' })).rejects.toThrow('no installation at')
+  await expect(targetOf(otherEnvironment, { profile: 'local' })).rejects.toThrow('no installation at')
   await expect(targetOf(environment, { tenant: 'x' })).rejects.toThrow('no installation at')
   expect(await readProfile(environment, undefined)).toEqual({ name: 'work', profile: work })
   expect(existsSync(profilesPath(environment)) && readFileSync(profilesPath(environment), 'utf8')).toContain('"work"')
@@ -91,8 +91,8 @@ test("a renewal keeps the command's profile, also if another profile is current 
   expect(await renew?.()).toMatchObject({ url: new URL(work.api), token: 'g.h.i' })
   await writeProfiles(environment, { profiles: { test: test1 } })
   await expect(renew?.()).rejects.toThrow('work')
-  const given = { ...environment, ESPALIER_API_URL: 'https://env.example.com', ESPALIER_TOKEN: 'env' }
-  expect((await readTarget(given, {})).renew).toBeUndefined()
+  const otherEnvironment = { ...environment, ESPALIER_API_URL: 'https://env.example.com', ESPALIER_TOKEN: 'env' }
+  expect((await readTarget(otherEnvironment, {})).renew).toBeUndefined()
 })
 
 test('concurrent changes are all stored', async () => {

@@ -101,7 +101,7 @@ async function makeDirectories(path: string): Promise<void> {
     })
 }
 
-/** A lock older than this is stale, since a process keeps its lock for at most two requests of 10 s each. */
+/** A lock older than this is stale, because a process keeps its lock for at most two requests of 10 s each. */
 const staleMs = 60_000
 const mostWaitMs = 30_000
 const pauseMs = 50
@@ -129,14 +129,16 @@ async function acquire(path: string, mine: string): Promise<void> {
         throw new UsageError(`cannot write ${path} (${errorCode(error)}): set XDG_CONFIG_HOME to a writable directory`)
     }
     if (Date.now() > deadline)
-      throw new CommandFailure(`another command holds the lock ${path}.lock: try again in a minute`)
+      throw new CommandFailure(`another command has the lock ${path}.lock: try again in a minute`)
     await breakStale(`${path}.lock`)
     await sleep(pauseMs)
   }
 }
 
-/** Runs `work` under a lock, so that no other process writes the profiles at the same time. @throws UsageError,
- * CommandFailure */
+/**
+ * Runs `work` under a lock, so that no other process writes the profiles at the same time.
+ * @throws UsageError, CommandFailure
+ */
 export async function withProfiles<T>(
   environment: NodeJS.ProcessEnv,
   work: (present: Profiles, write: (next: Profiles) => Promise<void>) => Promise<T>,

@@ -1,4 +1,4 @@
-/** The progress line, in a real pseudo-terminal and without one. */
+/** Tests the progress line in a pseudo-terminal and without a terminal. */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -12,7 +12,7 @@ beforeAll(async () => {
 })
 afterAll(() => cli?.close())
 
-/** Runs a command in a terminal of 60 columns, and returns the bytes that the terminal gets. */
+/** Runs a command in a terminal of 60 columns, and returns the bytes that the terminal receives. */
 async function inTerminal(args: readonly string[]): Promise<string> {
   const words = [process.execPath, espalier, ...args].map(word => JSON.stringify(word)).join(', ')
   const script = `import os, pty, fcntl, termios, struct, sys

@@ -7,7 +7,7 @@ import { type Io, isTerminal } from './io.ts'
 type Progress = { update(text: string): void; end(): void }
 
 const eraseLine = '\r\u001b[K'
-const usualColumns = 80
+const defaultColumns = 80
 
 /** Returns the text that redraws the line, cut to the width of the terminal. */
 export function progressLine(text: string, seconds: number, columns: number): string {
@@ -33,7 +33,7 @@ export function createProgress({ errors }: Io, isSilent: boolean, now: () => num
   const start = now()
   const draw = () => {
     if (current !== undefined)
-      errors.write(progressLine(current, Math.round((now() - start) / 1000), errors.columns ?? usualColumns))
+      errors.write(progressLine(current, Math.round((now() - start) / 1000), errors.columns ?? defaultColumns))
   }
   const timer = setInterval(draw, 1000)
   timer.unref()

@@ -10,15 +10,15 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(directory, { recursive: true, force: true }))
 
-test('folders are searched upwards, to the root', () => {
+test('the search begins in the folder and ends at the root', () => {
   expect(foldersAbove('/a/b/c')).toEqual(['/a/b/c', '/a/b', '/a', '/'])
   expect(foldersAbove('/')).toEqual(['/'])
 })
 
 test.each([
   ['not JSON', '{', 'is not JSON'],
-  ['another shape', '{"branch":"x"}', 'must have a database'],
-  ['an API', '{"database":"shop","api":"https://evil.example"}', 'must have a database'],
+  ['a file without a database', '{"branch":"x"}', 'must have a database'],
+  ['a file with an API', '{"database":"shop","api":"https://evil.example"}', 'must have a database'],
   ['an empty name', '{"database":""}', 'must have a database'],
 ])('%s is refused', (_, text, message) => {
   expect(() => parseProject(text, '/p/.espalier')).toThrow(message)

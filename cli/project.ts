@@ -18,7 +18,7 @@ const name = sized(1, 200)
 const project = exactly({ database: name, branch: optional(name) })
 type Project = ShapeType<typeof project>
 
-/** The folder and the folders above it, nearest first. */
+/** Returns the folder and the folders above it, nearest first. */
 export function foldersAbove(directory: string): string[] {
   const folders = [resolve(directory)]
   for (;;) {
@@ -28,7 +28,7 @@ export function foldersAbove(directory: string): string[] {
   }
 }
 
-/** `branch checkout --database` replaces an invalid file, since this command does not read the file. */
+/** The advice for an invalid file. `branch checkout --database` replaces the file without reading it. */
 const toReplace = `to replace the file, run ${program} branch checkout --database NAME`
 
 /** @throws UsageError if the text is not a project */
@@ -99,7 +99,7 @@ type Choice = { database?: string | undefined; branch?: string | undefined }
 
 /**
  * Returns the database and branch: from the arguments, or else from the project file. If the arguments name a database,
- * the project's branch is not used, since it may belong to another database.
+ * the project's branch is not used, because it may belong to another database.
  * @throws UsageError if no database is named
  */
 export function chooseTarget({ database, branch }: Choice, found: FoundProject | undefined): Project {

@@ -1,6 +1,6 @@
 /**
- * Checks the shape of JSON in files and responses. Zod would take longer to load than Node takes to start. A value is
- * not copied, so its unknown fields are kept.
+ * Checks the shape of JSON in files and responses. Zod would take longer to load than Node takes to start. A check does
+ * not copy the value, so unknown fields remain.
  */
 import { isRecord } from '../values/record.ts'
 
@@ -29,7 +29,7 @@ export const nullish =
   (value: unknown): value is T | null | undefined =>
     value === undefined || value === null || shape(value)
 
-/** A string of a limited length, in UTF-16 units. */
+/** Accepts a string of a limited length, in UTF-16 units. */
 export const sized =
   (least: number, most: number) =>
   (value: unknown): value is string =>
@@ -45,7 +45,7 @@ export const list =
   (value: unknown): value is T[] =>
     Array.isArray(value) && value.every(shape)
 
-/** Reads only own fields: each object inherits names such as `constructor`. */
+/** Reads only the object's own fields, because each object inherits names such as `constructor`. */
 const fieldOf = (value: Readonly<Record<string, unknown>>, name: string): unknown =>
   Object.hasOwn(value, name) ? value[name] : undefined
 
@@ -54,13 +54,13 @@ export const object =
   (value: unknown): value is ObjectType<F> =>
     isRecord(value) && Object.entries(fields).every(([name, shape]) => shape(fieldOf(value, name)))
 
-/** An object that has only these fields. */
+/** Accepts an object that has only these fields. */
 export const exactly =
   <F extends Fields>(fields: F) =>
   (value: unknown): value is ObjectType<F> =>
     object(fields)(value) && Object.keys(value).every(name => Object.hasOwn(fields, name))
 
-/** A record: each key matches `name`, each value matches `shape`. */
+/** Accepts a record in which each key matches `name`, and each value matches `shape`. */
 export const byName =
   <T>(name: Shape<string>, shape: Shape<T>) =>
   (value: unknown): value is Record<string, T> =>

@@ -48,11 +48,11 @@ export async function readTarget(
   environment: NodeJS.ProcessEnv,
   { tenant, profile, renews = true }: Chosen,
 ): Promise<Api> {
-  const { ESPALIER_API_URL: given, ESPALIER_TOKEN: token } = environment
+  const { ESPALIER_API_URL: url, ESPALIER_TOKEN: token } = environment
   if (profile !== undefined && tenant !== undefined && profile !== localProfile)
     throw new UsageError('--tenant applies only to the embedded installation: the token of a profile names its tenant')
-  if (profile === undefined && (given || token)) {
-    if (!given) await refuseLoneToken(environment)
+  if (profile === undefined && (url || token)) {
+    if (!url) await refuseLoneToken(environment)
     return ofEnvironment(environment, tenant)
   }
   const name = tenant === undefined ? (profile ?? (environment.ESPALIER_PROFILE || undefined)) : localProfile
@@ -69,33 +69,33 @@ export async function readTarget(
  */
 async function refuseLoneToken(environment: NodeJS.ProcessEnv): Promise<void> {
   if (Object.keys((await readProfiles(environment)).profiles).length === 0) return
-  throw new UsageError('ESPALIER_API_URL must be set with ESPALIER_TOKEN, since there are profiles of other APIs')
+  throw new UsageError('ESPALIER_API_URL must be set with ESPALIER_TOKEN, because there are profiles of other APIs')
 }
 
 async function ofEnvironment(environment: NodeJS.ProcessEnv, tenant: string | undefined): Promise<Api> {
-  const { ESPALIER_API_URL: given, ESPALIER_TOKEN: token, ESPALIER_API_CA: file, ESPALIER_API_NAME: name } = environment
+  const { ESPALIER_API_URL: url, ESPALIER_TOKEN: token, ESPALIER_API_CA: file, ESPALIER_API_NAME: name } = environment
   if (token && tenant !== undefined)
     throw new UsageError('--tenant cannot be used with ESPALIER_TOKEN: the token already names its tenant')
   if (token && !isToken(token))
     throw new UsageError('ESPALIER_TOKEN must have at most 16384 printable ASCII characters, without spaces')
-  if (given && !token)
+  if (url && !token)
     throw new UsageError('ESPALIER_TOKEN must be set with ESPALIER_API_URL: a token that the API accepts')
   return {
-    url: given ? apiUrlOf('ESPALIER_API_URL', given) : await embeddedUrl(environment),
+    url: url ? apiUrlOf('ESPALIER_API_URL', url) : await embeddedUrl(environment),
     token: token || (await embeddedToken(environment, tenant ?? defaultTenant)),
     authority: file ? await readAuthority('ESPALIER_API_CA', file) : undefined,
     name: name || undefined,
     renew: token ? undefined : () => ofEnvironment(environment, tenant),
-    advice: given ? undefined : 'start the embedded installation with `make run`',
+    advice: url ? undefined : 'start the embedded installation with `make run`',
   }
 }
 
-/** The embedded installation's API on this machine. */
+/** Returns the URL of the embedded installation's API. */
 export async function embeddedUrl(environment: NodeJS.ProcessEnv): Promise<URL> {
   return new URL(`http://127.0.0.1:${(await settingsOf(environment)).apiPort}`)
 }
 
-/** Imports the settings only here: a command that already has an API and a token starts faster. */
+/** Imports the settings only if they are needed, so that a command with an API and a token starts faster. */
 async function settingsOf(environment: NodeJS.ProcessEnv) {
   const { readSettings } = await import('../embedded/settings.ts')
   try {
@@ -116,7 +116,7 @@ async function ofProfile(environment: NodeJS.ProcessEnv, { name, profile }: Name
   const usableOf = ({ api, token, authority, name: certificateName }: Profile): Api => ({
     ...{ url: apiUrlOf(`the API of the profile ${name}`, api), token, authority },
     name: certificateName,
-    // Reads the profile again by its name, since another profile may be current now.
+    // Reads the profile again by its name, because another profile may be current now.
     renew: async () => ofProfile(environment, (await readProfile(environment, name)) ?? { name, profile }, renews),
   })
   if (isCurrent(profile)) return usableOf(profile)

@@ -1,4 +1,4 @@
-/** Wrong values and missing arguments of every command have one exit code. */
+/** Tests that wrong values and missing arguments have the same exit code in every command. */
 import type { Command, Option } from 'commander'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { apiVersion } from '../crds/index.ts'
@@ -26,7 +26,7 @@ const leavesOf = (words: readonly string[], command: Command): Leaf[] =>
     : command.commands.flatMap(one => leavesOf([...words, one.name()], one))
 const leaves = roots.flatMap(({ name, command }) => leavesOf([name], command))
 
-/** A value for each required argument. */
+/** Returns a value for each required argument. */
 const required = ({ registeredArguments }: Command): string[] =>
   registeredArguments.filter(argument => argument.required).map(argument => argument.argChoices?.[0] ?? 'shop')
 
@@ -36,8 +36,8 @@ const isChecked = ({ argChoices, parseArg, long }: Option): boolean =>
 
 const has = ({ options }: Command, flag: string): boolean => options.some(({ long }) => long === flag)
 
-/** Options without which a command is wrong usage. */
-const given = (command: Command): string[] => [
+/** Returns the options that the command needs. */
+const neededOptions = (command: Command): string[] => [
   ...(has(command, '--yes') ? ['--yes'] : []),
   ...(has(command, '--to') ? ['--backup', 'b'] : []),
   ...(has(command, '--csv') ? ['--command', 'x'] : []),
@@ -52,7 +52,7 @@ const wrong = leaves.flatMap(({ words, command }) => {
     ...(required(command).length > 0 ? [words] : []),
     ...command.options.filter(isChecked).map(({ long }) => [...complete, `${long}=x`]),
     ...command.options.filter(option => option.required).map(({ long }) => [...complete, String(long)]),
-    ...(has(command, '--profile') ? [[...complete, ...given(command), '--profile', 'none']] : []),
+    ...(has(command, '--profile') ? [[...complete, ...neededOptions(command), '--profile', 'none']] : []),
   ].map(line => [line.join(' '), line] as const)
 })
 
@@ -101,7 +101,7 @@ test.each([
   [{ ESPALIER_API_URL: 'none' }, 'ESPALIER_API_URL must'],
   [{ ESPALIER_API_URL: '', ESPALIER_TOKEN: '', ESPALIER_API_PORT: 'none' }, 'ESPALIER_API_PORT must'],
   [{ ESPALIER_API_CA: '/none' }, 'ESPALIER_API_CA: cannot read'],
-])('a wrong variable is wrong usage: %j', async (environment, message) => {
+])('an invalid environment variable is wrong usage: %j', async (environment, message) => {
   expect(await cli.run('db list', { environment })).toMatchObject({ code: 2, err: expect.stringContaining(message) })
 })
 

@@ -1,4 +1,4 @@
-/** `--wait` with APIs that stream changes, and with APIs that do not. */
+/** Tests `--wait` with APIs that stream changes, and with APIs that do not. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
@@ -26,7 +26,7 @@ type Api = {
   url: string
 }
 
-/** An API with one database. `events` answers `GET /events`. A read with `Prefer` ends the suspension after 50 ms. */
+/** Starts an API with one database. `events` handles `GET /events`. A read with `Prefer` ends the wait after 50 ms. */
 async function startApi(events: (request: IncomingMessage, response: ServerResponse, api: Api) => void): Promise<Api> {
   const api: Api = { status: 'suspending', message: 'stopping Postgres', reads: [], onRead: () => {}, url: '' }
   const database = () => ({ id: 'd-1', name: 'shop', status: api.status, ip_allowlist: { rules: [] } })

@@ -26,7 +26,7 @@ const failed = new Set(['failed', 'degraded'])
 const pollSeconds = 5
 /** The maximum pause between two reads while a stream is live, in seconds. The stream can miss a change. */
 const quietSeconds = 10
-/** How long to wait until the stream opens: a proxy may delay the stream. */
+/** The maximum wait until the stream opens, because a proxy may delay the stream. */
 const openMs = 2_000
 /** The minimum pause between two reads. */
 const leastPauseMs = 250

@@ -19,7 +19,7 @@ export type Api = {
    * absent during `login`, and for a token from ESPALIER_TOKEN.
    */
   renew?: (() => Promise<Api>) | undefined
-  /** What the user can do if the API does not answer. */
+  /** The advice in the error message if the API does not respond. */
   advice?: string | undefined
 }
 

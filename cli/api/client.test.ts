@@ -1,4 +1,4 @@
-/** If a token expires while a command waits, the client renews it once and repeats the request. */
+/** Tests that the client renews an expired token once and repeats the request. */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
@@ -8,7 +8,7 @@ import { createClient } from './client.ts'
 let server: Server | undefined
 afterEach(() => void server?.close())
 
-/** An API that accepts one token. @returns its address, and the tokens that it received */
+/** Starts an API that accepts one token. @returns its address, and the tokens that it received */
 async function startApi(accepted: string) {
   const received: (string | undefined)[] = []
   server = createServer((request, response) => {
@@ -54,7 +54,7 @@ test.each([
   expect(received).toHaveLength(requests)
 })
 
-/** Starts a server that gives every request this response, or none. */
+/** Starts a server that sends this response to every request, or that sends no response. */
 async function startServer(response: { status: number; text: string } | undefined): Promise<URL> {
   server = createServer((_, answer) => {
     if (response !== undefined) answer.writeHead(response.status).end(response.text)

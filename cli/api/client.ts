@@ -61,10 +61,10 @@ type Query = Readonly<Record<string, string | number | boolean | undefined>>
 
 /** Builds the query string from the parameters that have a value. */
 function query(parameters: Query): string {
-  const given = Object.entries(parameters).filter(([, value]) => value !== undefined)
-  return given.length === 0
+  const present = Object.entries(parameters).filter(([, value]) => value !== undefined)
+  return present.length === 0
     ? ''
-    : `?${new URLSearchParams(Object.fromEntries(given.map(([name, value]) => [name, String(value)])))}`
+    : `?${new URLSearchParams(Object.fromEntries(present.map(([name, value]) => [name, String(value)])))}`
 }
 
 /** Returns the claims that identify the token's user. */
@@ -75,7 +75,7 @@ function userOf(token: string): string {
 
 /**
  * A token can expire while a command waits. If the API returns 401, renews the token and repeats the request. The
- * repeat is safe, since a request with a refused token changes nothing.
+ * repeat is safe, because a request with a refused token changes nothing.
  */
 function createSender(api: Api) {
   let present = api
@@ -171,8 +171,8 @@ export function createClient(api: Api) {
     },
     /** Creates a branch, waits at most 60 s until it is available, and returns it with its connection. */
     async branch(id: string) {
-      const made = await post(branch, `/databases/${id}/branches`)
-      return call(branch, `/databases/${id}/branches/${made.id}`)
+      const created = await post(branch, `/databases/${id}/branches`)
+      return call(branch, `/databases/${id}/branches/${created.id}`)
     },
     createBranch: (id: string, input: object, wait?: number) => post(branch, `/databases/${id}/branches`, input, wait),
     /** `wait`: the maximum seconds that the API waits for running operations. */

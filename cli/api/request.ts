@@ -17,7 +17,7 @@ type Request = {
 export type Answer = { status: number; text: string; etag?: string | undefined }
 
 /** The response timeout: the longest `Prefer: wait`, plus a margin. */
-const usualTimeoutMs = 75_000
+const defaultTimeoutMs = 75_000
 /** The maximum size of a response. A page of 1000 databases has about a tenth of this. */
 const highestBytes = 16 * 1024 * 1024
 
@@ -37,7 +37,7 @@ const clientFor = ({ protocol }: URL) =>
 
 /** @throws Error if no complete response arrives */
 export async function send(url: URL, request: Request): Promise<Answer> {
-  const { headers, body, timeoutMs = usualTimeoutMs } = request
+  const { headers, body, timeoutMs = defaultTimeoutMs } = request
   const text = body === undefined ? undefined : JSON.stringify(body)
   const ofBody: Record<string, string> =
     text === undefined ? {} : { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(text)) }

@@ -1,5 +1,5 @@
 /**
- * The shapes of the API's responses. Fields that no command reads are kept, since `--json` prints the API's object.
+ * The shapes of the API's responses. Checks keep unknown fields, because `--json` prints the API's object.
  */
 import { isPlainText } from '../../values/escape.ts'
 import { boolean, list, matching, nullish, number, object, optional, type ShapeType, string } from '../shape.ts'
@@ -85,7 +85,7 @@ export const task = object({
   created_at: string,
   subject_kind: string,
   subject_id: string,
-  /** Absent with an API of an earlier version. */
+  /** Absent in responses of earlier versions of the API. */
   subject_name: optional(string),
   name: string,
   messages: list(object({ text: string })),
@@ -161,7 +161,7 @@ export const series = object({
 })
 export type Series = ShapeType<typeof series>
 
-/** How users of an API log in. */
+/** The login methods of an API. */
 export const loginOptions = object({
   token: optional(boolean),
   oidc: optional(

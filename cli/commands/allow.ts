@@ -1,4 +1,4 @@
-/** `espalier allow`: the addresses that may connect to a database. */
+/** `espalier allow`: lists and changes the addresses that may connect to a database. */
 
 import { program } from '../../server/program.ts'
 import { escapeControls } from '../../values/escape.ts'
@@ -45,7 +45,7 @@ async function change(
   decide: (rules: readonly Rule[]) => Rule[] | undefined,
 ): Promise<void> {
   if (name !== undefined && /^[0-9.]+(\/[0-9]+)?$/.test(name))
-    throw new UsageError(`${name} is no database: the address comes first, then the database`)
+    throw new UsageError(`${name} is an address, not a database: the order is the address, then the database`)
   const { client, database } = await chosenDatabase(session, name)
   const first = await client.changeFrom(
     database.id,

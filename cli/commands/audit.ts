@@ -1,4 +1,4 @@
-/** `espalier audit`: attempts to write, newest first: who, what and with which result. */
+/** `espalier audit`: lists attempts to write, newest first, with member, request and result. */
 import type { AuditEntry } from '../api/shapes.ts'
 import { act, type ClientCommand, createCommand, databaseOption, integer } from '../arguments.ts'
 import type { Column } from '../output/table.ts'
@@ -37,7 +37,7 @@ const columns: readonly Column<AuditEntry>[] = [
 
 const command: ClientCommand = run => {
   const parsed = databaseOption(
-    createCommand(run, 'audit', 'Lists attempts to write of the account, or about one database and its branches.'),
+    createCommand(run, 'audit', 'Lists attempts to write in the account, or in one database and its branches.'),
   )
     .option('--since <time>', 'only attempts since this time: 10m, 2h or 2026-01-31T12:00:00Z')
     .option('--limit <count>', 'how many attempts', integer(1, mostEntries), 50)

@@ -1,4 +1,4 @@
-/** `espalier backup`: backups of databases. */
+/** `espalier backup`: lists, creates and deletes backups of databases. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { program } from '../../server/program.ts'
 import { escapeControls } from '../../values/escape.ts'

@@ -1,4 +1,4 @@
-/** `espalier branch`: the branches of a database, and the branch that a folder uses. */
+/** `espalier branch`: manages the branches of a database, and chooses the branch of a folder. */
 
 import { program } from '../../server/program.ts'
 import { escapeControls } from '../../values/escape.ts'
@@ -96,16 +96,16 @@ async function create(session: Session, displayName: string | undefined, options
   if (session.printer.format === 'text') session.printer.note(nextStep(database.name, branch, options.checkout))
 }
 
-/** A sentence with all names of a new branch. Pure. */
+/** Returns a sentence with all names of a new branch. Pure. */
 function created({ name, display_name: displayName, id, status }: Branch): string {
   return displayName ? `${displayName} is ${status}: name ${name}, id ${id}` : `${name} is ${status}: id ${id}`
 }
 
-/** What the user can do with a new branch. `isChosen`: commands in this folder use the branch. Pure. */
+/** Returns the next command for a new branch. `isChosen`: commands in this folder use the branch. Pure. */
 function nextStep(databaseName: string, branch: Branch, isChosen = false): string {
   const [database, name] = [escapeControls(databaseName), escapeControls(branch.name)]
   if (branch.ip_allowlist?.rules.length === 0)
-    return `No address may connect to the branch, since ${database} admitted none: add rules in the console, ${program} open ${database}`
+    return `No address may connect to the branch, because ${database} admitted none: add rules in the console, ${program} open ${database}`
   return `Connect: ${program} connect${isChosen ? '' : ` ${database} --branch ${name}`}`
 }
 
@@ -162,7 +162,7 @@ const command: ClientCommand = run => {
   addCreate(run, group)
   const checkingOut = group
     .command('checkout')
-    .description('writes .espalier: commands in this folder use this branch, or the database if no branch is given')
+    .description('writes .espalier: commands in this folder use this branch, or the database without an argument')
     .argument('[branch]', "the branch's name, display name or id")
   act<{ database?: string }>(run, databaseOption(checkingOut), (session, [name], options) =>
     checkout(session, name, options),

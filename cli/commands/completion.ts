@@ -1,4 +1,4 @@
-/** `espalier completion`: the script that completes commands and names in a shell. */
+/** `espalier completion`: prints the script that completes commands and names in a shell. */
 import { Argument } from 'commander'
 import { program } from '../../server/program.ts'
 import { type ClientCommand, createCommand } from '../arguments.ts'

@@ -46,7 +46,7 @@ test('creates, lists, shows and deletes a database', async () => {
   expect(await cli.run('db delete shop')).toEqual({
     code: 2,
     out: '',
-    err: 'espalier db: cannot ask for confirmation, since standard input is not a terminal: use --yes\n',
+    err: 'espalier db: cannot ask for confirmation, because standard input is not a terminal: use --yes\n',
   })
   expect(await cli.run('db delete shop', { typed: 'shoe\n' })).toMatchObject({
     code: 1,

@@ -1,4 +1,4 @@
-/** `espalier db`: databases of the account. */
+/** `espalier db`: lists, creates, shows and deletes the databases of the account, and connects to them. */
 import { Option } from 'commander'
 import { program } from '../../server/program.ts'
 import { escapeControls } from '../../values/escape.ts'

@@ -15,8 +15,8 @@ test('a shell reads any quoted value unchanged', () => {
 })
 
 const url = 'postgresql://app:p-_~.%3A@127.0.0.1:15432/app?sslmode=verify-full&sslrootcert=%2Fhome%2Fa%20b%2Fca.pem'
-/** Values of a database, and what a user can have in a path. */
-const usual = [
+/** Values of a database, and characters in paths of users. */
+const plainValues = [
   url,
   'aLfakPBKXScHo05txfTPpmxUlF7_gJ2BkmWa1o5RZk',
   '127.0.0.1',
@@ -24,29 +24,32 @@ const usual = [
   'é',
   'a;b|c(d)',
 ]
-/** Only quotes keep them. */
+/** Values that programs change if they are not quoted. */
 const inQuotes = ['/home/a b/ca.pem', 'a#b', 'a # b', '"', 'p`x`', '$HOME', ' a ']
-/** Readers disagree on them. */
+/** Values that programs read differently. */
 const refused = ["it's", 'a\\b', 'new\nline', `\${HOME}`, 'a\0']
 
-/** python-dotenv (parser.py, variables.py): escapes and `${NAME}` count in single quotes; without quotes, ` #` is a comment. */
+/**
+ * Reads a line as python-dotenv does (parser.py, variables.py): in single quotes, it replaces escapes and `${NAME}`.
+ * Without quotes, ` #` begins a comment.
+ */
 function pythonDotenv(line: string): string {
   const text = line.slice(line.indexOf('=') + 1)
   const [, quoted] = /^'((?:\\'|[^'])*)'$/.exec(text) ?? []
   const value = quoted?.replace(/\\([\\'])/g, '$1') ?? text.replace(/\s+#.*/, '').trimEnd()
   return value.replace(/\$\{[^}]*\}/g, '')
 }
-/** The npm package dotenv; Node's parser follows it. */
+/** Reads a line as the npm package dotenv does. Node's parser has the same rules. */
 const dotenv = (line: string) => parseEnv(line).NAME
-/** `docker run --env-file`: all text after the `=`. */
+/** Reads a line as `docker run --env-file` does: the value is all text after the `=`. */
 const docker = (line: string) => line.slice(line.indexOf('=') + 1)
 const sourced = (line: string) =>
   execFileSync('/bin/sh', ['-c', `${line}\nprintf %s "$NAME"`], { encoding: 'utf8', env: {} })
 
 test.each<[Quoting, readonly string[], readonly ((line: string) => string | undefined)[], readonly string[]]>([
-  ['file', [...usual, ...inQuotes, ''], [dotenv, pythonDotenv, sourced], refused],
-  ['none', [...usual, ''], [dotenv, pythonDotenv, docker], [...refused, ...inQuotes]],
-  ['shell', [...usual, ...inQuotes, "it's", `\${HOME}`, 'a\\b', 'new\nline'], [sourced], ['a\0']],
+  ['file', [...plainValues, ...inQuotes, ''], [dotenv, pythonDotenv, sourced], refused],
+  ['none', [...plainValues, ''], [dotenv, pythonDotenv, docker], [...refused, ...inQuotes]],
+  ['shell', [...plainValues, ...inQuotes, "it's", `\${HOME}`, 'a\\b', 'new\nline'], [sourced], ['a\0']],
 ])(
   'all readers of the lines for %s read the same value, and other values are refused',
   (quoting, values, readers, others) => {

@@ -94,9 +94,9 @@ async function logIn(session: Session, options: Options): Promise<void> {
   const name = checkProfileName(options.profile ?? defaultName)
   const { profiles } = await readProfiles(io.environment)
   const known = Object.hasOwn(profiles, name) ? profiles[name] : undefined
-  const given = options.api ?? known?.api
-  if (given === undefined) throw new UsageError('--api must name the API, such as https://api.example.com')
-  const url = apiUrlOf('--api', given)
+  const apiText = options.api ?? known?.api
+  if (apiText === undefined) throw new UsageError('--api must name the API, such as https://api.example.com')
+  const url = apiUrlOf('--api', apiText)
   const isSame = known !== undefined && new URL(known.api).href === url.href
   const api: Api = {
     url,

@@ -1,4 +1,4 @@
-/** `logs --follow` while the API is not available. */
+/** Tests `logs --follow` while the API is not available. */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'

@@ -1,4 +1,4 @@
-/** `espalier logs`: the log of Postgres or of a service, and new lines as they are written. */
+/** `espalier logs`: prints the log of Postgres or of a service, and with --follow also new lines. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { InvalidArgumentError, Option } from 'commander'
 import { escapeControls, printedJson } from '../../values/escape.ts'
@@ -11,10 +11,10 @@ import { chosenPlace, type Session } from '../session.ts'
 
 type Options = { branch?: string; service?: string; lines: number; since?: string; follow?: boolean }
 
-/** The pause between two reads with --follow: short while lines are written, longer while the log is quiet. */
-const [shortestPauseMs, usualPauseMs, longestPauseMs] = [1000, 2000, 5000]
+/** The pause between two reads with --follow. It is short after new lines, and longer while the log is quiet. */
+const [shortestPauseMs, firstPauseMs, longestPauseMs] = [1000, 2000, 5000]
 
-/** The next pause. `hasNew`: whether the last read returned new lines. Pure. */
+/** Returns the next pause. `hasNew`: whether the last read returned new lines. Pure. */
 export const nextPauseMs = (pauseMs: number, hasNew: boolean): number =>
   hasNew ? shortestPauseMs : Math.min(pauseMs * 1.25, longestPauseMs)
 
@@ -25,7 +25,7 @@ const isTemporary = (error: unknown): error is ApiFailure =>
 const mostLines = 1000
 const units: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 
-/** The time that `--since` names: a duration before now, or a time. @throws InvalidArgumentError */
+/** Parses `--since`: a duration before now, or a time. @throws InvalidArgumentError */
 export function sinceTime(text: string, now: number = Date.now()): string {
   const [, count = '', unit = ''] = /^([0-9]{1,6})([smhd])$/.exec(text) ?? []
   const isDate = /^\d{4}-\d\d-\d\d/.test(text)
@@ -34,7 +34,7 @@ export function sinceTime(text: string, now: number = Date.now()): string {
   return new Date(time).toISOString()
 }
 
-/** The parser of `--since`: commander passes a second argument to it. */
+/** Parses `--since` without the second argument that commander passes to a parser. */
 export const since = (text: string): string => sinceTime(text)
 
 const identityOf = ({ timestamp, pid, line_num: line, message }: LogEntry): string =>
@@ -42,7 +42,7 @@ const identityOf = ({ timestamp, pid, line_num: line, message }: LogEntry): stri
 
 /**
  * Returns the entries of a page that were not printed before, oldest first. Each page starts at the newest time of the
- * previous page, since more entries with that time can arrive later. Stores the page's entries in `printed`, unless the
+ * previous page, because more entries with that time can arrive later. Stores the page in `printed`, unless the
  * page is empty. Has no other side effect.
  */
 export function newEntries(page: readonly LogEntry[], printed: Set<string>): LogEntry[] {
@@ -89,7 +89,7 @@ const command: ClientCommand = run => {
     const printed = new Set<string>()
     let start = options.since
     let most = options.lines
-    let pauseMs = usualPauseMs
+    let pauseMs = firstPauseMs
     let isLater = false
     let isFailing = false
     for (;;) {
@@ -110,7 +110,7 @@ const command: ClientCommand = run => {
       if (!options.follow) return
       start =
         page.reduce((latest, { timestamp }) => (timestamp > latest ? timestamp : latest), start ?? '') || undefined
-      // The first read returns lines of the past.
+      // The first read returns old lines, so it does not change the pause.
       if (isLater) pauseMs = nextPauseMs(pauseMs, fresh.length > 0)
       isLater = true
       most = mostLines

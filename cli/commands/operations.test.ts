@@ -1,4 +1,4 @@
-/** Commands that change or observe one database, against the API. */
+/** Tests commands that change or read one database, with the API. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -91,7 +91,7 @@ test('sizes and operations of a database', async () => {
   expect(title?.split(/ {2,}/)).toEqual(['OPERATION', 'SUBJECT', 'STATUS', 'STARTED', 'MESSAGE'])
 })
 
-test('attempts to write are listed, of the account, of a database and since a time', async () => {
+test('audit lists attempts to write in the account, in a database, and since a time', async () => {
   const id = JSON.parse((await cli.run('db get shop --json')).out).id
   expect(await cli.run('db create shop --wait -q')).toMatchObject({ code: 2 })
   cli.api.auditRecorder.write({
@@ -135,7 +135,7 @@ test('a change of the allowlist keeps its other rules', async () => {
   })
   expect(await cli.run('allow add open 203.0.113.0/24')).toMatchObject({
     code: 2,
-    err: expect.stringContaining('203.0.113.0/24 is no database: the address comes first'),
+    err: expect.stringContaining('203.0.113.0/24 is an address, not a database'),
   })
   expect(await out('allow add 203.0.113.0/24 open --label office')).toBe('open admits 203.0.113.0/24\n')
   await reconciled('open')

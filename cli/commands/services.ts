@@ -1,4 +1,4 @@
-/** `espalier services`: the services of a database (mcp, rest, rag). */
+/** `espalier services`: lists and changes the services of a database (mcp, rest, rag). */
 import { readFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
 import { Argument } from 'commander'
@@ -57,7 +57,7 @@ async function readConfiguration({ input }: Io, path: string | undefined): Promi
   throw new UsageError('--config: the file must have the fields of the configuration, such as db_schemas')
 }
 
-/** A database has a list of services: a field of one is `services[0].rest_config.db_schemas`. */
+/** Replaces paths of the request, such as `services[0].rest_config.db_schemas`, by the options of the command. */
 const fields: Rewrite = message =>
   inOptions({ ip_allowlist: '--allow' })(
     message

@@ -1,4 +1,4 @@
-/** `espalier size`: the sizes of an installation, and the size of a database. */
+/** `espalier size`: lists the sizes of an installation, and resizes a database. */
 
 import { program } from '../../server/program.ts'
 import { escapeControls } from '../../values/escape.ts'
@@ -16,7 +16,7 @@ import type { Column } from '../output/table.ts'
 import { chosenDatabase, type Session } from '../session.ts'
 import { waitFor } from '../wait.ts'
 
-/** Assumes that each currency has two decimals. */
+/** Returns the price of a size. Assumes that each currency has two decimals. */
 function priceOf({ pricing }: Size): string | undefined {
   if (pricing === undefined) return undefined
   const { price_amount: amount, currency, billing_interval: interval } = pricing

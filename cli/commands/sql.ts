@@ -12,7 +12,7 @@ import { runStatements } from '../sql/run.ts'
 
 type Options = { branch?: string; role: Role; command?: string[]; csv?: boolean; json?: boolean; quiet?: boolean }
 
-/** The limit for standard input: more than a person types. Larger scripts are for `psql -f`. */
+/** The limit for standard input, because all of it is kept in memory. */
 const mostCharacters = 16 * 1024 * 1024
 
 async function statementsOf({ io }: Session, { command }: Options): Promise<string> {

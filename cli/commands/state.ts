@@ -1,4 +1,4 @@
-/** `espalier suspend`, `resume` and `rotate`: operations of one database. */
+/** `espalier suspend`, `resume` and `rotate`: start an operation of one database. */
 import { Option } from 'commander'
 import { escapeControls } from '../../values/escape.ts'
 import type { Client } from '../api/client.ts'

@@ -1,12 +1,12 @@
-/** Decides what completes a command line: commands, options, or names of one kind, such as databases. */
+/** Finds the candidates for a command line: commands, options, or names of one kind, such as databases. */
 import type { Argument, Command, Option } from 'commander'
 
 export type Names = 'database' | 'branch' | 'backup' | 'size' | 'profile'
 
-/** What to complete, and the database named on the command line. */
+/** The candidates: words, or names of a kind. `database` is the database on the command line. */
 type Wanted = { kind: 'words'; words: readonly string[] } | { kind: 'names'; of: Names; database: string | undefined }
 
-/** Maps an option or argument to the kind of name that it takes. */
+/** The kind of name that an option or argument accepts. */
 const valuesOf: Readonly<Record<string, Names>> = {
   database: 'database',
   branch: 'branch',
@@ -20,7 +20,7 @@ const valuesOf: Readonly<Record<string, Names>> = {
 
 const nothing: Wanted = { kind: 'words', words: [] }
 
-/** The subcommand that the words name, and the words after it. */
+/** Returns the subcommand that the words name, and the words after it. */
 function leafOf(command: Command, words: readonly string[]): { leaf: Command; rest: readonly string[] } {
   const [first, ...rest] = words
   const found = command.commands.find(one => first !== undefined && [one.name(), one.alias()].includes(first))
@@ -29,7 +29,7 @@ function leafOf(command: Command, words: readonly string[]): { leaf: Command; re
 
 const takesValue = (option: Option | undefined): boolean => option !== undefined && (option.required || option.optional)
 
-/** The words that are neither options nor values of options. `database`: the value of --database. */
+/** Returns the words that are neither options nor values of options, and the value of --database. */
 function positionalsOf(leaf: Command, words: readonly string[]) {
   const positionals: string[] = []
   let database: string | undefined
@@ -58,7 +58,7 @@ function valuesFor(field: Option | Argument | undefined, database: string | unde
   return of === undefined ? nothing : { kind: 'names', of, database }
 }
 
-/** `words`: the words after the command's name. The last word is the one to complete. */
+/** Returns the candidates for the last word. `words` are the words after the command's name. */
 export function wantedOf(command: Command, words: readonly string[]): Wanted {
   const current = words.at(-1) ?? ''
   const { leaf, rest } = leafOf(command, words.slice(0, -1))

@@ -1,4 +1,4 @@
-/** Completion: what is offered, and the scripts in real shells. */
+/** Tests the candidates of completion, and the scripts in real shells. */
 import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -67,7 +67,7 @@ describe('the hidden command __complete', () => {
   })
 })
 
-test('prints nothing and exits after a second if the API does not answer', async () => {
+test('prints nothing and exits after a second if the API does not respond', async () => {
   const server = createServer(() => {}).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`

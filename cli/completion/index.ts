@@ -7,7 +7,7 @@ import type { ClientCommand } from '../arguments.ts'
 import type { Io } from '../io.ts'
 import { wantedOf } from './candidates.ts'
 
-const usualLimitMs = 1000
+const defaultLimitMs = 1000
 
 type Commands = Readonly<Record<string, readonly [string, () => Promise<{ default: ClientCommand }>]>>
 
@@ -22,7 +22,7 @@ export async function complete(
   io: Io,
   words: readonly string[],
   commands: Commands,
-  { others, limitMs = usualLimitMs }: CompletionOptions,
+  { others, limitMs = defaultLimitMs }: CompletionOptions,
 ): Promise<void> {
   const current = words.at(-1) ?? ''
   const found = await Promise.race([

@@ -12,13 +12,13 @@ import { list, sized } from '../shape.ts'
 import { readTarget } from '../target.ts'
 import type { Names } from './candidates.ts'
 
-/** How long cached names are used. */
+/** The maximum age of cached names. */
 const freshMs = 5_000
 
 const cached = list(sized(0, 300))
 const mostCached = 10_000
 
-/** Only names that a shell reads as one plain word are offered. */
+/** Whether a shell reads the name as one word without special characters. Completion omits other names. */
 const isPlain = (name: string): boolean => /^[A-Za-z0-9][\w.:@-]{0,200}$/.test(name)
 
 type NamesQuery = {
@@ -60,7 +60,7 @@ async function throughCache({ environment }: Io, key: string, read: () => Promis
   const names = [...new Set((await read()).filter(isPlain))]
   const temporary = `${path}.${crypto.randomUUID()}`
   try {
-    // For a path in /proc, this does not return. The time limit of completion then ends the process.
+    // For a path in /proc, mkdir does not return. The time limit of completion then ends the process.
     await mkdir(root, { recursive: true })
     await mkdir(directory, { recursive: true, mode: 0o700 })
     await writeFile(temporary, JSON.stringify(names), { mode: 0o600, flag: 'wx' })

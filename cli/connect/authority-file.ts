@@ -1,5 +1,5 @@
 /**
- * Stores the CA certificates of an installation in a file, since libpq reads them only from files. The file name
+ * Stores the CA certificates of an installation in a file, because libpq reads them only from files. The file name
  * contains a hash of the content. Files of several installations can coexist, and old connection strings stay valid.
  */
 import { createHash } from 'node:crypto'

@@ -1,6 +1,6 @@
 /**
- * Finds psql, and builds its environment. All connection details, including the password, are in the environment, since
- * every user of the machine can read a command line.
+ * Finds psql, and builds its environment. All connection details, including the password, are in the environment,
+ * because every user of the machine can read a command line.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { accessSync, constants, globSync, statSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { program } from '../../server/program.ts'
 import { escapeControls } from '../../values/escape.ts'
 import type { Found } from './connection.ts'
 
-/** Where Debian and related distributions install each major version of Postgres. */
+/** The directory in which Debian and related distributions install each major version of Postgres. */
 const machineDirectories = ['/usr/lib/postgresql/*/bin', '/usr/local/lib/postgresql/*/bin']
 const majors = ['18', '17', '16']
 
@@ -49,7 +49,7 @@ function installedDirectories(): string[] {
   return [...machine, ...packages]
 }
 
-/** Variables that psql does not get: those that would change its connection, and a token that it does not need. */
+/** Variables that psql does not receive: they would change its connection, or contain a token that it does not need. */
 const foreign = [
   'PGSERVICE',
   'PGSERVICEFILE',
@@ -68,7 +68,7 @@ const foreign = [
 /** The first version of libpq that accepts an IP address in a certificate. */
 const firstWithAddresses = 15
 
-/** The major version of a psql; undefined if unknown. */
+/** Returns the major version of a psql. Returns undefined if it is unknown. */
 function majorOf(program: string): number | undefined {
   const { stdout } = spawnSync(program, ['--version'], { encoding: 'utf8', timeout: 10_000 })
   const major = /\b(\d+)(\.|devel|beta|rc|\b)/.exec(stdout ?? '')?.[1]
@@ -105,7 +105,7 @@ export function environmentOf(
 
 const inUri = (host: string): string => (isIP(host) === 6 ? `[${host}]` : encodeURIComponent(host))
 
-/** A connection URI for libpq and most drivers, including the password. */
+/** Returns a connection URI for libpq and most drivers, including the password. */
 export function connectionString({ connection }: Found, authorityFile: string): string {
   const { host, port, username, password, database } = connection
   const user = `${encodeURIComponent(username)}:${encodeURIComponent(password)}`
@@ -114,7 +114,8 @@ export function connectionString({ connection }: Found, authorityFile: string): 
 }
 
 /**
- * The instructions if psql is missing: all connection details except the password. `again`: the command's arguments.
+ * Returns the instructions if psql is missing, with all connection details except the password. `again` are the
+ * command's arguments.
  */
 export function withoutPsql(again: string, { connection }: Found, authorityFile: string): string {
   const { host, port, username, database } = connection

@@ -43,7 +43,7 @@ afterAll(() => {
 
 const io = { environment: {} } as Io
 
-/** A browser: follows redirects, signs in as ann, and confirms. Returns the text of the last page. */
+/** Acts as a browser: follows redirects, signs in as ann, and confirms. Returns the text of the last page. */
 async function browse(start: string): Promise<string> {
   const cookies = new Map<string, string>()
   let url = start

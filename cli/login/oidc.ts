@@ -51,7 +51,7 @@ async function discover({ issuer, client_id: clientId }: Pick<OidcLogin, 'issuer
 
 const isJwt = (text: string | undefined): text is string => text !== undefined && text.split('.').length === 3
 
-/** The API needs a JWT: the access token, or the ID token if the access token is not a JWT. */
+/** Returns the JWT for the API: the access token, or the ID token if the access token is not a JWT. */
 function credentialsOf(
   tokens: openid.TokenEndpointResponse & openid.TokenEndpointResponseHelpers,
   { issuer, clientId }: { issuer: string; clientId: string },

@@ -11,7 +11,7 @@ const bad = new Set(['failed', 'degraded', 'ERROR', 'FATAL', 'PANIC'])
 
 export type Printer = {
   format: Format
-  /** `empty`: printed on standard error instead of a table without rows. */
+  /** Prints a list. Without items, prints `empty` on standard error instead of a table. */
   list<T>(items: readonly T[], columns: readonly Column<T>[], nameOf: (item: T) => string, empty: string): void
   one(object: object, name: string, entries: readonly (readonly [string, string | number | undefined | null])[]): void
   /** Prints the result of a change: a sentence, JSON, or the name. Without `object`, the JSON has only the name. */

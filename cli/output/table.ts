@@ -1,4 +1,4 @@
-/** Formats tables and pairs as text, and escapes the cells: callers need not escape the cells. Pure. */
+/** Formats tables and pairs as text, and escapes the cells, so that callers do not have to escape them. Pure. */
 import { escapeControls } from '../../values/escape.ts'
 
 export type Column<T> = {
@@ -19,7 +19,7 @@ const shown = (value: string | number | undefined | null): string => {
   return escapeControls(text)
 }
 
-/** Code points: an approximation of the width on a terminal. */
+/** Returns the number of code points, which approximates the width on a terminal. */
 const widthOf = (text: string): number => [...text].length
 const cut = (text: string): string => (widthOf(text) <= longest ? text : `${[...text].slice(0, longest - 1).join('')}…`)
 
@@ -48,12 +48,12 @@ export function table<T>(items: readonly T[], columns: readonly Column<T>[], pai
   return [head, ...rows.map(row => line(row, (text, at) => paint(text, columns[at]?.title ?? '')))].join('\n')
 }
 
-/** One line for each pair, with aligned values. Pairs without a value are omitted. */
+/** Formats one line for each pair, with aligned values. Omits pairs without a value. */
 export function pairs(
   entries: readonly (readonly [string, string | number | undefined | null])[],
   paint: Paint = plain,
 ): string {
-  const given = entries.filter(([, value]) => value !== undefined && value !== null && value !== '')
-  const width = Math.max(0, ...given.map(([name]) => name.length))
-  return given.map(([name, value]) => `${name.padEnd(width)}  ${paint(shown(value), name.toUpperCase())}`).join('\n')
+  const present = entries.filter(([, value]) => value !== undefined && value !== null && value !== '')
+  const width = Math.max(0, ...present.map(([name]) => name.length))
+  return present.map(([name, value]) => `${name.padEnd(width)}  ${paint(shown(value), name.toUpperCase())}`).join('\n')
 }

@@ -1,4 +1,4 @@
-/** Formats amounts and times for people. */
+/** Formats amounts and times for a terminal. */
 
 const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
 

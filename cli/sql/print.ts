@@ -29,7 +29,7 @@ export type RowPrinter = {
 /** The number of rows that decide the widths of a table. */
 const sampled = 200
 
-/** A field of CSV (RFC 4180); NULL is empty, and an empty text is quoted. */
+/** Formats a field of CSV (RFC 4180). NULL is an empty field, and an empty text has quotes. */
 export function csvField(value: string | null): string {
   if (value === null) return ''
   return value === '' || /[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value

@@ -11,10 +11,10 @@ import type { Field, RowPrinter } from './print.ts'
 
 const connectTimeoutMs = 15_000
 
-/** int8, int2, int4, oid, float4, float8, numeric. */
+/** The type ids of int8, int2, int4, oid, float4, float8 and numeric. */
 const numbers = new Set([20, 21, 23, 26, 700, 701, 1700])
 const booleans = new Set([16])
-/** json and jsonb. */
+/** The type ids of json and jsonb. */
 const documents = new Set([114, 3802])
 
 function kindOf(type: number): Field['kind'] {
@@ -26,7 +26,7 @@ function kindOf(type: number): Field['kind'] {
 type RowDescription = { fields: { name: string; dataTypeID: number }[] }
 type DataRow = { fields: (string | null)[] }
 
-/** A query of the simple protocol. It can have several statements. `pg` calls the methods of this class. */
+/** A query in the simple protocol, which can have several statements. `pg` calls the methods of this class. */
 class Statements implements pg.Submittable {
   readonly done: Promise<void>
   readonly #text: string
