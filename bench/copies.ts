@@ -34,7 +34,7 @@ const api = await provider.client('bench')
 const wait = { prefer: 'wait=60' }
 const ip_allowlist = openTo(provider.clientAddress)
 
-type Made = { id: string; status: string; connection?: { port: number; host: string; password: string } }
+type CreatedObject = { id: string; status: string; connection?: { port: number; host: string; password: string } }
 type Aims = { seconds?: number; gap?: number }
 
 async function prepare(source: Connection): Promise<void> {
@@ -168,21 +168,21 @@ try {
     eventually(
       `${what} is ${status}`,
       async () => {
-        const { body } = await api.call<Made>('GET', what)
+        const { body } = await api.call<CreatedObject>('GET', what)
         return body.status === status && body
       },
       300_000,
     )
   const backUp = async () => {
-    const { body } = await api.call<Made>('POST', `${path}/backup`, { kind: 'hot' }, wait)
+    const { body } = await api.call<CreatedObject>('POST', `${path}/backup`, { kind: 'hot' }, wait)
     await reaches('completed', `/backups/${body.id}`)
     return body.id
   }
   const branch = async () => {
-    const { body } = await api.call<Made>('POST', `${path}/branches`, {}, wait)
-    const made = await reaches('available', `${path}/branches/${body.id}`)
-    if (made.connection === undefined) throw new Error(`the branch is ${made.status}`)
-    const { port, host, password } = made.connection
+    const { body } = await api.call<CreatedObject>('POST', `${path}/branches`, {}, wait)
+    const ready = await reaches('available', `${path}/branches/${body.id}`)
+    if (ready.connection === undefined) throw new Error(`the branch is ${ready.status}`)
+    const { port, host, password } = ready.connection
     await query({ ...source, port, host, password }, 'SELECT balance FROM accounts WHERE id = 1')
     return body.id
   }
@@ -224,10 +224,10 @@ try {
     const [volume] = (await volumes()).items
     const directory = join(measured, 'volumes', volume?.spec?.csi?.volumeHandle ?? '')
     const bytes = { all: diskUse(directory), data: diskUse(directory, '--exclude=pg_wal') }
-    const made: string[] = []
-    for (let number = 0; number < unchangedBranches; number++) made.push(await branch())
+    const branchIds: string[] = []
+    for (let number = 0; number < unchangedBranches; number++) branchIds.push(await branch())
     const before = await stableUsedBytes()
-    for (const id of made) await remove(`${path}/branches/${id}`)()
+    for (const id of branchIds) await remove(`${path}/branches/${id}`)()
     // The storage of the branches is the space that their deletion frees. Earlier copies are already deleted.
     await eventually('the volumes of the branches are deleted', isAlone, 300_000)
     const alone = await stableUsedBytes()
@@ -247,7 +247,10 @@ try {
     // Otherwise, the remaining work would delay the next restore.
     return () =>
       eventually('every remaining backup is completed', async () => {
-        const { body } = await api.call<(Made & { purpose: string })[]>('GET', `/backups?database_id=${database.id}`)
+        const { body } = await api.call<(CreatedObject & { purpose: string })[]>(
+          'GET',
+          `/backups?database_id=${database.id}`,
+        )
         for (const { id, purpose, status } of body)
           if (purpose !== 'user' && status === 'completed') await api.call('DELETE', `/backups/${id}`)
         return body.every(({ status }) => status === 'completed')

@@ -104,17 +104,17 @@ async function measureBranches(id: string): Promise<void> {
   const moment = await momentOf(id, 1)
   const took: number[] = []
   for (let round = 1; round <= rounds; round++) {
-    let made: string | undefined
+    let branchId: string | undefined
     const serves = async () => {
-      if (made === undefined) {
+      if (branchId === undefined) {
         const { status, body } = await api.call<{ id: string }>('POST', path, { target_time: moment, ip_allowlist })
         if (status !== 201) throw new Error(`${status} ${JSON.stringify(body)}`)
-        made = body.id
+        branchId = body.id
       }
-      return containsRow(await connectionOf(api, id, made), 1)
+      return containsRow(await connectionOf(api, id, branchId), 1)
     }
     took.push(await timed(`branch ${round}`, serves))
-    await api.call('DELETE', `${path}/${made}`, undefined, { prefer: 'wait=60' })
+    await api.call('DELETE', `${path}/${branchId}`, undefined, { prefer: 'wait=60' })
   }
   report('branch at a moment, to the first query', took)
 }

@@ -29,14 +29,14 @@ function sendOne(port: number, head: string, pieces: readonly Buffer[]): Promise
   })
 }
 
-const made = new Map<string, readonly Buffer[]>()
+const bodies = new Map<string, readonly Buffer[]>()
 
 async function fire({ port, kind, withBody, times }: Order): Promise<Sent> {
   const found = kinds.find(({ name }) => name === kind)
   if (found === undefined) throw new Error(`no kind ${kind}`)
   const { line, headers = [], isChunked = false, body } = found
-  if (withBody && !made.has(kind)) made.set(kind, body())
-  const pieces = withBody ? (made.get(kind) ?? []) : []
+  if (withBody && !bodies.has(kind)) bodies.set(kind, body())
+  const pieces = withBody ? (bodies.get(kind) ?? []) : []
   const length = pieces.reduce((sum, piece) => sum + piece.length, 0)
   const framing = isChunked && withBody ? 'Transfer-Encoding: chunked' : `Content-Length: ${length}`
   const head = `${[`${line} HTTP/1.1`, 'Host: localhost', framing, ...headers].join('\r\n')}\r\n\r\n`

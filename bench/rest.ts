@@ -131,10 +131,10 @@ async function compare(comparison: Comparison, { name, request, isRead }: Questi
     print('    of Postgres alone, p99', `${alone.toFixed(1)} ms`)
   }
   if (name !== bulkInsert) return
-  const [json, made] = await bulkInsertsAlone(uri, pool, seconds)
+  const [json, generated] = await bulkInsertsAlone(uri, pool, seconds)
   print(
     '  Postgres alone: of the JSON, of the rows that it produces',
-    `${json.toFixed(0)}, ${made.toFixed(0)} a second`,
+    `${json.toFixed(0)}, ${generated.toFixed(0)} a second`,
   )
 }
 

@@ -6,7 +6,7 @@
  */
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-// A namespace import: an older Node needs only `createRequire`, and this module has no `enableCompileCache` in it.
+// A namespace import, because an older Node has no `enableCompileCache` in this module. It needs only `createRequire`.
 import module, { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { compileCacheFor, fillingFlags, leanFlags, retrievalFlags, servingFlags } from './lean.mjs'

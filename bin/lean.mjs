@@ -4,7 +4,7 @@ import { join } from 'node:path'
 
 /**
  * V8 flags for a process that keeps many objects and allocates few, such as the gateway. V8 collects garbage more often
- * and uses about half the memory, without a visible effect on latency. V8 must have the semi-space size at its start.
+ * and uses about half the memory, without a visible effect on latency. V8 reads the semi-space size only at its start.
  */
 export const leanFlags = ['--optimize-for-size', '--max-semi-space-size=1']
 

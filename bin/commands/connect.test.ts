@@ -69,7 +69,7 @@ function answerOf(url: URL, prefer: string | undefined): Answer {
     return { text: JSON.stringify({ ...one, ...(one.status === 'available' ? { connection } : {}) }) }
   }
   if (path !== `/databases/${id}`) return { status: 404, text: '{"code":404,"message":"database not found"}' }
-  // A database becomes available when the client waits for it.
+  // A request that waits makes the database available.
   if (prefer !== undefined) shop = { ...shop, status: 'available', hasConnection: true }
   return { text: JSON.stringify(bodyOf('shop', roleOf[url.searchParams.get('user_type') ?? ''])) }
 }

@@ -106,7 +106,7 @@ async function serveHttp(flags: Flags, settings: McpSettings, http: HttpSettings
 }
 
 async function serveStdio(settings: McpSettings, logger: Logger): Promise<void> {
-  // SIGHUP must not stop the server: its only client, the parent process, stops it by closing standard input.
+  // Without a handler, SIGHUP would stop the server. The parent process, its only client, closes the input to stop it.
   process.on('SIGHUP', () =>
     logger.warn('SIGHUP has no effect: over stdio, the server reads its databases only at the start'),
   )

@@ -46,7 +46,7 @@ const command: Command = {
       logger,
       serverNow: server.now,
     })
-    // The promise rejects if the operator stops before its caches are filled. The caches report that themselves.
+    // The promise rejects if the operator stops before its caches are filled. The caches log this error themselves.
     whileFilling(operator.synced()).catch(() => {})
     await stopped
     await operator.stop()

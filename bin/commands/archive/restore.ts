@@ -36,7 +36,7 @@ ${incarnationHelp}
 
 ${storeHelp}
 
-Without --restore-command, Postgres restores the data at the end of the backup. Start Postgres of the same major version on the directory.
+Without --restore-command, Postgres recovers to the end of the backup. Start Postgres of the same major version on the directory.
 If Postgres runs as another user, change the owner of the directory first.`
 
 const rfc3339 = /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})$/

@@ -1,6 +1,6 @@
 /**
  * Applies the source's transactions to the target in their order, and commits each together with its position. Each
- * UPDATE and DELETE must change exactly one row. Otherwise the target differs from the source, and it fails at once.
+ * UPDATE and DELETE must change exactly one row. Otherwise the target differs from the source, and the move fails.
  */
 import { type Client, DatabaseError } from 'pg'
 import { tableName } from '../../../instance/import/catalog.ts'
@@ -32,7 +32,10 @@ export type Applier = {
   message(payload: Buffer): Promise<void>
   /** Reports that the source has no more changes up to this position. Has no effect within a transaction. */
   reached(position: bigint): void
-  /** Commits all complete transactions. `records`: also records a position without changes, before `recordMs` ends. */
+  /**
+   * Commits all complete transactions. A position without changes is recorded every `recordMs`, or at once if `records`
+   * is true.
+   */
   settle(records?: boolean): Promise<void>
   /** The position in the target's record. The source may discard WAL before this position, and no other WAL. */
   recorded(): bigint
@@ -153,7 +156,7 @@ async function run(client: Client, statements: readonly Statement[]) {
   }
 }
 
-/** Returns the table of the failed statement. The error has its name, or a position in the text of all statements. */
+/** Returns the table of the failed statement. The error names it, or has a position in the text of all statements. */
 function tableOf({ schema, table, position }: DatabaseError, statements: readonly Statement[]): string {
   if (schema !== undefined && table !== undefined) return tableName({ schema, name: table })
   let rest = Number(position)

@@ -129,7 +129,7 @@ export async function copy(move: Move): Promise<void> {
       await createPublication(there, name, tables)
       await copyFromSlot(move, name, here)
     } catch (error) {
-      // A slot without a reader fills the source's disk. If the slot cannot be dropped, the record keeps its name.
+      // A slot without a reader fills the source's disk. If it cannot be dropped, the record on the target remains.
       await dropSlot(source, name).catch((more: Error) => {
         throw new Error(`${error instanceof Error ? error.message : String(error)}. ${more.message}`)
       })

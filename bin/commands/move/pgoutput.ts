@@ -137,7 +137,7 @@ export function decodeStreamed(chunk: Buffer): Streamed {
   return { kind: 'data', end: reader.int64(), payload: chunk.subarray(25) }
 }
 
-/** Returns the message that confirms every change up to this position. The server replies with its own if requested. */
+/** Returns the message that confirms every change up to this position, and that can request the server's position. */
 export function statusMessage(position: bigint, now: number, requestsReply = false): Buffer {
   const message = Buffer.alloc(34)
   message.write('r')
