@@ -235,7 +235,7 @@ try {
     const storageUsed = against(percent(bytes.all), sharesBlocks ? 5 : unchangedBranches * 100, 'at most', ' %')
     print('storage of the source', `${Math.round(bytes.all / 1e6)} MB, ${Math.round(bytes.data / 1e6)} without its WAL`)
     print(`storage of ${unchangedBranches} unchanged branches`, `${storageUsed} of the source`)
-    print('  of the source without WAL', `${percent(bytes.data).toFixed(2)} %`)
+    print('  relative to the source without WAL', `${percent(bytes.data).toFixed(2)} %`)
   }
 
   const backup = await backUp()

@@ -165,7 +165,7 @@ try {
   print('tool server: start, memory', `${direct.startMs.toFixed(0)} ms, ${memoryMiB(direct.pid, 'now').toFixed(0)} MiB`)
   const memory = processTree(bridge.pid).reduce((sum, pid) => sum + memoryMiB(pid, 'now'), 0)
   print('bridge with its tool server: start, memory', `${bridge.startMs.toFixed(0)} ms, ${memory.toFixed(0)} MiB`)
-  const begun = await post(bridge.port, '/mcp', requestOf({ ...(questions[0] as Question) }, undefined)) // some exist
+  const begun = await post(bridge.port, '/mcp', requestOf({ ...(questions[0] as Question) }, undefined)) // there are questions
   const session = begun.headers.get('mcp-session-id') ?? undefined
   if (wanted.length === 0 || wanted.includes('logins')) {
     await measureLogins(load, database, directory, await freePort('127.0.0.1'))

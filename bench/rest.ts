@@ -120,7 +120,7 @@ async function compare(comparison: Comparison, { name, request, isRead }: Questi
     print(`  ${who}: requests per second`, `${against(rate.ratio, isRead ? 3 : 2.5, 'at least')} (${rate.detail})`)
     print('    p99', `${against(slowest.ratio, 0.5, 'at most')} (${slowest.detail} ms)`)
     print('    processor time per request', `${against(processor.ratio, 1, 'at most')} (${processor.detail} ms)`)
-    print('    of Postgres per request', `${inDatabase.ratio.toFixed(2)} (${inDatabase.detail} ms)`)
+    print('    processor time of Postgres per request', `${inDatabase.ratio.toFixed(2)} (${inDatabase.detail} ms)`)
     if (failures > 0) print('    FAILURES', String(failures))
   }
   const half = median(base.map(({ perSecond }) => perSecond)) / 2
@@ -128,14 +128,11 @@ async function compare(comparison: Comparison, { name, request, isRead }: Questi
   const uri = postgres.uri('postgres', database)
   if (name === singleInsert) {
     const alone = await insertsAlone(uri, pool, seconds * rounds, half)
-    print('    of Postgres alone, p99', `${alone.toFixed(1)} ms`)
+    print('    p99 of the inserts directly to Postgres', `${alone.toFixed(1)} ms`)
   }
   if (name !== bulkInsert) return
   const [json, generated] = await bulkInsertsAlone(uri, pool, seconds)
-  print(
-    '  Postgres alone: of the JSON, of the rows that it produces',
-    `${json.toFixed(0)}, ${generated.toFixed(0)} a second`,
-  )
+  print('  directly to Postgres: JSON, generated rows', `${json.toFixed(0)}, ${generated.toFixed(0)} a second`)
 }
 
 /** Measures large responses of new servers, because a server keeps unused memory after a load. */
@@ -217,7 +214,7 @@ async function sideBySide(load: Load, postgres: TestPostgres, directory: string,
     for (const question of questions) if (isWanted(question.name)) await compare(comparison, question)
     const memory = memoryMiB(one.pid, 'peak')
     print('memory of one worker under load', against(memory, 150, 'at most', ' MiB'))
-    print('  of PostgREST', `${memoryMiB(postgrest.pid, 'peak').toFixed(0)} MiB`)
+    print('  memory of PostgREST', `${memoryMiB(postgrest.pid, 'peak').toFixed(0)} MiB`)
   } finally {
     await Promise.all([postgrest, one, all].map(server => server.stop()))
   }
