@@ -25,7 +25,7 @@ const writeAged = (name: string, ageMs: number): void => {
   utimesSync(path, at, at)
 }
 
-test('only uploads and probe objects older than a day are removed, even if the clock is an hour ahead', async () => {
+test('removes uploads and probe objects older than a day, and keeps recent ones, also if the clock is an hour ahead', async () => {
   await checkKey(store, keys)
   writeAged('a/1/wal/.partial-old', dayMs + 60_000)
   writeAged('a/1/wal/.partial-new', 60_000)

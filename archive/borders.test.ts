@@ -1,6 +1,6 @@
 /**
- * Tests two servers that archive under one identity. For any order of writes, and at each segment border, a recovery
- * replays only one server's WAL.
+ * Tests two servers that archive under one identity. A recovery replays the WAL of only one server, whatever
+ * the order of their writes, and also if the other server archived the next segment.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { buffer } from 'node:stream/consumers'

@@ -32,7 +32,7 @@ function put(text: string, to = archive) {
 
 test.each([
   ['text that is not JSON', '{', /record is not valid JSON$/],
-  ['another JSON value', '[]', /record is invalid: .*expected object/],
+  ['JSON that is not an object', '[]', /record is invalid: .*expected object/],
   ['an invalid field', '{"version":2}', /record is invalid: version: .*; a different version of Espalier may have/],
 ])('a record that contains %s is damaged', async (_, text, message) => {
   await put(text)

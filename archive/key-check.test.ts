@@ -32,7 +32,7 @@ test('two replicas can start at the same time on an empty store', async () => {
   await checkKey(withSibling(7), keys(7))
 })
 
-test('of two replicas with different keys, only the one that writes the key-check object can start', async () => {
+test('a replica whose key differs from the key of the key-check object cannot start', async () => {
   await expect(checkKey(withSibling(7), keys(8))).rejects.toThrow(
     'which is not configured. Espalier stores nothing there',
   )

@@ -1,6 +1,6 @@
 /**
- * Checks at startup that the store's key is configured. If an administrator lost the key and created a new key, the
- * archive must not add objects to a store that it cannot decrypt.
+ * Checks at startup that the store's key is configured. With another key, the archive cannot decrypt the store's
+ * objects, so it must not add objects.
  */
 import { createHash } from 'node:crypto'
 import { ArchiveError } from './errors.ts'
@@ -14,7 +14,7 @@ const text = Buffer.from('The archive in this place is sealed with the key that 
 const content = { sha256: createHash('sha256').update(text).digest('hex'), size: text.length }
 
 /**
- * Reads the key-check object. Writes it if the store has no objects except probe and lock objects.
+ * Reads the key-check object. Writes it if the store has no objects except those of a start.
  * @throws ArchiveError `wrong key` if the store's key is not configured or cannot be checked; `damaged`; `store`
  */
 export async function checkKey(store: ObjectStore, keys: ArchiveKeys): Promise<void> {
@@ -32,7 +32,7 @@ export async function checkKey(store: ObjectStore, keys: ArchiveKeys): Promise<v
   await putOnce({ store, keys }, { name: keyCheckName, content, source: source() }).catch(explained(store))
 }
 
-/** Whether the object is a probe or lock object. A starting archive can write both before the key-check object. */
+/** Whether a starting archive can write the object before the key-check object: a probe object, or a lock for it. */
 const isOfStart = (name: string): boolean => name.startsWith(probePrefix) || name.startsWith(`${keyCheckName}.claim-`)
 
 async function* source() {

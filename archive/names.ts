@@ -35,7 +35,7 @@ export const walPrefix = (incarnation: Incarnation): string => `${incarnationPre
 /** The prefix of pieces. Agents send a piece before the complete segment is archived. */
 export const tailPrefix = (incarnation: Incarnation): string => `${incarnationPrefix(incarnation)}tail/`
 
-/** A byte range of a segment. `stream`: identifies the sender; absent in pieces of earlier versions. */
+/** A byte range of a segment. `stream`: the id of the sender's stream; absent in pieces of earlier versions. */
 export type Piece = {
   readonly segment: string
   readonly offset: number
@@ -57,7 +57,7 @@ export function parsePiece(name: string): Piece | undefined {
   return piece.length >= 1 && piece.length <= mostPieceBytes ? piece : undefined
 }
 
-/** The object that shows whether the store was created with the configured key. */
+/** The object that shows whether the store's key is configured. */
 export const keyCheckName = 'key-check'
 
 /** The prefix of probe objects. A program that opens an S3 store writes and deletes a probe object. */

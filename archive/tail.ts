@@ -1,9 +1,9 @@
 /**
- * Reads the tail of a segment that is not yet archived completely. A stream consists of one sender's pieces of a
- * segment. The tail is the bytes of one stream before its first gap. If there are several streams, the tail comes from
- * the stream that reaches furthest. Pieces with different stream ids are never joined: if two servers archive under one
- * identity, their bytes differ. Pieces of earlier versions have no stream in their names: these pieces are joined with
- * every stream's pieces.
+ * Reads the tail of a segment that is not yet archived completely. A piece is a byte range of a segment. A stream is a
+ * sequence of pieces from one sender. The tail is the bytes of one stream before its first gap. If there are several
+ * streams, the tail comes from the stream that reaches furthest. Pieces with different stream ids are never joined: if
+ * two servers archive under one identity, their bytes differ. Pieces of earlier versions have no stream in their names:
+ * these pieces are joined with every stream's pieces.
  */
 import { followsOther } from '../instance/archive/predecessor.ts'
 import { ArchiveError } from './errors.ts'
@@ -31,8 +31,8 @@ async function piecesOf({ store }: Archive, incarnation: Incarnation, segment: s
 }
 
 /**
- * Omits a stream if the salt of its first piece shows that the stream follows a segment other than `predecessor`. Keeps
- * streams with a random salt.
+ * A salt can identify the previous segment. Omits a stream if the salt of its first piece identifies a segment other
+ * than `predecessor`. Keeps streams with a random salt.
  * `predecessor`: the SHA-256 of the segment that was replayed last.
  */
 async function followingOf(
@@ -73,8 +73,8 @@ function coverOf(pieces: readonly StoredPiece[]): Cover {
 }
 
 /**
- * @param predecessor the SHA-256 of the segment that was replayed last. Ignores streams whose previous segment has
- *   another SHA-256
+ * @param predecessor the SHA-256 of the segment that was replayed last. Omits streams whose salt identifies another
+ *   segment
  * @throws ArchiveError `store`; with a predecessor also `damaged` or `unknown key`
  */
 export async function tailOf(

@@ -15,8 +15,8 @@ const partsAhead = 2
 
 /**
  * The ids of all backups, including incomplete backups, in order. A UUIDv7 begins with the time, so the newest backup
- * is the last. To skip a backup's parts, `begunBackups` lists again from a name that sorts after all
- * names of the backup.
+ * is the last. Reads one name of each backup, and begins the next list after all names of this backup,
+ * so that it does not list the backup's parts.
  */
 export async function* begunBackups(
   { store }: Archive,

@@ -58,8 +58,8 @@ export async function* encryptedFrames(source: AsyncIterable<Uint8Array>, key: U
 }
 
 /**
- * Decrypts frames. Authenticates each frame before it yields the frame's data. If the stream is truncated, yields all
- * complete frames, and then fails.
+ * Decrypts frames. Authenticates each frame before it yields the frame's data. If the stream is truncated, yields
+ * only earlier frames, and then fails.
  * @throws ArchiveError `damaged`
  */
 export async function* decryptedFrames(

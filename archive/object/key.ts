@@ -1,7 +1,7 @@
 /** The keys that encrypt objects. Each object has its own keys, derived from an archive key and the object's salt. */
 import { createHash, hkdfSync } from 'node:crypto'
 
-/** An archive key: 32 random bytes, and the id by which object headers name the key. */
+/** An archive key: 32 random bytes and an id. Object headers contain the id. */
 type ArchiveKey = { readonly id: string; readonly bytes: Uint8Array }
 /** `current` encrypts new objects. The `previous` keys decrypt older objects. */
 export type ArchiveKeys = { readonly current: ArchiveKey; readonly previous: readonly ArchiveKey[] }

@@ -249,7 +249,7 @@ test('old WAL and its pieces are deleted on all timelines, in pages; timeline hi
   expect(filesOf('tail')).toEqual([])
 })
 
-test('a backup and a complete incarnation are deleted, and the deletion can be repeated', async () => {
+test('a backup, and all objects of an incarnation, can be deleted; a repeated deletion succeeds', async () => {
   for (let time = 0; time < 2; time++) {
     expect(await call('operator', 'DELETE', `${base}/backups/${backupId}`)).toMatchObject({ status: 204 })
     expect(filesOf('backups').filter(name => /record|manifest|0000/.test(name.slice(36)))).toEqual([])

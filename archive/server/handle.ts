@@ -33,7 +33,7 @@ export type Limits = {
   keepAliveMs: number
   /**
    * Maximum number of entries in a response. Also the maximum number of objects that one deletion of WAL or of an
-   * incarnation deletes, without backup records. The deletion of a backup or of a tail has no maximum.
+   * incarnation deletes. Backup records do not count. The deletion of a backup or of a tail has no maximum.
    */
   listed: number
 }
@@ -67,7 +67,7 @@ export async function answerTo(served: Served, exchange: Exchange): Promise<Answ
   if (end === undefined) return busy()
   const report = () => served.metrics.running(served.transfers.running + served.pieces.running)
   report()
-  // Deletions and writes of a record can take minutes, and HTTP/1.0 clients receive no 102 Processing. So these
+  // A deletion, or the write of a record, can take minutes, and HTTP/1.0 clients receive no 102 Processing. So these
   // requests have an idle timeout of 10 minutes.
   if (isSlow(request.method, value)) request.socket.setTimeout(slowMs)
   try {

@@ -161,7 +161,7 @@ test.each<[string, Uint8Array, Uint8Array, Sent['headers'], number]>([
   expect((await call('GET', path(segment(22)))).status).toBe(404)
 })
 
-test("a segment's salt identifies the previous segment; a tail omits streams that follow another segment", async () => {
+test('a salt identifies the previous segment; with a predecessor, GET of a tail omits streams with another previous segment', async () => {
   const digest = (text: string) => createHash('sha256').update(text).digest()
   const after = (text: string) => ({ 'espalier-predecessor': digestOf(Buffer.from(text)) })
   const target = path(segment(31))

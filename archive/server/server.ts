@@ -1,7 +1,8 @@
 /**
- * The archive's HTTPS server. The installation's authority issues the certificates. A database's certificate names one
- * incarnation. It permits reads and writes of this incarnation's objects, and deletions of its incomplete backups. A
- * restore's certificate permits only reads. The operator's certificate permits lists, reads of records, and deletions.
+ * The archive's HTTPS server. The installation's certificate authority issues the certificates. A database's
+ * certificate names one incarnation. It permits reads and writes of this incarnation's objects, and deletions of its
+ * incomplete backups. A restore's certificate permits only reads. The operator's certificate permits lists, reads of
+ * records, and deletions.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'

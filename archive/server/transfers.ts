@@ -1,5 +1,6 @@
 /**
- * Limits the number of concurrent transfers, in total and per client. A transfer uses at most about 20 MiB of memory.
+ * Limits the number of concurrent transfers, in total and per client. A transfer of a 16 MiB segment uses at most about
+ * 20 MiB of memory.
  */
 export class Transfers {
   readonly #most: number

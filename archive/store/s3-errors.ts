@@ -5,7 +5,7 @@ const statusOf = (error: unknown): unknown => Object(Object(error).$metadata).ht
 
 export const hasStatus = (error: unknown, status: number): boolean => statusOf(error) === status
 
-/** Network errors, errors of a busy server and conflicts of concurrent writes are temporary. */
+/** Temporary errors: network errors, 429, 5xx except 501, and conflicts of concurrent writes. */
 const temporaryNames = ['TimeoutError', 'SlowDown', 'RequestTimeout', 'ConditionalRequestConflict', 'OperationAborted']
 const temporaryCodes = ['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH']
 

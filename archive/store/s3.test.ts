@@ -45,7 +45,7 @@ for (const { kind, isConditional, isHere } of servers) {
   describeObjectStore(`S3 of ${kind.name}`, open)
 
   describe(`S3 of ${kind.name}`, () => {
-    test('support for conditional writes is detected', async () => {
+    test('whether the server supports conditional writes is detected', async () => {
       expect((await open()).isConditional).toBe(isConditional)
     })
 

@@ -33,7 +33,7 @@ export type S3Settings = {
   region: string
   /** Whether the bucket is the first element of the path instead of a part of the host name. */
   pathStyle: boolean
-  /** PEM: authorities to trust for the server's certificate, instead of Node's authorities. */
+  /** Certificate authorities (PEM) that verify the server, instead of Node's. */
   authority?: string | undefined
   /** Absent: the AWS SDK reads the credentials from the environment, files or the metadata service. */
   credentials?: { accessKeyId: string; secretAccessKey: string } | undefined

@@ -10,7 +10,7 @@ type Fault = { kind: 'answer'; status: number; code: string } | { kind: 'silence
 
 export type FaultProxy = {
   endpoint: string
-  /** What the proxy does instead of forwarding a request; undefined: it forwards the request. */
+  /** The fault for this request. Undefined: the proxy forwards the request. */
   faultOf: (method: string, path: string) => Fault | undefined
   /** The number of requests with each kind of fault. */
   met: { [kind in Fault['kind']]: number }

@@ -156,7 +156,7 @@ export function describeObjectStore(title: string, open: () => Promise<ObjectSto
   })
 }
 
-/** @returns the fault with which the call fails */
+/** @returns the fault of the call */
 export async function faultOf(work: Promise<unknown>): Promise<ArchiveError['fault']> {
   const error = await work.then(
     () => undefined,
