@@ -12,7 +12,7 @@ const replaced: Readonly<Record<string, string>> = {
   '(?<!`|ROLE |postgres or )(?:nobody|somebody|anybody)': 'no client, another client, a user: name the actor',
   '(?:is|are|was|were) told': 'reads, is notified, is reported',
   // After a dot, a slash or a quote it is a name.
-  '(?<![./\'`])asked': 'requested, desired, queried',
+  "(?<![./'`])asked": 'requested, desired, queried',
   'on its way': 'in progress',
   'by and by': 'later',
   'in vain': 'without success',
