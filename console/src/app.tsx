@@ -1,4 +1,7 @@
-/** The root component. Shows the login without an account or while the user adds one, else the pages of the account. */
+/**
+ * The root component. Shows the login if there is no account, or while the user adds one. Otherwise shows the pages of
+ * the current account.
+ */
 import { CSPProvider } from '@base-ui/react/csp-provider'
 import { QueryClientProvider } from '@tanstack/react-query'
 import { RouterProvider } from '@tanstack/react-router'
@@ -21,7 +24,7 @@ function Pages() {
       </Suspense>
     )
   return (
-    // With another key, React creates all pages again, so no page shows the data of another account.
+    // The key makes React create all pages again for another account, so no page shows the previous account's data.
     <CurrentAccount key={current.id} value={current}>
       <QueryClientProvider client={current.cache}>
         <RouterProvider router={router} />

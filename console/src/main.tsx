@@ -6,7 +6,7 @@ import './style/index.css'
 
 applyTheme()
 const root = document.getElementById('root')
-if (root === null) throw new Error('index.html has no root')
+if (root === null) throw new Error('index.html has no element with the id "root"')
 createRoot(root).render(
   <StrictMode>
     <App />

@@ -35,7 +35,7 @@ const audit = createRoute({
   component: lazyRouteComponent(() => import('./pages/audit.tsx')),
 })
 
-/** Redirect address of the OpenID login. A user who is logged in gets the overview instead. */
+/** Redirect address of the OpenID login. If the user is already logged in, this page redirects to the overview. */
 const signedIn = createRoute({
   getParentRoute: () => root,
   path: '/signed-in',
@@ -136,7 +136,7 @@ const sql = createRoute({
   component: lazyRouteComponent(() => import('./pages/database/sql.tsx')),
 })
 
-/** Layout of a branch. A branch has the pages of a database that the API supports for branches. */
+/** Layout of a branch. A branch has only those pages that the API supports for branches. */
 const branch = createRoute({
   getParentRoute: () => root,
   path: '/databases/$id/branches/$branch',

@@ -6,7 +6,7 @@ export const texts = {
   title: (page: string) => `${page} · Espalier`,
   skip: 'Skip to the content',
   errors: {
-    unreachable: 'The API does not answer. Check your connection; the console retries.',
+    unreachable: 'The API does not answer. Check your connection, then try again.',
     status: (status: number) => `The API answered with status ${status}.`,
     title: 'Loading failed',
     retry: 'Try again',
@@ -162,8 +162,8 @@ export const texts = {
       BackupsReady: 'backups have a problem',
       Archiving: 'the archive has a problem',
       SecretsReady: 'a secret is missing',
-      RetentionHeld: 'verification keeps a backup past its retention',
-      ConfigurationRefused: 'Postgres refused a setting',
+      RetentionHeld: 'a backup is kept past its retention, because it may be the last good backup',
+      ConfigurationRefused: 'Postgres refused a configuration file',
       RestartPending: 'a change waits for the next restart',
     } as Record<string, string>,
     importFailed: (name: string, reason: string) => `The import into ${name} failed: ${reason}`,
@@ -305,8 +305,8 @@ export const texts = {
       admin: 'For maintenance: can create roles and extensions.',
     },
     show: 'Show the password',
-    ca: 'The programs verify the server with the certificate authority in',
-    download: 'download it',
+    ca: 'The programs verify the server with a certificate file. Download it first:',
+    download: 'espalier-ca.pem',
     host: 'Host',
     port: 'Port',
     database: 'Database',
@@ -315,12 +315,12 @@ export const texts = {
     notYet: 'The database has no address yet. The page shows the address when it is assigned.',
     closed: 'The allowlist is empty, so no client can connect. Add your address first.',
     branchClosed:
-      "The branch's allowlist is empty, so no client can connect. The branch has a copy of its source's allowlist, which you cannot change. Add your address to the allowlist of the database, then create another branch.",
+      "The branch's allowlist is empty, so no client can connect. The branch has a copy of its source's allowlist. You cannot change this copy. Add your address to the allowlist of the database, then create another branch.",
     suspended: 'The database is suspended. Resume it before you connect.',
   },
   access: {
     title: 'Allowlist',
-    what: 'Only these IPv4 addresses and blocks can connect to the Postgres endpoint. A change does not end open sessions. It is complete when every gateway applies it.',
+    what: 'Only these IPv4 addresses and blocks can connect to the Postgres endpoint. A change does not end open sessions. The change is complete when every gateway has applied it.',
     none: 'No rules: no client can connect.',
     address: (index: number) => `Address or block of rule ${index}`,
     label: (index: number) => `Label of rule ${index}`,
@@ -427,8 +427,9 @@ export const texts = {
     losses: 'You will lose:',
     loss: {
       data: (used: string | undefined) => (used === undefined ? 'all data' : `all data (${used})`),
-      branches: (count: number) => `${plural(count, 'branch', 'branches')} with their data`,
-      services: (count: number) => `${plural(count, 'service')} with their addresses and tokens`,
+      branches: (count: number) => `${plural(count, 'branch', 'branches')} with ${count === 1 ? 'its' : 'their'} data`,
+      services: (count: number) =>
+        `${plural(count, 'service')} with ${count === 1 ? 'its' : 'their'} addresses and tokens`,
       backups: (count: number) => plural(count, 'backup'),
       address: 'the address and the passwords',
       durable: 'With the durable tier, you can restore the database until its recovery window ends.',
@@ -447,7 +448,7 @@ export const texts = {
     labelTaken: 'Another branch of the database has this name. The console shows both with their ids.',
     source: 'Copy of',
     sourceDatabase: 'the database',
-    expiry: 'Delete the branch',
+    expiry: 'Delete the branch automatically',
     expiryHint: 'For previews and tests, choose a time after which Espalier deletes the branch.',
     expiryOf: (days: number) => (days === 0 ? 'never' : `after ${plural(days, 'day')}`),
     created: 'Created',
@@ -513,7 +514,7 @@ export const texts = {
     notDurable: 'To restore the database to any time, turn on the durable tier in the settings.',
     emptyTitle: 'No backups yet',
     emptyWhat:
-      'A backup is a snapshot of all data at one time. Create one before a risky change. Espalier creates others by schedule.',
+      'A backup is a snapshot of all data at one time. Create one before a risky change. Espalier also creates backups on a schedule.',
   },
   sql: {
     editor: 'SQL editor',
@@ -532,7 +533,8 @@ export const texts = {
       save: 'Save the query',
       noName: 'Enter a name.',
       noText: 'The current tab is empty.',
-      notSaved: 'The query was not saved: the storage of the browser is full or turned off, or you have 100 queries.',
+      notSaved:
+        'The query was not saved. It is longer than 65,536 characters, you have 100 queries, or the storage of the browser is full or turned off.',
       none: 'No query is saved for this database.',
       delete: (name: string) => `Delete ${name}`,
       download: 'Save all as a file',
@@ -544,7 +546,8 @@ export const texts = {
     limitOf: (count: number) => `at most ${count.toLocaleString('en')}`,
     write: 'Allow writes',
     needsWrite: 'The text has statements that can change data. Choose “Allow writes”, then run the text again.',
-    writeHint: 'If off, statements run in a read-only snapshot. If on, each statement commits separately.',
+    writeHint:
+      'If off, statements run in a read-only snapshot. If on, each statement commits separately, unless the text begins a transaction.',
     run: 'Run',
     explain: 'Explain',
     analyze: 'Explain and run',
@@ -597,7 +600,7 @@ export const texts = {
     applying: (name: string) => `${name}: the settings are being applied.`,
     removeTitle: (name: string) => `Remove ${name}?`,
     removeWhat:
-      'The service no longer answers its clients. Espalier deletes its settings, tokens and keys, and keeps the data.',
+      'The service will no longer answer its clients. Espalier deletes its settings, tokens and keys, and keeps the data.',
     removing: (name: string) => `${name} is being removed.`,
     allowlist: 'Allowlist',
     allowlistHint:
@@ -655,7 +658,7 @@ export const texts = {
       sources: (count: number) => plural(count, 'source'),
       source: (id: string, score: string) => `${id}${score === '' ? '' : `, score ${score}`}`,
       hints: {
-        restToken: 'Send another JWT: this one has expired, or the secret of the service did not sign it.',
+        restToken: 'Send another JWT: this one has expired, or was not signed with the secret of the service.',
         restGrant:
           'Grant the required privilege to the role of this request, for example with GRANT SELECT ON a table. Or send a JWT of another role.',
         restPath: 'Check the path: the table, view or function must exist in a schema that the service exposes.',
@@ -675,15 +678,15 @@ export const texts = {
       curl: 'curl',
     },
     authority:
-      "If the installation's own authority signed the certificate, pass its file to curl with --cacert. For clients on Node.js, set NODE_EXTRA_CA_CERTS to the file:",
+      "If the installation's own authority signed the certificate, pass the authority's certificate file to curl (--cacert) or to Node.js (NODE_EXTRA_CA_CERTS):",
     optional: (label: string) => `${label} (optional)`,
     none: 'None',
     secret: (label: string) => `${label} (secret; leave empty to keep the stored value)`,
     removeStored: (label: string) => `Remove the stored value of: ${label}`,
     setGroup: (label: string) => `Set: ${label}`,
     item: (label: string, index: number) => `${label}: ${index}`,
-    addItem: (label: string) => `Add to: ${label}`,
-    removeItem: (label: string, index: number) => `Remove ${index} of: ${label}`,
+    addItem: (label: string) => `Add an item: ${label}`,
+    removeItem: (label: string, index: number) => `Remove item ${index}: ${label}`,
   },
   logs: {
     title: 'the log',
@@ -741,7 +744,7 @@ export const texts = {
       providers: 'Provider errors',
     } as Record<string, string>,
     events: 'Events',
-    eventsWhat: 'The plots show each event as a dashed line. Newest first.',
+    eventsWhat: 'The plots show each event as a dashed line. This list begins with the newest event.',
     noEvents: 'No operation, backup or start of Postgres in this time.',
   },
   queries: {
@@ -829,7 +832,7 @@ export const texts = {
     full: 'You have staged 200 changes. Commit them first.',
     staged: (count: number) => plural(count, 'staged change'),
     stagedWhat:
-      'The page commits all changes in one transaction. If a change fails, no change is committed. An update or a deletion compares xmin, the version of the row that the page read. It fails if another client has changed the row.',
+      'The page commits all changes in one transaction. If a change fails, no change is committed. An update or a deletion fails if another client has changed the row since the page read it. Postgres compares the version of the row (xmin).',
     kinds: { insert: 'Insert into', update: 'Update', delete: 'Delete from' },
     editOf: (number: number, kind: string, table: string) => `${number}. ${kind} ${table}`,
     removeEdit: (number: number) => `Remove change ${number}`,
@@ -839,13 +842,14 @@ export const texts = {
     committing: 'Committing…',
     discard: 'Discard all',
     committed: (count: number) => `${plural(count, 'change')} committed.`,
-    tooLong: 'The SQL is longer than 65,536 characters. Remove some changes, then commit them later.',
+    tooLong:
+      'The SQL is longer than 65,536 characters. Remove some changes and commit the others. Then stage the removed changes again.',
     changeOf: (number: number) => `Change ${number}`,
     commitOf: 'The commit',
     conflict: (where: string) =>
       `${where}: the row was changed or deleted after the page read it. No change was committed.`,
     conflictWhat:
-      'The page has read the rows again. Open the row to stage your change on its new version, or remove the change. A policy or a trigger that hides the row can also cause this error.',
+      'The page has read the rows again. Open the row to stage your change on its new version, or remove the change. A policy that hides the row, or a trigger that skips the change, can also cause this error.',
     failed: (where: string, message: string) => `${where} failed, and no change was committed: ${message}`,
     unknown:
       'The connection ended before the page received the result, so the changes may be committed. Check the rows before you commit again.',

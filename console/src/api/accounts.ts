@@ -24,7 +24,7 @@ export type Account = {
 type Accounts = {
   list: readonly Account[]
   current: Account | undefined
-  /** Explains why the last account was removed, or what failed at its logout. */
+  /** Explains why the most recent account was removed, or which part of its logout failed. */
   notice: string | undefined
   /** Whether the page shows the login for a further account. */
   adding: boolean
@@ -50,13 +50,13 @@ export const CurrentAccount = createContext<Account | undefined>(undefined)
 
 export function useAccount(): Account {
   const account = use(CurrentAccount)
-  if (account === undefined) throw new Error('no account')
+  if (account === undefined) throw new Error('useAccount: there is no current account')
   return account
 }
 
 export const useApi = (): Api => useAccount().api
 
-/** Returns whether to retry: a failed request is retried twice, a refused request is not retried. */
+/** Returns whether to retry. A failed request is retried at most twice. A refused request is not retried. */
 const shouldRetry = (count: number, error: Error): boolean =>
   count < 2 && error instanceof ApiError && (error.status === 0 || error.status >= 500)
 

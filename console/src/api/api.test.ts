@@ -26,7 +26,7 @@ describe('Server-Sent Events', () => {
     expect(parse('\n\ndata: next\n\n')).toEqual([{ event: 'message', data: 'next' }])
   })
 
-  test.each(['\n', '\r\n', '\r'])('the rest of a discarded line before %j is no event', end => {
+  test.each(['\n', '\r\n', '\r'])('the rest of a line that is too long is discarded, up to the line end %j', end => {
     const parse = createParser()
     parse('x'.repeat(100_000))
     expect(parse(`data: of the long line${end}`)).toEqual([])

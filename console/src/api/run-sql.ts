@@ -32,7 +32,7 @@ const pathOf = ({ id, branchId }: Target): string => {
 
 /**
  * Runs statements, and calls `onGrowth` when the results have grown.
- * @throws ApiError if the API refuses the request, and the reason of the signal if the caller aborts it
+ * @throws ApiError if the API refuses the request, or `signal.reason` if the caller aborts the signal
  */
 export async function runSql(
   account: Account,

@@ -9,7 +9,7 @@ export function createParser(): (chunk: string) => ServerEvent[] {
   let rest = ''
   let event = ''
   let data: string[] = []
-  /** The parser has discarded the start of a line that is too long, and discards the rest of it. */
+  /** Whether the parser discards the rest of a line that is too long. */
   let isDiscarding = false
   const take = (line: string): ServerEvent | undefined => {
     if (line === '') {

@@ -16,7 +16,7 @@ const ofBranch = {
 
 /**
  * Sends a request to a service of a database or branch, through the API.
- * @throws ApiError if the API refuses or cannot send the request, and the reason of the signal if the caller aborts it
+ * @throws ApiError if the API refuses or cannot send the request, or `signal.reason` if the caller aborts the signal
  */
 export function tryService(
   api: Api,

@@ -77,7 +77,7 @@ export function Grid({ columns, rows, count, actions }: Props) {
               <span className="visually-hidden">{texts.sql.rowNumber}</span>
             </th>
             {columns.map(({ name }, index) => (
-              // biome-ignore lint/suspicious/noArrayIndexKey: as above
+              // biome-ignore lint/suspicious/noArrayIndexKey: columns have no other identity, and do not move
               <th key={index} scope="col" title={name}>
                 {name}
               </th>
@@ -96,7 +96,7 @@ export function Grid({ columns, rows, count, actions }: Props) {
                 <RowNumber index={index} actions={actions} />
               </td>
               {(rows[index] ?? []).map((value, column) => (
-                // biome-ignore lint/suspicious/noArrayIndexKey: as above
+                // biome-ignore lint/suspicious/noArrayIndexKey: columns have no other identity, and do not move
                 <td key={column} className={value === null ? 'grid-null' : undefined}>
                   {value === null ? 'NULL' : shown(value)}
                 </td>

@@ -28,7 +28,7 @@ function Entry({ line: { entry } }: { line: Line }) {
   )
 }
 
-/** @param isFollowing scrolls to each new line, unless the user has scrolled up */
+/** @param isFollowing whether to scroll to each new line, unless the user has scrolled up */
 export function LogLines({ lines, isFollowing }: { lines: readonly Line[]; isFollowing: boolean }) {
   const frame = useRef<HTMLElement>(null)
   const isAtEnd = useRef(true)

@@ -34,7 +34,7 @@ export function useShortcut(onPress: () => void): void {
   }, [onPress])
 }
 
-/** The palette reads the branches of the current database and of the databases that changed last, up to this number. */
+/** The maximum number of databases whose branches the palette reads: the current one, then those changed last. */
 const maxDatabases = 30
 
 function useBranchCommands(databases: readonly Database[]): { branches: Command[]; pages: Command[] } {

@@ -73,7 +73,7 @@ function optionsOf({ plot, from, to, events, width, onCursor }: Options): UPlot.
   }
 }
 
-/** Returns the text of a series. Returns its name if it has no text here, as for a series of a newer API. */
+/** Returns the text of a series. Returns its name if the console has no text for it. */
 const seriesText = (name: string): string => (Object.hasOwn(own.series, name) ? own.series[name] : undefined) ?? name
 
 /** Returns the value at the cursor, which is null in a gap. Without a cursor, returns the last known value. */

@@ -64,7 +64,7 @@ function Cell({ column: { name, type, isNullable, isGenerated, isKey }, before, 
 
 type Props = { table: Table; row: readonly Value[] | undefined; staged: Staged; onClose: () => void }
 
-/** @param row values of the columns, then the version of the row; undefined for a new row */
+/** @param row the column values, followed by the version of the row; undefined for a new row */
 export function RowForm({ table, row, staged, onClose }: Props) {
   const [newId] = useState(() => `new ${++newRows}`)
   const id = row === undefined ? newId : idOfRow(table, keyOf(table, row))

@@ -17,11 +17,10 @@ type Schema = Record<string, string[]>
 type Props = {
   text: string
   onChange: (text: string) => void
-  /** Receives the text to run, and the position in the editor where this text begins. */
-  onRun: (text: string, from: number) => void
+  onRun: (chosen: ChosenText) => void
   schema: Schema
   /** The editor sets `current` to a function that returns the text to run. */
-  chosen: { current: (() => { text: string; from: number }) | undefined }
+  chosen: { current: (() => ChosenText) | undefined }
 }
 
 const theme = EditorView.theme({
@@ -63,15 +62,24 @@ const typeOver = EditorView.domEventHandlers({
   },
 })
 
-/** Returns the text to run: the selection or, without a selection, the statement at the cursor. */
-function chosenIn(state: EditorState): { text: string; from: number } {
+/** The text to run, and the number of characters before it in the editor. */
+export type ChosenText = { text: string; charactersBefore: number }
+
+const chosenBetween = (state: EditorState, from: number, to: number): ChosenText => ({
+  text: state.sliceDoc(from, to),
+  // Postgres counts characters, and the editor counts UTF-16 code units.
+  charactersBefore: [...state.sliceDoc(0, from)].length,
+})
+
+/** Returns the selection, else the last statement that begins at or before the cursor, else the whole text. */
+function chosenIn(state: EditorState): ChosenText {
   const { from, to, head } = state.selection.main
-  if (from !== to) return { text: state.sliceDoc(from, to), from }
+  if (from !== to) return chosenBetween(state, from, to)
   let found: { from: number; to: number } | undefined
   for (let node = syntaxTree(state).topNode.firstChild; node !== null; node = node.nextSibling)
     if (node.name === 'Statement' && node.from <= head) found = { from: node.from, to: node.to }
   const range = found ?? { from: 0, to: state.doc.length }
-  return { text: state.sliceDoc(range.from, range.to), from: range.from }
+  return chosenBetween(state, range.from, range.to)
 }
 
 export default function SqlEditor({ text, onChange, onRun, schema, chosen }: Props) {
@@ -86,8 +94,7 @@ export default function SqlEditor({ text, onChange, onRun, schema, chosen }: Pro
     if (element === null) return
     const shadow = element.shadowRoot ?? element.attachShadow({ mode: 'open' })
     const run = (editor: EditorView) => {
-      const { text: statement, from } = chosenIn(editor.state)
-      handlers.current.onRun(statement, from)
+      handlers.current.onRun(chosenIn(editor.state))
       return true
     }
     const editor = new EditorView({

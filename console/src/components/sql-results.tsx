@@ -17,7 +17,10 @@ const summaryOf = ({ complete, rows, columns, fault }: SqlResult): string => {
   return own.summary(rows.length, complete.ms, complete.more)
 }
 
-function Messages({ result: { notices, fault } }: { result: SqlResult }) {
+type MessagesProps = { result: SqlResult; charactersBefore: number }
+
+function Messages({ result: { notices, fault }, charactersBefore }: MessagesProps) {
+  const position = fault?.position === undefined ? undefined : charactersBefore + fault.position
   return (
     <>
       {fault !== undefined && (
@@ -25,7 +28,7 @@ function Messages({ result: { notices, fault } }: { result: SqlResult }) {
           <strong>{fault.message}</strong>
           {fault.detail !== undefined && <span>{fault.detail}</span>}
           {fault.hint !== undefined && <span>{fault.hint}</span>}
-          <span className="mono">{own.fault(fault.sqlstate, fault.position)}</span>
+          <span className="mono">{own.fault(fault.sqlstate, position)}</span>
         </div>
       )}
       {notices.map(({ severity, message, detail, hint }, index) => (
@@ -38,14 +41,14 @@ function Messages({ result: { notices, fault } }: { result: SqlResult }) {
   )
 }
 
-type ShownProps = { isPlan: boolean; actions?: RowActions | undefined }
+type ShownProps = { isPlan: boolean; actions?: RowActions | undefined; charactersBefore?: number }
 
-function Shown({ result, isPlan, actions }: ShownProps & { result: SqlResult }) {
+function Shown({ result, isPlan, actions, charactersBefore = 0 }: ShownProps & { result: SqlResult }) {
   const { columns, rows, complete } = result
   const plan = isPlan ? planOf(rows[0]?.[0] ?? '') : undefined
   return (
     <div className="stack-small">
-      <Messages result={result} />
+      <Messages result={result} charactersBefore={charactersBefore} />
       <div className="row-spread">
         <p className="quiet" role="status">
           {summaryOf(result)}
@@ -69,7 +72,12 @@ function Shown({ result, isPlan, actions }: ShownProps & { result: SqlResult }) 
   )
 }
 
-export function SqlResults({ results, isPlan, actions }: ShownProps & { results: readonly SqlResult[] }) {
+export function SqlResults({
+  results,
+  isPlan,
+  actions,
+  charactersBefore,
+}: ShownProps & { results: readonly SqlResult[] }) {
   const [chosen, setChosen] = useState(0)
   const shown = results[Math.min(chosen, results.length - 1)]
   if (shown === undefined) return null
@@ -90,7 +98,7 @@ export function SqlResults({ results, isPlan, actions }: ShownProps & { results:
           ))}
         </nav>
       )}
-      <Shown result={shown} isPlan={isPlan} actions={actions} />
+      <Shown result={shown} isPlan={isPlan} actions={actions} charactersBefore={charactersBefore} />
     </div>
   )
 }

@@ -23,7 +23,7 @@ const dismiss = (id: number): void => change(toasts.filter(toast => toast.id !==
 const surplusOf = (all: readonly Toast[]): Toast | undefined =>
   all.length > maxToasts ? (all.slice(0, -1).find(({ tone }) => tone === 'good') ?? all[0]) : undefined
 
-/** Shows a notification. An error stays until the user dismisses it, or until four newer errors exist. */
+/** Shows a notification. An error stays until the user dismisses it, or until it is the oldest of four errors. */
 export function notify(text: string, tone: Toast['tone'] = 'good'): void {
   last += 1
   const id = last

@@ -32,7 +32,7 @@ export function withAddress(drafts: readonly Draft[], address: string, label: st
   return [...drafts, { key, cidr: address, label }]
 }
 
-/** Returns the addresses that saving the form would add and remove. */
+/** Returns the added and removed addresses of the form, compared with the saved rules. */
 export function changesOf(before: readonly Rule[], drafts: readonly Draft[]): { added: string[]; removed: string[] } {
   const oldCidrs = new Set(before.map(({ cidr }) => withLength(cidr)))
   const newCidrs = new Set(rulesOf(drafts).map(({ cidr }) => withLength(cidr)))

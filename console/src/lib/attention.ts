@@ -28,7 +28,7 @@ const ofServices = ({ id, name, services = [] }: Database): Attention[] =>
     return message === '' ? [] : [{ ...about, tone: 'warning', text: texts.attention.serviceNote(name, type, message) }]
   })
 
-/** Conditions that do not interrupt the database. `ofConditions` lists them as warnings. */
+/** Conditions that `ofConditions` lists as warnings. All others are errors. */
 const notes = new Set(['RestartPending', 'RetentionHeld', 'ConfigurationRefused', 'SizeApplied', 'ChildrenApplied'])
 
 const conditionText = (condition: string): string =>

@@ -24,7 +24,7 @@ test('names of branches with the same title contain the short id', () => {
   ])
 })
 
-test('the overview shows short ids only for branches of one database with the same title', () => {
+test('the overview shows a short id only if two branches of a database have the same title', () => {
   const database = { id: 'd', name: 'shop' } as Schemas['ManagedDatabase']
   const listed = (id: string, label: string) => ({ ...branch(id, label), created_at: id }) as Schemas['Branch']
   const branches = new Map([

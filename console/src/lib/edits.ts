@@ -26,7 +26,7 @@ export function literal(value: Value): string {
 const named = (values: Values): [string, string][] =>
   [...values].map(([name, value]) => [quotedName(name), literal(value)])
 
-/** A statement that does not change exactly one row fails, and the Postgres error contains this text. */
+/** If a statement changes no row or several rows, it fails. The Postgres error then contains this text. */
 const notOne = 'not one row but '
 
 const requireOne = (change: string): string => `WITH changed AS (
@@ -79,7 +79,7 @@ export type Outcome =
   /** Another session changed or deleted the row of the change at `index`. */
   | { kind: 'conflict'; index: number }
   | { kind: 'failed'; index: number; message: string; detail: string }
-  /** It is not known whether Postgres committed. */
+  /** The result of the commit is unknown. */
   | { kind: 'unknown' }
 
 /** SQLSTATEs of a closed connection or a failed server. If COMMIT fails with one of these, the result is unknown. */

@@ -51,7 +51,7 @@ describe('figures', () => {
     expect(span(1400)).toBe('1 s')
   })
 
-  test('does not change an unknown status, even if an object has a member with its name', () => {
+  test('returns an unknown status unchanged, even if it is the name of an object member', () => {
     expect([statusText('available'), statusText('constructor'), toneOf('constructor'), toneOf('failed')]).toEqual([
       ...['Available', 'constructor', 'quiet', 'bad'],
     ])
@@ -121,7 +121,7 @@ describe('conditions that the API reports', () => {
     ])
   })
 
-  test('are not repeated for a listed service, and give the cause of a failure', () => {
+  test('are omitted if a service message is listed; the condition Ready gives the cause of a failure', () => {
     const services = [{ service_type: 'rest', state: 'failed', message: 'no port' }]
     const attention = [problem('ServicesReady'), problem('Ready')]
     expect(found({ status: 'failed', services, attention })).toEqual([
@@ -146,7 +146,7 @@ describe('attention', () => {
     [{ storage_used: 90, storage: { volume_size: '100' } }, 'The volume of shop is 90 % full.'],
     [{ services: [{ service_type: 'rest', state: 'failed' }] }, 'The rest service of shop has failed.'],
     [{ import: { status: 'failed', error: 'no route' } }, 'The import into shop failed: no route'],
-  ])('%j', (changes, text) => expect(texts(changes)).toEqual([text]))
+  ])('of %j is %j', (changes, text) => expect(texts(changes)).toEqual([text]))
 
   test('lists errors before warnings', () => {
     const found = attentionOf([

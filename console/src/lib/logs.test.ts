@@ -6,7 +6,7 @@ const at = (second: number, message: string, level = 'LOG'): LogEntry => ({
 })
 const messages = (lines: readonly { entry: LogEntry }[]) => lines.map(({ entry }) => entry.message)
 
-test('adds only the new entries of an overlapping read, and keeps equal entries with one timestamp', () => {
+test('adds only the new entries of an overlapping read, and keeps equal entries that have the same timestamp', () => {
   const first = withRead([], [at(2, 'b'), at(2, 'b'), at(1, 'a')])
   expect(messages(first)).toEqual(['a', 'b', 'b'])
   const second = withRead(first, [at(3, 'c'), at(2, 'b'), at(2, 'b'), at(2, 'b')])

@@ -8,16 +8,15 @@ type Facts = {
   backups: number | undefined
   services: number
   keepsBackups: boolean
-  isDurable: boolean
 }
 
-export function lossesOf({ used, branches, backups, services, keepsBackups, isDurable }: Facts): string[] {
+export function lossesOf({ used, branches, backups, services, keepsBackups }: Facts): string[] {
   const { loss } = texts.settings
   const lost = [loss.data(used === undefined ? undefined : bytes(used))]
   if (branches === undefined) lost.push(texts.loading(texts.database.tab.branches))
   else if (branches > 0) lost.push(loss.branches(branches))
   if (services > 0) lost.push(loss.services(services))
   if (!keepsBackups && backups !== undefined && backups > 0) lost.push(loss.backups(backups))
-  lost.push(loss.address, isDurable ? loss.durable : loss.final)
+  lost.push(loss.address)
   return lost
 }

@@ -114,8 +114,8 @@ type Backup = { id: string; created_at: string; status: string }
 const backupTask = 'backup-managed'
 
 /**
- * Returns the starts of the postmaster between `from` and `to`, for example after an eviction. The postmaster does not
- * restart after a crash of a session.
+ * Returns the starts of the postmaster between `from` and `to`, for example after an eviction. A crash of a
+ * session is not a start, because the postmaster continues.
  */
 export function startsIn(all: readonly Series[], from: number, to: number): PlotEvent[] {
   const { columns = [], values = [] } = all.find(({ name }) => name === server) ?? {}

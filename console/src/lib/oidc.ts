@@ -59,7 +59,8 @@ export async function logIn(provider: Provider, popup: Window, signal: AbortSign
   const authentication = oauth.None()
   const [verifier, state] = [oauth.generateRandomCodeVerifier(), oauth.generateRandomState()]
   const redirectUri = new URL(redirectPath, location.origin).href
-  if (server.authorization_endpoint === undefined) throw new Error('authorization_endpoint')
+  if (server.authorization_endpoint === undefined)
+    throw new Error("the provider's metadata has no authorization_endpoint")
   const address = new URL(server.authorization_endpoint)
   const parameters = {
     client_id: provider.client_id,

@@ -38,7 +38,7 @@ export function rowsOf(databases: readonly Database[], branches: ReadonlyMap<str
   })
 }
 
-/** Returns the databases whose name, id or other shown text contains each typed word. */
+/** Returns the databases whose shown texts together contain every typed word. */
 export function filtered(databases: readonly Database[], typed: string): readonly Database[] {
   const words = typed.toLowerCase().split(/\s+/).filter(Boolean)
   if (words.length === 0) return databases

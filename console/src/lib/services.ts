@@ -15,7 +15,10 @@ export const settingsSchema: Record<ServiceType, string> = {
   rag: 'RAGServiceConfigInput',
 }
 
-/** Returns a service for a request that does not change it. The API keeps omitted fields, such as tokens and keys. */
+/**
+ * Returns the input for a service that the request keeps unchanged. The API keeps omitted fields, such as tokens and
+ * keys.
+ */
 function unchanged({ service_type, service_id, rest_config, rag_config }: Service): ServiceInput {
   return {
     service_type,
@@ -38,7 +41,10 @@ export const servicesAfter = (known: readonly Service[], type: string, next: Ser
 export const settingsOf = ({ mcp_config, rest_config, rag_config }: Service): unknown =>
   mcp_config ?? rest_config ?? rag_config
 
-/** Returns the token that clients send. A REST service has no token, because other issuers sign its tokens. */
+/**
+ * Returns the token that clients send. Returns undefined for a REST service, because its clients send JWTs of other
+ * issuers.
+ */
 export const tokenOf = ({ mcp_config: mcp, bearer_token: bearer }: Service): string | undefined =>
   bearer ?? mcp?.init_tokens?.split(',')[0]?.trim()
 

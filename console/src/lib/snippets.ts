@@ -23,7 +23,7 @@ const quoted = (text: string): string => JSON.stringify(text)
 export const shellWord = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
 
 const writers: Record<SnippetName, (connection: Connection) => string> = {
-  // The command has no password: other users of the machine and the history of the shell can expose a command line.
+  // The command has no password, because other users can see a command line, and the history of the shell keeps it.
   psql: ({ password: _, ...connection }) => `psql ${shellWord(uriOf(connection, verify(connection)))}`,
   env: ({ username, password, host, port, database, ca }) =>
     [

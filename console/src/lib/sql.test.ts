@@ -62,7 +62,7 @@ describe('exports', () => {
     ])
   })
 
-  test('JSON keeps all digits of numbers in json and jsonb, and any depth', () => {
+  test('JSON keeps all digits of numbers in json and jsonb values, at any depth', () => {
     const deep = `${'['.repeat(100)}${']'.repeat(100)}`
     const values = [['{"n": 12345678901234567890}'], [deep], ['"a\\nb"']]
     const text = jsonOf([{ name: '__proto__', type: 114 }], values)

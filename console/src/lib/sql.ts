@@ -96,8 +96,9 @@ export function csvOf(columns: readonly Column[], rows: readonly Value[][]): str
 }
 
 /**
- * JSON of values of boolean, smallint, integer, json and jsonb, by the OID of the type. Values of other types are JSON
- * strings, so that a bigint keeps all digits. Numbers in json and jsonb are copied as text for the same reason.
+ * Functions that convert a value to JSON, by the OID of its type: boolean, smallint, integer, json and jsonb. Values of
+ * other types are JSON strings, so that a bigint keeps all digits. Numbers in json and jsonb are copied as text for the
+ * same reason.
  */
 const literal: Record<number, (text: string) => string | undefined> = {
   16: text => String(text === 't'),
@@ -110,7 +111,7 @@ const literal: Record<number, (text: string) => string | undefined> = {
 const inJson = (value: Value, type: number): string =>
   value === null ? 'null' : (literal[type]?.(value) ?? JSON.stringify(value))
 
-/** Returns a JSON array with one object per row. Numbers the repeated column names, for example `id_2`. */
+/** Returns a JSON array with one object per row. Adds a number to a repeated column name, for example `id_2`. */
 export function jsonOf(columns: readonly Column[], rows: readonly Value[][]): string {
   const names: string[] = []
   for (const { name } of columns) {

@@ -49,7 +49,7 @@ export function useStaged(account: Account, target: Target): Staged {
 }
 
 /**
- * Makes the browser ask the user before it leaves the console with staged changes, because leaving removes them.
+ * Makes the browser ask the user before the console closes with staged changes, because closing removes them.
  * Navigation between pages of the console keeps them.
  */
 export function useAskBeforeLeaving(account: Account): void {

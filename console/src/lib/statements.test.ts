@@ -9,7 +9,7 @@ test('finds parameters outside of quotes and comments, and adds missing numbers'
   expect(parametersOf('SELECT name$3, $1')).toEqual(['$1'])
 })
 
-test('explains a statement that may change rows in write mode', () => {
+test('uses write mode for EXPLAIN of a statement that may change rows', () => {
   expect(['SELECT 1', ' (select $1)', '-- first\nVALUES (1)', '/* a */ TABLE t'].map(modeOf)).toEqual(
     Array(4).fill('read'),
   )

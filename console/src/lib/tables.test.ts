@@ -16,7 +16,7 @@ test('quotes names with any content', () => {
   })
 })
 
-test('compares values as parameters of the column type', () => {
+test('passes filter values as parameters, and casts them to the type of the column', () => {
   const filters = [
     { column: 'we"ird', operator: 'contains', value: "50%_'\\" },
     { column: 'id', operator: 'null', value: 'ignored' },
@@ -31,7 +31,7 @@ test('compares values as parameters of the column type', () => {
   expect(parameters).toEqual(["%50\\%\\_'\\\\%", "1'; --"])
 })
 
-test('reads the version of rows with a primary key, and orders rows by the key', () => {
+test('if the table has a primary key, reads the version of each row and orders by the key', () => {
   const keyed = { ...table, name: 't', columns: columns.map(column => ({ ...column, isKey: column.name === 'id' })) }
   expect(isEditable(keyed)).toBe(true)
   expect(isEditable({ ...keyed, kind: 'f' })).toBe(false)

@@ -72,7 +72,7 @@ type Choice = { filters: readonly Filter[]; sort: Sort | undefined; limit: numbe
 
 export const tableText = ({ schema, name }: TableName): string => `${quotedName(schema)}.${quotedName(name)}`
 
-/** Orders by the chosen column and then by the primary key, so that each row is on exactly one page. */
+/** Orders by the chosen column, then by the primary key. Without a key, a row may be on two pages. */
 function orderOf({ columns }: Table, sort: Sort | undefined): string {
   const chosen = columns.find(({ name }) => name === sort?.column)
   const first =

@@ -21,7 +21,7 @@ describe('JSON', () => {
     expect(formatJson('[12345678901234567890,1.0,1E5]', '  ')).toBe('[\n  12345678901234567890,\n  1.0,\n  1E5\n]')
   })
 
-  test('is undefined if it is invalid, and unchanged if it is nested too deeply', () => {
+  test('is undefined for invalid JSON, and the unchanged text if it is nested too deeply', () => {
     for (const text of ['', '{', 'a', '[1,]']) expect(formatJson(text, '  ')).toBeUndefined()
     const deep = '['.repeat(100_000) + ']'.repeat(100_000)
     expect(formatJson(deep, '  ')).toBe(deep)

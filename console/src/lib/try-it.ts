@@ -52,7 +52,10 @@ const pathOf = (text: string): string =>
     .map(segment => encodeURIComponent(segment.trim()))
     .join('/')
 
-/** Build the curl commands. Each function returns undefined if the body or the arguments are not valid JSON. */
+/**
+ * Functions that build the curl commands. Each function returns undefined if the body or the arguments are not valid
+ * JSON.
+ */
 const commands: { [Type in keyof Trial]: (uri: string, trial: Trial[Type]) => string | undefined } = {
   rest: (uri, { method, path, query, body, token }) => {
     const encodedQuery = queryOf(query)

@@ -12,12 +12,12 @@ type Run = {
   results: readonly SqlResult[]
   isRunning: boolean
   error: string | undefined
-  /** The offset of the run text in the editor. The page adds it to the positions of errors. */
-  from: number
+  /** The number of characters before the executed text in the editor. Positions of errors count from the first one. */
+  charactersBefore: number
   isPlan: boolean
 }
 
-const none: Run = { version: 0, results: [], isRunning: false, error: undefined, from: 0, isPlan: false }
+const none: Run = { version: 0, results: [], isRunning: false, error: undefined, charactersBefore: 0, isPlan: false }
 /** The minimum time between two redraws of growing results. */
 const drawEveryMs = 120
 
@@ -25,7 +25,7 @@ export function useSql(account: Account) {
   const [run, setRun] = useState<Run>(none)
   const stop = useRef<AbortController>(undefined)
   useEffect(() => () => stop.current?.abort(), [])
-  const start = async (request: SqlRequest, target: Target, from: number) => {
+  const start = async (request: SqlRequest, target: Target, charactersBefore = 0) => {
     stop.current?.abort()
     const controller = new AbortController()
     stop.current = controller
@@ -36,7 +36,7 @@ export function useSql(account: Account) {
       drawn = Date.now()
       setRun(before => ({ ...before, version: before.version + 1, results: [...latest], ...changes }))
     }
-    draw({ isRunning: true, error: undefined, from, isPlan: request.explain !== undefined })
+    draw({ isRunning: true, error: undefined, charactersBefore, isPlan: request.explain !== undefined })
     try {
       await runSql(account, target, request, controller.signal, results => {
         latest = results

@@ -165,7 +165,7 @@ function DatabaseTable({ databases }: { databases: readonly Database[] }) {
   )
 }
 
-/** Fills the height of the rows that are outside the window, which are not rendered. */
+/** Takes the height of the rows outside the window. These rows are not rendered. */
 function Space({ height }: { height: number }) {
   return (
     // biome-ignore lint/a11y/noAriaHiddenOnFocusable: it contains no focusable element

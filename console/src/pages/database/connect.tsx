@@ -75,7 +75,7 @@ function Snippets({ target }: { target: Target }) {
                 />
                 <Check label={texts.connect.show} checked={isShown} onChange={setIsShown} />
                 <p className="quiet">
-                  {texts.connect.ca} <code>{caFile}</code>:{' '}
+                  {texts.connect.ca}{' '}
                   <a href="/managed/v1/ca.pem" download={caFile}>
                     {texts.connect.download}
                   </a>

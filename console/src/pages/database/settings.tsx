@@ -223,7 +223,7 @@ function Deletion({ database }: { database: Database }) {
   const count = branches.data?.length
   const losses = lossesOf({
     ...{ used: database.storage_used, branches: count, backups: backups.data?.length, keepsBackups },
-    ...{ services: database.services?.length ?? 0, isDurable: backup?.durable ?? false },
+    services: database.services?.length ?? 0,
   })
   return (
     <Section title={own.deletion} what={isProtected ? own.protected : own.deletionWhat}>
@@ -248,6 +248,7 @@ function Deletion({ database }: { database: Database }) {
             <li key={text}>{text}</li>
           ))}
         </ul>
+        <p>{backup?.durable ? own.loss.durable : own.loss.final}</p>
         <Check label={own.keepBackups} hint={own.keepBackupsHint} checked={keepsBackups} onChange={setKeepsBackups} />
         <Field label={own.typeName(name)}>
           {attributes => (

@@ -9,6 +9,7 @@ import { Check, Field } from '../../components/field.tsx'
 import { Icon } from '../../components/icons.tsx'
 import { Menu } from '../../components/menu.tsx'
 import { SavedQueries } from '../../components/saved-queries.tsx'
+import type { ChosenText } from '../../components/sql-editor.tsx'
 import { SqlResults } from '../../components/sql-results.tsx'
 import { Loading } from '../../components/state.tsx'
 import { namesOf } from '../../lib/branches.ts'
@@ -163,10 +164,10 @@ export default function Sql() {
     ...{ branch: '', isWriting: false, writer: 'application', limit: 10_000 },
   })
   const { run, start, cancel } = useSql(account)
-  const chosen = useRef<() => { text: string; from: number }>(undefined)
+  const chosen = useRef<() => ChosenText>(undefined)
   const { data: schema = {} } = useQuery(schemaQuery(account, target))
   const tab = tabs.tabs.find(one => one.id === tabs.current)
-  const execute = (text: string, from: number, explain?: SqlRequest['explain']) => {
+  const execute = ({ text, charactersBefore }: ChosenText, explain?: SqlRequest['explain']) => {
     if (text.trim() === '') return
     tabs.remember(text)
     const { branch, isWriting, writer, limit } = settings
@@ -175,11 +176,11 @@ export default function Sql() {
       ...(isWriting ? { role: writer } : {}),
       ...(explain === undefined ? {} : { explain }),
     }
-    start(request, branch === '' ? target : { id: target.id, branchId: branch }, from)
+    start(request, branch === '' ? target : { id: target.id, branchId: branch }, charactersBefore)
   }
   const executeChosen = (explain?: SqlRequest['explain']) => {
     const found = chosen.current?.()
-    if (found !== undefined) execute(found.text, found.from, explain)
+    if (found !== undefined) execute(found, explain)
   }
   return (
     <div className="stack">
@@ -193,7 +194,7 @@ export default function Sql() {
               schema={schema}
               chosen={chosen}
               onChange={text => tabs.write(tab.id, text)}
-              onRun={(text, from) => execute(text, from)}
+              onRun={found => execute(found)}
             />
           )}
         </Suspense>
@@ -219,7 +220,7 @@ export default function Sql() {
               {run.error}
             </p>
           )}
-          <SqlResults results={run.results} isPlan={run.isPlan} />
+          <SqlResults results={run.results} isPlan={run.isPlan} charactersBefore={run.charactersBefore} />
         </section>
       )}
     </div>

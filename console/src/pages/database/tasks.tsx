@@ -1,4 +1,4 @@
-/** The page of operations of a database and its branches. */
+/** The page of operations of a database, its branches and its backups. */
 import { useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
 import { useApi } from '../../api/accounts.ts'
