@@ -36,6 +36,7 @@ else
       // Its watch cache begins at the version at which the definition was installed.
       expiredVersion: async () => '1',
       bookmarkWithin: 90_000,
+      ownConfigMap: 'kube-root-ca.crt',
       ...(growingClass && { growingClass }),
     }
   })

@@ -11,7 +11,15 @@ import { describeGarbageCollection } from './conformance/garbage-collection.ts'
 import { describeKinds } from './conformance/kinds.ts'
 import { describeLists } from './conformance/lists.ts'
 import { describeQuotas } from './conformance/quotas.ts'
-import { type ConformanceTarget, type QuietWatch, type Suite, uniqueName, watchQuietly } from './conformance/suite.ts'
+import {
+  type ConformanceTarget,
+  eventually,
+  type QuietWatch,
+  type Suite,
+  stored,
+  uniqueName,
+  watchQuietly,
+} from './conformance/suite.ts'
 import { describeValidation } from './conformance/validation.ts'
 import { describeBinding, describeVolumes } from './conformance/volumes.ts'
 import { describeWatches } from './conformance/watches.ts'
@@ -81,6 +89,9 @@ export function describeConformance(
         const namespace = uniqueName('conformance-')
         await now().cluster.create('Namespace', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } })
         cleanup.push({ kind: 'Namespace', name: namespace })
+        const { ownConfigMap } = now().target
+        if (ownConfigMap !== undefined)
+          await eventually(() => stored(now().cluster, 'ConfigMap', { namespace, name: ownConfigMap }))
         return namespace
       },
       removeAfterwards: (kind, object) => void cleanup.push({ kind, name: object }),

@@ -31,6 +31,11 @@ export type ConformanceTarget = {
    * skipped.
    */
   growingClass?: string
+  /**
+   * The ConfigMap that the cluster itself creates in each namespace, some time after the namespace. Tests begin when it
+   * exists, because it would appear in their lists and watches.
+   */
+  ownConfigMap?: string
   /** A resourceVersion of ManagedDatabases that has certainly expired. Without it, the test of `Expired` is skipped. */
   expiredVersion?: () => Promise<string>
   /** How long the first bookmark of a quiet watch may take, in ms. Default 30,000; kube-apiserver takes a minute. */
