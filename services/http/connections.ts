@@ -24,14 +24,15 @@ export function mostConnections(wanted = usualMost): number {
   }
 }
 
-/** A TLS socket and its plain socket have the same name. */
-const nameOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress} ${remotePort}`
+/** A TLS socket and its plain socket have the same key. Over a Unix socket, the other end has no address. */
+const keyOf = (socket: Socket): string | Socket =>
+  socket.remoteAddress === undefined ? socket : `${socket.remoteAddress} ${socket.remotePort}`
 
 export class Connections {
   readonly #most: number
   #open = 0
   /** Connections that are not in use. The first one has been unused for the longest time. */
-  readonly #unused = new Map<string, Socket>()
+  readonly #unused = new Map<string | Socket, Socket>()
 
   constructor(server: Server, most: number) {
     this.#most = most
@@ -39,13 +40,13 @@ export class Connections {
   }
 
   #add(socket: Socket): void {
-    const name = nameOf(socket)
+    const key = keyOf(socket)
     this.#open += 1
     socket.once('close', () => {
       this.#open -= 1
-      this.#unused.delete(name)
+      this.#unused.delete(key)
     })
-    this.#unused.set(name, socket)
+    this.#unused.set(key, socket)
     if (this.#open <= this.#most) return
     for (const [oldest, unused] of this.#unused) {
       this.#unused.delete(oldest)
@@ -56,11 +57,11 @@ export class Connections {
 
   /** Call this when the server has received a complete request. */
   use(socket: Socket): void {
-    this.#unused.delete(nameOf(socket))
+    this.#unused.delete(keyOf(socket))
   }
 
   /** Call this when the response has ended. */
   release(socket: Socket): void {
-    if (!socket.destroyed) this.#unused.set(nameOf(socket), socket)
+    if (!socket.destroyed) this.#unused.set(keyOf(socket), socket)
   }
 }

@@ -1,7 +1,10 @@
 /** Tests the server over raw sockets, also with malicious clients. */
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import type { Server } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { until } from '../testing/client.ts'
@@ -36,7 +39,7 @@ const renderError = (error: unknown): HttpResponse =>
     ? { status: statuses[error.fault.kind], headers: [['Retry-After', '1']], body: error.fault.kind }
     : { status: 500, headers: [], body: String(error) }
 
-async function serve(handle: Handler, limits: Partial<HttpService> = {}): Promise<Server> {
+async function serve(handle: Handler, limits: Partial<HttpService> = {}, path?: string): Promise<Server> {
   const cors = { origins: undefined, methods: 'GET, POST', exposedHeaders: 'Date' }
   const server = makeServer({
     product: 'test/1',
@@ -47,7 +50,8 @@ async function serve(handle: Handler, limits: Partial<HttpService> = {}): Promis
     renderError,
     ...limits,
   })
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const at = path === undefined ? { port: 0, host: '127.0.0.1' } : { path }
+  await new Promise<void>(resolve => server.listen(at, resolve))
   onTestFinished(() => {
     server.close()
     server.closeAllConnections()
@@ -57,8 +61,9 @@ async function serve(handle: Handler, limits: Partial<HttpService> = {}): Promis
 
 /** A client that never closes its side of the connection. */
 async function dial(server: Server): Promise<{ socket: Socket; received: () => string }> {
-  const { port } = server.address() as AddressInfo // The server listens on a TCP port.
-  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
+  const address = server.address() as AddressInfo | string // It listens.
+  const at = typeof address === 'string' ? { path: address } : { port: address.port, host: '127.0.0.1' }
+  const socket = connect({ ...at, allowHalfOpen: true })
   let text = ''
   socket.on('data', chunk => {
     text += chunk.toString('latin1')
@@ -192,40 +197,46 @@ describe('the server', () => {
     await until(() => younger.received().endsWith(String(megabyte / 2)))
   })
 
-  test('limits connections, and closes the connection that has been idle for longest', async () => {
-    let finish = () => {}
-    const finished = new Promise<void>(resolve => {
-      finish = resolve
-    })
-    let isCalled = false
-    const handle: Handler = async (_, body) => {
-      await bytesOf(body)
-      isCalled = true
-      await finished
-      return answered()
-    }
-    const server = await serve(handle, { maximumConnections: 4 })
-    const waiting = await dial(server)
-    waiting.socket.write(`${post(3)}abc`)
-    await until(() => isCalled)
-    const idle: { socket: Socket }[] = []
-    for (const begun of ['GET / HTTP/1.1\r\nX: ', post(60_000), '']) {
-      const client = await dial(server)
-      client.socket.write(begun)
-      idle.push(client)
-      // The test waits, so that the server accepts the connections in this order.
-      await until(async () => (await connections(server)) === idle.length + 1)
-    }
-    const ended = () => idle.map(({ socket }) => socket.readableEnded)
-    expect(ended()).toEqual([false, false, false])
-    const next = await dial(server)
-    next.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
-    await until(() => ended()[0] === true)
-    expect(await connections(server)).toBe(4)
-    finish()
-    await until(() => waiting.received().endsWith('done') && next.received().endsWith('done'))
-    expect(ended()).toEqual([true, false, false])
-  })
+  test.each([
+    ['a TCP port', () => undefined],
+    ['a Unix socket', () => join(tmpdir(), `espalier-${randomUUID()}`)],
+  ])(
+    'limits connections to %s, and closes the connection that has been unused for the longest time',
+    async (_, path) => {
+      let finish = () => {}
+      const finished = new Promise<void>(resolve => {
+        finish = resolve
+      })
+      let isCalled = false
+      const handle: Handler = async (_, body) => {
+        await bytesOf(body)
+        isCalled = true
+        await finished
+        return answered()
+      }
+      const server = await serve(handle, { maximumConnections: 4 }, path())
+      const waiting = await dial(server)
+      waiting.socket.write(`${post(3)}abc`)
+      await until(() => isCalled)
+      const idle: { socket: Socket }[] = []
+      for (const begun of ['GET / HTTP/1.1\r\nX: ', post(60_000), '']) {
+        const client = await dial(server)
+        client.socket.write(begun)
+        idle.push(client)
+        // The test waits, so that the server accepts the connections in this order.
+        await until(async () => (await connections(server)) === idle.length + 1)
+      }
+      const ended = () => idle.map(({ socket }) => socket.readableEnded)
+      expect(ended()).toEqual([false, false, false])
+      const next = await dial(server)
+      next.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+      await until(() => ended()[0] === true)
+      expect(await connections(server)).toBe(4)
+      finish()
+      await until(() => waiting.received().endsWith('done') && next.received().endsWith('done'))
+      expect(ended()).toEqual([true, false, false])
+    },
+  )
 
   test('does not read a body that the handler ignores, and the connection remains usable', async () => {
     const server = await serve(
