@@ -1,5 +1,5 @@
 /** `espalier sql`: runs statements without psql, and prints their rows as a table, CSV or JSON. */
-import { text } from 'node:stream/consumers'
+import { StringDecoder } from 'node:string_decoder'
 import { Option } from 'commander'
 import { program } from '../../server/program.ts'
 import { act, branchOption, type ClientCommand, createCommand, databaseArgument } from '../arguments.ts'
@@ -12,17 +12,23 @@ import { runStatements } from '../sql/run.ts'
 
 type Options = { branch?: string; role: Role; command?: string[]; csv?: boolean; json?: boolean; quiet?: boolean }
 
-/** The limit for standard input, because all of it is kept in memory. */
+/** The limit for standard input, because the command keeps all of it in memory. */
 const mostCharacters = 16 * 1024 * 1024
 
 async function statementsOf({ io }: Session, { command }: Options): Promise<string> {
   if (command !== undefined) return command.join(';\n')
   if (isTerminal(io.input))
     throw new UsageError(`no statement: use ${program} sql -c 'SELECT 1', or pass statements on standard input`)
-  const piped = await text(io.input)
-  if (piped.length > mostCharacters)
-    throw new UsageError(`the statements must have at most ${mostCharacters} characters: for longer files, use psql -f`)
-  return piped
+  const decoder = new StringDecoder()
+  let piped = ''
+  for await (const chunk of io.input) {
+    piped += typeof chunk === 'string' ? chunk : decoder.write(chunk)
+    if (piped.length > mostCharacters)
+      throw new UsageError(
+        `the statements must have at most ${mostCharacters} characters: for longer files, use psql -f`,
+      )
+  }
+  return piped + decoder.end()
 }
 
 const formatOf = ({ csv, json, quiet }: Options): RowFormat =>

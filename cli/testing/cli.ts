@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { PassThrough, Writable } from 'node:stream'
+import { PassThrough, Readable, Writable } from 'node:stream'
 import { type Client, setSnapshotClass, startClient } from '../../api/testing/client.ts'
 import { type HarnessOptions, token } from '../../api/testing/harness.ts'
 import { startStandIn } from '../../api/testing/stand-in.ts'
@@ -26,7 +26,7 @@ class Captured extends Writable {
 type Options = {
   /** The text typed on a terminal. If absent, standard input is a pipe with the text `piped`. */
   typed?: string
-  piped?: string
+  piped?: string | Iterable<string>
   directory?: string
   environment?: NodeJS.ProcessEnv
   completionLimitMs?: number
@@ -35,8 +35,9 @@ type Options = {
 /** Runs one command in this process. */
 export async function runCommand(line: string | readonly string[], options: Options = {}): Promise<Output> {
   const [name = '', ...args] = typeof line === 'string' ? line.split(' ') : line
-  const input = Object.assign(new PassThrough(), { isTTY: options.typed !== undefined })
-  input.end(options.typed ?? options.piped ?? '')
+  const given = options.typed ?? options.piped ?? ''
+  const stream = typeof given === 'string' ? new PassThrough().end(given) : Readable.from(given)
+  const input = Object.assign(stream, { isTTY: options.typed !== undefined })
   const [output, errors] = [new Captured(), new Captured()]
   const io = {
     environment: options.environment ?? {},

@@ -17,7 +17,7 @@ export type OwnAction =
   | { do: 'leave-record'; status: BranchStatus }
   /**
    * Deletes the previous volume after a move, or the new volume after a failed move. Writes `status` once no object is
-   * left, or if the claim must be kept (`deleteReplaced`).
+   * left, or if `deleteReplaced` must keep the claim.
    */
   | { do: 'delete-replaced'; replaced: Replaced; status: BranchStatus }
   /** Deletes the record at the end of its retention. */

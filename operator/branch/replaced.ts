@@ -11,7 +11,7 @@ import { replacedIncarnation } from './plan/moving.ts'
 
 /**
  * Deletes the workload, then the claim. Deletes nothing if the Branch was deleted or recreated, or can still use the
- * volume. Keeps a claim with another owner or uid.
+ * volume. Keeps a claim with another owner, or with another uid than `claimUid`.
  * @returns true if no object is left, or if the remaining claim must be kept; false if the next pass must check again
  * @throws ClusterError
  */
@@ -52,7 +52,7 @@ export async function deleteReplaced(
 }
 
 /**
- * Whether the last move has ended, and the branch does not use the volume with this incarnation. Moves never reuse an
+ * Whether this incarnation is the unused volume of the last move, and that move has ended. Moves never reuse an
  * incarnation, so an incarnation identifies one volume.
  */
 const isReplaced = ({ status }: Branch, incarnation: number): boolean =>

@@ -32,7 +32,7 @@ describe('the client address of a request', () => {
     ['an IPv6 address behind a proxy', '10.1.2.3', '2001:db8::1', '2001:db8::1'],
     ['the address that an IPv6 proxy wrote', 'fd12::1', '2001:db8::1', '2001:db8::1'],
     [
-      'the address that a proxy wrote, if the trusted proxies list the IPv6 address of the proxy',
+      'the address that a proxy wrote, if the IPv6 address of the proxy is trusted, also in another spelling',
       '2001:db8:0::7',
       '198.51.100.1, fd12::2',
       '198.51.100.1',

@@ -37,8 +37,8 @@ function isTrusted(address: string, trusted: BlockList): boolean {
 }
 
 /**
- * Reads X-Forwarded-For from right to left, past trusted proxies, and returns the first other address. At an invalid
- * entry, or at the end of the header, returns the last address that was read.
+ * Returns `peer` if it is not a trusted proxy. Otherwise reads X-Forwarded-For from right to left, and returns the
+ * first address that is not a trusted proxy. At an invalid entry, returns the last valid address.
  * `peer`: the address of the connection's other end.
  */
 export function clientAddress(peer: string | undefined, forwardedFor: string | undefined, trusted: BlockList): string {

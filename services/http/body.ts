@@ -138,8 +138,8 @@ export const bodyLength = ({ headers }: IncomingMessage): number | undefined =>
 
 /**
  * Discards the rest of a body whose request was answered early. Otherwise the server could not find the connection's
- * next request. A client that still sends would also lose the response when the connection closes. Above the discard
- * limit, closes the connection: Node alone would read the rest without limit.
+ * next request. A client that still sends would also lose the response when the connection closes. Closes the
+ * connection above the discard limit. Without this, Node would read the rest without limit.
  */
 export function discardBody(request: IncomingMessage, maximumBytes: number): void {
   if (bodyLength(request) === 0 || request.readableEnded || request.destroyed) return

@@ -1,7 +1,7 @@
 /**
  * Limits the bytes of request and response bodies in memory. A request's bodies count until the client has read the
  * response. Above the limit, the budget refuses large bodies. It always accepts small bodies, and does not count them.
- * If it counts no other body, it accepts one body that is larger than the limit. It cancels slow uploads if another
+ * It accepts one body above the limit if no other large body is in memory. It cancels slow uploads if another
  * request needs the memory.
  */
 

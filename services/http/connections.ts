@@ -12,8 +12,8 @@ const usualMost = 10_000
 const otherFiles = 256
 
 /**
- * The requested limit, or the file descriptor limit minus `otherFiles` if that is lower. Node raises the soft limit to
- * the hard limit.
+ * The requested limit, or the file descriptor limit minus `otherFiles` if that is lower. Reads the soft limit, which
+ * Node has already raised to the hard limit.
  */
 export function mostConnections(wanted = usualMost): number {
   try {

@@ -37,7 +37,7 @@ export function corsHeaders(
     : [...allow, ['Access-Control-Expose-Headers', exposedHeaders]]
 }
 
-/** The response to a preflight request. Undefined if the request is not a preflight. */
+/** The headers of the response to a preflight request. Undefined if the request is not a preflight. */
 export function preflight(
   headers: Readonly<Record<string, string | undefined>>,
   { origins, methods }: CorsRules,

@@ -212,7 +212,7 @@ class Exchange {
     // unknown.
     const reserve = (bytes: number) => bytes <= this.#shared.maximumBufferedBytes && this.#reservation.grow(bytes)
     if (answer.streamLength === undefined && hidesItsEnd(response)) {
-      const abort = () => this.#disconnected.abort(new Error('not enough memory for the response'))
+      const abort = () => this.#disconnected.abort(new Error('the memory limit for responses is reached'))
       const body = await gather(stream, { bufferedBytes, reserve, abort })
       send(response, { ...answer, body }, this.#common, false)
       return

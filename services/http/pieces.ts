@@ -28,10 +28,7 @@ export class Pieces {
     } else this.#copy(bytes)
   }
 
-  /**
-   * Copies the bytes, so that the caller can reuse its buffer. The first buffer of a small body is small, because most
-   * bodies are small.
-   */
+  /** Copies the bytes, so that the caller can reuse its buffer. */
   addCopy(bytes: Buffer): void {
     this.#length += bytes.length
     this.#copy(bytes)
@@ -46,6 +43,7 @@ export class Pieces {
 
   #copy(bytes: Buffer): void {
     for (let at = 0; at < bytes.length; ) {
+      // While the body has at most 1 KiB, a slab has 1 KiB, because most bodies are small.
       this.#slab ??= Buffer.allocUnsafe(this.#length <= 1_024 ? 1_024 : slabBytes)
       const copied = bytes.copy(this.#slab, this.#filled, at)
       at += copied

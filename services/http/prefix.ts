@@ -8,8 +8,8 @@ const prefixForm = /^(?:\/[A-Za-z0-9._~-]{1,100}){1,5}$/
 const located = new Set(['location', 'content-location'])
 
 /**
- * Adds the prefix to paths in the response. Any client may send the header, because it changes only this client's
- * response.
+ * Adds the prefix to the paths in Location and Content-Location. Any client may send the header, because it changes
+ * only this client's response.
  */
 export function withForwardedPrefix(response: HttpResponse, { headers }: Pick<RequestHead, 'headers'>): HttpResponse {
   const prefix = headers['x-forwarded-prefix']

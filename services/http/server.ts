@@ -23,8 +23,8 @@ export type HttpService = {
   readonly maximumBodyBytes: number
   readonly maximumHeaderBytes: number
   /**
-   * The limit for all request and response bodies together. Default: 256 MiB, or four times `maximumBodyBytes` if that
-   * is larger.
+   * The limit for all request and response bodies above 64 KiB together. Default: 256 MiB, or four times
+   * `maximumBodyBytes` if that is larger.
    */
   readonly maximumBufferedBytes?: number | undefined
   /**

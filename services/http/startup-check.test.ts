@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest'
 import { StartupCheck } from './startup-check.ts'
 
-test("a probe succeeds when the server is ready, and otherwise fails before the probe's timeout", async () => {
+test('a run succeeds once the server is ready, and otherwise returns the reason', async () => {
   vi.useFakeTimers({ toFake: ['performance'] })
   try {
     let runs = 0

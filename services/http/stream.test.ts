@@ -227,7 +227,7 @@ test('a client that reads nothing is disconnected if the writer does not wait', 
   await until(() => isAborted)
 })
 
-test('a client that reads nothing is disconnected, even if the writer then sends little; a client that reads is not', async () => {
+test('a client that reads nothing is disconnected, even if the writer sends little; a client that reads stays connected', async () => {
   let written = 0
   let isAborted = 0
   const { port } = await serve(

@@ -121,8 +121,8 @@ class Fetching {
 }
 
 /**
- * Sends the head, writes the body, and ends the response. `out.allow` calls `reserve` with `bufferedBytes` plus the
- * bytes that wait.
+ * Sends the head, writes the body, and ends the response. `out.allow` reserves `bufferedBytes`, the waiting bytes
+ * and the bytes of the call.
  */
 export async function writeStream(
   response: ServerResponse,

@@ -117,7 +117,7 @@ describe('a new branch', () => {
     expect(actions).toContain('apply Service')
     expect(actions).not.toContain('apply StatefulSet')
   })
-  test("creates a backup of its source with the branch's id in the name, and with the finalizer", () => {
+  test("creates a backup of its source. The backup's name contains the branch's id, and it has the finalizer", () => {
     const { branch } = reconciled
     const draft = prebranchDraft(branch, id, false)
     expect(draft).toStrictEqual({
@@ -208,7 +208,7 @@ describe('a copy', () => {
       stored,
       { ...source, sizeBytes: 2 * 1024 ** 3 },
     ],
-    ['has no size if neither storage nor source reports a size', sizeless, root, unsized],
+    ['is recorded without a size if neither storage nor source reports a size', sizeless, root, unsized],
     ['is recorded even if its source no longer exists', sizeless, undefined, unsized],
     ['has no cutAt if the backup reports no cutAt', timeless, root, untimed],
   ])('%s', (_case, status, of, expected) => {
@@ -353,7 +353,7 @@ describe('a branch', () => {
       { spec: deeper(), rest: { source: parent, root: restoring } },
     ],
     [
-      'after its copy has started, even without its source',
+      'after its copy has started, even if its source no longer exists',
       { rest: { source: undefined, exceeded: 2, backup: prebranch({ phase: 'running' }) } },
     ],
   ])('is accepted %s', (_, given) => {

@@ -1,6 +1,7 @@
 /**
  * Plans a branch until its source is recorded. While a snapshot of the source is taken, the operator creates the
- * endpoint and the credentials. Once the source is recorded, `running` plans the volume and Postgres. Pure.
+ * credentials and the endpoint, which stays closed. Once the source is recorded, `running` plans the volume and
+ * Postgres. Pure.
  */
 
 import { conflictFinding } from '../../children/drift.ts'

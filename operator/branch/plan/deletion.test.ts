@@ -94,7 +94,7 @@ describe('a branch whose deletion is requested', () => {
       { ...cleared, task },
       { operation: { ...operation, name: 'create-branch', taskId: 't' } },
     ],
-  ])('is not deleted completely before the Task of its deletion exists and is recorded: it %s', (_, rest, status) => {
+  ])('is not completely deleted while it %s', (_, rest, status) => {
     expect(planOf(deletionRequested(rest, status)).actions).toEqual([])
     expect(planOf(deletionRequested(rest, status)).status.operation?.taskId).toBe(taskId)
   })

@@ -127,12 +127,12 @@ const outcomeOf = (observed: Observed): BranchStatus =>
   withOutcome({ ...observed.branch.status, operation: endedOperation(observed) })
 
 /**
- * Reasons of Ready after a rejected write or a name conflict. A later pass replaces the reason and the message by those
- * of Progressing.
+ * The reasons that Ready has after a rejected write or a name conflict. A later pass replaces the reason and the
+ * message.
  */
 const transientReasons = new Set(['Refused', 'NameTaken'])
 
-/** If Ready has a transient reason, copies the branch's outcome from Progressing to Ready. */
+/** Replaces a transient reason of Ready by the outcome in Progressing. The reason of a deleted branch is `Deleted`. */
 function withOutcome(status: BranchStatus): BranchStatus {
   const outcome = conditionOf(status, 'Progressing')
   if (outcome?.status !== 'False') return status

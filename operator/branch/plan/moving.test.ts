@@ -175,7 +175,7 @@ describe("the target to which the branch's data were recovered", () => {
       spec: { target: spec },
       status: { source: { ...source, target: undefined, cutAt: undefined, ...more } },
     }).branch
-  test('of a branch from an older version is read from status.source, or from spec.target if it is a named point', () => {
+  test('is read from status.source if an older version created the branch; a named point is read from spec.target', () => {
     expect(presentTarget(branch(second, { cutAt: first.time }))).toEqual(first)
     expect(presentTarget(branch(first, second))).toEqual(second)
     expect(presentTarget(branch({ pointName: 'p' }, {}))).toEqual({ pointName: 'p' })

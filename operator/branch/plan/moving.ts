@@ -36,7 +36,8 @@ export function beginning(observed: Observed, now: number, settings: PlanSetting
   const { target } = spec
   const { source, volume, incarnation = 1 } = status
   if (target === undefined || source === undefined || volume === undefined || !isMoveRequested(branch)) return undefined
-  // A move waits until the previous operation has ended and the volume of an earlier move is deleted.
+  // A move waits until the previous operation has ended and the operator has deleted the unused volume of the last
+  // move.
   if (isMoveRunning(branch) || status.operation !== undefined || replacedBy(observed) !== undefined) return undefined
   const operation = moveOperation(branch, now)
   const move = { target, taskId: operation.taskId, startedAt: timestamp(now) }
@@ -112,10 +113,7 @@ export function progressOf({ branch }: Observed, serves: boolean): Finding | und
   const { move, operation } = status
   // Until the Task of the last operation has ended, Progressing reports that operation and not the queued move.
   if (isMoveRequested(branch) && operation === undefined)
-    return yes(
-      'Queued',
-      'the requested move waits until the operator has deleted the volume that the last move left unused',
-    )
+    return yes('Queued', 'the requested move waits until the operator has deleted the unused volume of the last move')
   if (move === undefined) return no(completed, 'the branch has become connectable')
   if (isMoveRunning(branch)) return serves ? no(completed, 'the branch has moved') : undefined
   const { target, error, reason = 'MoveFailed' } = move
@@ -142,8 +140,8 @@ export function deletion(observed: Observed, status: BranchStatus, now: number):
 }
 
 /**
- * Returns the volume to delete: the previous volume, or the volume of a failed move. Returns
- * the volume again if a previous leader recreates one of its objects, such as the claim, after the deletion.
+ * Returns the volume to delete: the previous volume, or the volume of a failed move. Also
+ * returns a deleted volume if a previous leader of the operator has recreated its claim or another of its objects.
  */
 export function replacedBy(observed: Observed): Replaced | undefined {
   const { status = {} } = observed.branch

@@ -66,7 +66,7 @@ describe('a branch', () => {
     ['has no finalizer', { metadata: unheld }],
     ['has only a foreign finalizer', { metadata: { finalizers: ['other'] } }],
     ['never had a finalizer', { metadata: { finalizers: undefined } }],
-  ])('gets id and finalizer before anything is created if it %s', (_, given) => {
+  ])('that %s gets id and finalizer before anything is created', (_, given) => {
     expect(planOf(given)).toEqual({
       ...nothing,
       actions: [{ do: 'identify', id }],
@@ -155,7 +155,7 @@ describe('a branch', () => {
 })
 
 describe('owner annotations', () => {
-  test('are fixed before anything else if they are wrong', () => {
+  test('of an object in `children` are fixed before anything else', () => {
     for (const more of [{}, reference]) {
       const given = both(unlabelled(service, 'services', true, more), { status: { phase: 'creating' } })
       expect(does(given)).toEqual(['label Service'])
@@ -177,7 +177,7 @@ describe('owner annotations', () => {
       'other',
     ])
   })
-  test('of a claim that `status.volume` does not record are fixed only during a deletion or cleanup', () => {
+  test('are fixed only during a deletion or cleanup, if the claim is not in `status.volume`', () => {
     const stray = both(unlabelled(claim, 'claims', true, { annotations: { [ownerUidAnnotation]: 'another' } }), {
       status: { ...failedCreation, volume: undefined },
     })

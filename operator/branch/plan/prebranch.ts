@@ -1,8 +1,8 @@
 /**
  * The Backup from which a branch is copied: a snapshot of the branch's source, with the purpose `prebranch`. The
  * operator keeps the Backup until the branch's volume is bound, even if the source is deleted. Then the operator
- * deletes the Backup. If the database has a retention for `prebranch`, the operator keeps the Backup for that time, and
- * deletes the remaining Backup with the branch. Pure.
+ * deletes the Backup. With a retention for `prebranch`, the operator keeps the Backup for that time, but deletes it
+ * earlier if the branch is deleted. Pure.
  */
 import type { Draft } from '../../../cluster/index.ts'
 import {

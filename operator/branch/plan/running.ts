@@ -130,7 +130,7 @@ function phaseOf(observed: Observed, assessment: Assessment, time: MaintenanceTi
 
 /**
  * Until the branch is connectable, returns the operation `create-branch`. After that, returns `status.operation` until
- * Progressing reports the end and the Task has ended. The Task can end after Progressing reports the end.
+ * Progressing reports the end and the Task has ended.
  */
 function operationAfter(observed: Observed, isMade: boolean, now: number): BranchStatus['operation'] {
   const { status } = observed.branch

@@ -9,7 +9,7 @@ import type { PeerSettings } from './types.ts'
 /** A process: its address, and an id that differs from the ids of earlier processes at that address. */
 export type Process = { readonly host: string; readonly port: number; readonly instance: string }
 
-/** `owner` is undefined if this process is the owner, or if the handle names no replica. */
+/** `inner`: the text in the handle. `owner`: undefined if this process is the owner, or if the handle names none. */
 export type HandleContent = { readonly inner: string; readonly owner: Process | undefined }
 
 /** A separator that no seal contains. */

@@ -28,7 +28,7 @@ const passedOn = [
 type ForwardedRequest = { readonly head: RequestHead; readonly body: Buffer; readonly signal: AbortSignal }
 type Answer = (head: RequestHead, body: IncomingBody) => Promise<HttpResponse>
 
-/** The request could not be forwarded, or the connection ended before the other replica answered. */
+/** Too many requests are being forwarded, or the connection ended before the other replica answered. */
 export class PeerFailure extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options)

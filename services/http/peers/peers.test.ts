@@ -76,7 +76,7 @@ test('only valid handles name an owner', () => {
   )
 })
 
-test('an envelope can be opened only once, unmodified, in time, and by the process to which it was sent', () => {
+test('only the addressed process can open an envelope: once, unmodified and before its expiry', () => {
   let now = 1_000_000
   const self = { ...address, instance: 'one' }
   const clock = () => now
@@ -159,7 +159,7 @@ async function serve() {
   return { port, peers, seen, ended, stop }
 }
 
-test('a request reaches its owner unmodified, and the client receives only the allowed headers', async () => {
+test('a request reaches the owner of its session unmodified, and the client receives only the allowed headers', async () => {
   const [one, two] = [await serve(), await serve()]
   const headers = {
     'Mcp-Session-Id': one.peers.mint('session', 'x'),
