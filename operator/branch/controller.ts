@@ -54,7 +54,7 @@ function branches({ caches, settings, events, metrics }: BranchControllerOptions
   }
 }
 
-/** Sets `spec.databaseId` of a new branch that has only `spec.databaseName`. */
+/** Sets `spec.databaseId` of a new branch that has only `spec.databaseName`. Returns a finding if it must wait. */
 async function awaitDatabase(cluster: Cluster, branch: Branch): Promise<'ready' | 'replaced' | Finding> {
   if (branchPhase(branch) !== 'creating' || !lacksDatabaseId(branch)) return 'ready'
   const found = await fillInDatabaseId(cluster, branch)

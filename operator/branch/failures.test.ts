@@ -1,4 +1,6 @@
-/** Faults that make a branch's creation fail, and faults that do not. After a failed creation, only the Branch remains. */
+/**
+ * Faults that make a branch's creation fail, and faults that do not. After a failed creation, only the Branch remains.
+ */
 import { describe, expect, test } from 'vitest'
 import { type Cluster, ClusterError } from '../../cluster/index.ts'
 import { apiVersion, childNames, systemNamespace, tenantName, tenantNamespace } from '../../crds/index.ts'
@@ -28,7 +30,7 @@ const untilNothingRemains = async (name: string) => {
 }
 const withDeadline = { configuration: { deadlines: { ...testConfiguration.deadlines, creatingMs: 3_000 } } }
 
-describe('a branch fails and leaves nothing', () => {
+describe('a creation fails and leaves only the Branch', () => {
   test('if its snapshot never becomes ready', async () => {
     await it.create('unready')
     it.workload().snapshots.making = { mode: 'cut' }
@@ -208,7 +210,7 @@ describe('a branch', () => {
   })
 })
 
-test('a branch becomes failed if its volume is lost, and counts for the limit until a user deletes it', async () => {
+test('a branch gets the phase failed if its volume is lost, and counts against the limit until a user deletes it', async () => {
   await it.create('volume')
   await made('volume-1', 'volume')
   const claim = await child('PersistentVolumeClaim', 'volume-1', 'claim')
@@ -244,7 +246,7 @@ test('a branch leaves no route if it is deleted without its finalizer', async ()
 })
 
 describe("branches beyond a tenant's limit", () => {
-  test('are refused; deleted branches and failed creations do not count for the limit', async () => {
+  test('are refused; deleted branches and failed creations do not count against the limit', async () => {
     const tenantId = 'limited'
     const namespace = tenantNamespace(tenantId)
     await it.cluster().create('Tenant', {

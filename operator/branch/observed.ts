@@ -50,8 +50,8 @@ export type Observed = ObservedOwner & {
 export const isDeletionRequested = (branch: Branch): boolean => branchPhase(branch) === 'deleting'
 
 /**
- * The data source of the volume, or `awaitsSource` if a new volume must wait for an archive. Empty until
- * `status.source` is recorded.
+ * The data source of the volume. Empty until `status.source` is recorded. `awaitsSource`: the installation has no
+ * archive, and the volume does not exist yet.
  */
 function dataSourceOf(branch: Branch, pods: Pick<PodSettings, 'archive'>): Partial<Instance> {
   const { source, volume } = branch.status ?? {}

@@ -52,8 +52,8 @@ export async function deleteReplaced(
 }
 
 /**
- * Whether this incarnation is the unused volume of the last move, and that move has ended. Moves never reuse an
- * incarnation, so an incarnation identifies one volume.
+ * Whether the last move has ended and replaced this incarnation, and the branch has recorded its current volume. Moves
+ * never reuse an incarnation, so an incarnation identifies one volume.
  */
 const isReplaced = ({ status }: Branch, incarnation: number): boolean =>
   status?.volume !== undefined && replacedIncarnation(status) === incarnation

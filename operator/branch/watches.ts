@@ -1,6 +1,6 @@
 /**
- * Enqueues a branch when its prebranch backup changes. Also enqueues a branch when another database is created,
- * is deleted or gets another id. Another database has the name `spec.databaseName`, but not the id `spec.databaseId`.
+ * Enqueues a branch when its prebranch backup changes. Also enqueues a branch when another database with the
+ * same name appears or disappears.
  */
 import { keyOf } from '../../cluster/informer/index.ts'
 import { type Backup, childNames, labels } from '../../crds/index.ts'

@@ -203,7 +203,7 @@ describe('a copy', () => {
   test.each<[string, Backup['status'], ManagedDatabase | undefined, object]>([
     ['is recorded with the size that the storage reports', completed, stored, source],
     [
-      'is as large as its source if the storage reports no size',
+      'is recorded with the capacity of its source if the storage reports no size',
       sizeless,
       stored,
       { ...source, sizeBytes: 2 * 1024 ** 3 },
@@ -329,7 +329,7 @@ describe('a branch', () => {
     [
       'LimitReached',
       { rest: { exceeded: 2 } },
-      /^the database has reached its limit of 2 branches: delete another branch/,
+      /^the database has reached its limit of 2 branches; delete another branch/,
     ],
   ])('is refused with the reason %s', (reason, given, message) => {
     const refused = fresh(given)

@@ -67,7 +67,7 @@ describe('a branch whose deletion is requested', () => {
     })
     expect(planOf(deletionRequested(cleared)).awaitsGateways).toBe(false)
   })
-  test('is checked again while its node does not report', () => {
+  test('is planned again after 30 s while its node is silent', () => {
     const node = { name: 'n', silentSince: timestamp(now - 1_000), isOutOfService: false }
     expect(planOf(deletionRequested({ node })).requeueAt).toBe(now + 30_000)
   })

@@ -44,7 +44,7 @@ export function plan(observed: Observed, now: number, settings: PlanSettings): P
     return { ...idle, actions: [{ do: 'request-deletion', at: preciseTime(now) }] }
   const found = foundRecord(observed)
   if (found !== undefined) return nothing({ ...status, ...found })
-  // A Branch that a tool such as Velero restored can have a volume but no source in its status.
+  // The status of a Branch can have a volume but no source, for example after a restore by Velero.
   const isCopied = status.source !== undefined || status.volume !== undefined
   const made = (isCopied ? running : copying)(observed, identified.owner, now, settings)
   return {

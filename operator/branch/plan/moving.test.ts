@@ -124,7 +124,7 @@ describe('a move that cannot succeed', () => {
   })
 
   const running = (): Observed => observedOf({ spec: { target: second }, status: begun() })
-  test('returns to the previous volume with one write, at its deadline or if the recovery fails', () => {
+  test('ends with one write that restores the previous volume, at its deadline or if the recovery fails', () => {
     const refusal = no('TargetNotReached', 'WAL ends before')
     const none = { fatal: undefined, serves: false } as Parameters<typeof returning>[1]
     expect(returning(running(), none, now, undefined)).toBeUndefined()
@@ -141,7 +141,7 @@ describe('a move that cannot succeed', () => {
     expect(returning(running(), { ...none, serves: true }, deadline, undefined)).toBeUndefined()
   })
 
-  test('keeps the phase creating until its deadline', () => {
+  test('leaves the branch in the phase creating until the deadline', () => {
     const none = {
       ...{ claim: undefined, configuration: undefined, statefulSet: undefined, pod: undefined, credentials: undefined },
       ...{ certificate: undefined, service: undefined, networkPolicy: undefined, disruptionBudget: undefined },
@@ -169,13 +169,13 @@ describe('the volume to delete', () => {
   })
 })
 
-describe("the target to which the branch's data were recovered", () => {
+describe('the target of the current data', () => {
   const branch = (spec: Branch['spec']['target'], more: object): Branch =>
     observedOf({
       spec: { target: spec },
       status: { source: { ...source, target: undefined, cutAt: undefined, ...more } },
     }).branch
-  test('is read from status.source if an older version created the branch; a named point is read from spec.target', () => {
+  test('of a branch from an older version is read from status.source; a named point is read from spec.target', () => {
     expect(presentTarget(branch(second, { cutAt: first.time }))).toEqual(first)
     expect(presentTarget(branch(first, second))).toEqual(second)
     expect(presentTarget(branch({ pointName: 'p' }, {}))).toEqual({ pointName: 'p' })

@@ -107,7 +107,9 @@ export function returning(
   return nothing(withFindings(observed, findings, { ...previous, move: ended }, now))
 }
 
-/** The condition Progressing of a connectable branch. Undefined during a move, until the branch serves. */
+/**
+ * The condition Progressing of a connectable branch. Returns undefined while a move runs and the branch does not serve.
+ */
 export function progressOf({ branch }: Observed, serves: boolean): Finding | undefined {
   const { spec, status = {} } = branch
   const { move, operation } = status
@@ -140,8 +142,7 @@ export function deletion(observed: Observed, status: BranchStatus, now: number):
 }
 
 /**
- * Returns the volume to delete: the previous volume, or the volume of a failed move. Also
- * returns a deleted volume if a previous leader of the operator has recreated its claim or another of its objects.
+ * Returns the volume to delete: the previous volume, or the volume of a failed move.
  */
 export function replacedBy(observed: Observed): Replaced | undefined {
   const { status = {} } = observed.branch

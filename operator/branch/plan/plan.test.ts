@@ -1,6 +1,6 @@
 /**
- * The first steps of a pass: identification, finalizer and deletion. Until they are done, the plan changes nothing
- * else.
+ * The first steps of a pass: identification, finalizer, keys, owner annotations, deletion and expiry. Also the status
+ * and the operation.
  */
 import { describe, expect, test } from 'vitest'
 import type { AnyObject } from '../../../cluster/index.ts'
@@ -162,7 +162,7 @@ describe('owner annotations', () => {
       expect(planOf(given).status).toEqual({ ...reconciled, phase: 'creating' })
     }
   })
-  test('are fixed in the same pass as other actions, unless these actions can change the same object', () => {
+  test('of other objects are fixed in the same pass as other actions', () => {
     expect(does(unlabelled(service, 'services', false))).toEqual(['label Service'])
     expect(planOf(unlabelled(service, 'services', false)).configurationDigest).toBeDefined()
     const unlabelledService = both(unlabelled(service, 'services', true), {})

@@ -1,8 +1,6 @@
 /**
  * The Backup from which a branch is copied: a snapshot of the branch's source, with the purpose `prebranch`. The
- * operator keeps the Backup until the branch's volume is bound, even if the source is deleted. Then the operator
- * deletes the Backup. With a retention for `prebranch`, the operator keeps the Backup for that time, but deletes it
- * earlier if the branch is deleted. Pure.
+ * operator keeps the Backup until the branch's volume is bound, even if the source is deleted. Pure.
  */
 import type { Draft } from '../../../cluster/index.ts'
 import {
@@ -84,7 +82,7 @@ export function copied(backup: Backup, branch: Branch, source: Source | undefine
   if (snapshotName === undefined || endLsn === undefined || systemIdentifier === undefined)
     return failed(
       'SnapshotUnknown',
-      `the backup ${metadata.name} lacks status.snapshotName, status.endLsn or status.systemIdentifier`,
+      `the backup ${metadata.name} lacks status.snapshotName, status.endLsn or status.systemIdentifier; ${tryAgain}`,
     )
   const bytes = sizeBytes ?? sizeInBytes(source?.status?.storage?.capacity)
   return {

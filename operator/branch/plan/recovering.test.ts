@@ -94,7 +94,7 @@ describe('the source of a branch with a target', () => {
       /2026-01-31T12:00:00.000Z to 2026-01-31T13:00:00.000Z/,
     ],
     [
-      'a time, and the database does not have the durable tier',
+      'a time of a database without the durable tier',
       requestedBranch({ time }, { database: off }),
       'NoDurableTier',
       /spec.backup.durable/,

@@ -74,6 +74,6 @@ export function refusalOf(
   if (refusal !== undefined || exceeded === undefined) return refusal
   return refused(
     'LimitReached',
-    `the database has reached its limit of ${exceeded} branches: delete another branch; then delete this branch, and create it again`,
+    `the database has reached its limit of ${exceeded} branches; delete another branch, then delete this branch and create it again`,
   )
 }

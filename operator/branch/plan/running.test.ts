@@ -225,7 +225,7 @@ describe('the status of a branch', () => {
     ])
     expect(statusOf({ rest: down }).instances).toEqual([])
   })
-  test('updates storageUsedBytes only after a change of more than 1 MiB and 5 %', () => {
+  test('updates storageUsedBytes only after a change of more than 1 MiB and more than 5 %', () => {
     expect(statusOf({ status: { storageUsedBytes: 1 } }).storageUsedBytes).toBe(8_000_000)
     expect(statusOf({ status: { storageUsedBytes: 7_500_000 } }).storageUsedBytes).toBe(7_500_000)
     expect(statusOf({ rest: { dataBytes: undefined } }).storageUsedBytes).toBe(8_000_000)
@@ -258,7 +258,7 @@ describe('the status of a branch', () => {
     expect(condition(waiting, 'Progressing')).toEqual(['True', 'OpeningEndpoint', 'waiting for g'])
     expect(planOf({}).awaitsGateways).toBe(false)
   })
-  test('is planned again within 30 s if the node stops reporting', () => {
+  test('of a branch on a node that stops reporting is planned again within 30 s', () => {
     const node = { name: 'n', silentSince: timestamp(now - 1_000), isOutOfService: false }
     expect(planOf({ rest: { node } }).requeueAt).toBe(now + 30_000)
   })

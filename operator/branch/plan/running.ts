@@ -129,8 +129,8 @@ function phaseOf(observed: Observed, assessment: Assessment, time: MaintenanceTi
 }
 
 /**
- * Until the branch is connectable, returns the operation `create-branch`. After that, returns `status.operation` until
- * Progressing reports the end and the Task has ended.
+ * Until the branch is connectable, returns the operation `create-branch`. After that, returns the operation in the
+ * status until it has ended.
  */
 function operationAfter(observed: Observed, isMade: boolean, now: number): BranchStatus['operation'] {
   const { status } = observed.branch
