@@ -17,8 +17,8 @@ export const exitCodes = {
 type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 
 /**
- * A command failed for a reason that is none of the kinds below. Escape a server's text before you add it to the
- * message of any kind: `runClient` does not escape line breaks.
+ * A failure that the classes below do not cover. Escape a server's text before you add it to a message: `runClient`
+ * escapes other control characters, but not line breaks.
  */
 export class CommandFailure extends Error {
   override readonly name: string = 'CommandFailure'
@@ -40,7 +40,7 @@ export class TimedOut extends CommandFailure {
 }
 
 /**
- * A request failed. Its kind is the status of the response.
+ * A request failed. The response's status decides the exit code.
  *
  * - `request`: its method and path, which the message does not contain.
  * - `status`: undefined if no complete response arrived.
@@ -61,7 +61,7 @@ export class ApiFailure extends CommandFailure {
 }
 type ApiFailureDetails = { request: string; status?: number; isFromApi?: boolean }
 
-/** A proxy in front of the API can check the token, but does not know values and objects. */
+/** A proxy can also return 401 or 403. A 400 or 404 has its own exit code only if the API sent it. */
 function codeOfStatus({ status, isFromApi }: ApiFailure): ExitCode {
   if (status === 401 || status === 403) return exitCodes.notAuthorised
   if (status === 400 && isFromApi) return exitCodes.usage

@@ -1,4 +1,4 @@
-/** Rewrites errors of the API, which name fields of requests, so that they name the command's options. Pure. */
+/** Replaces field names in API errors with the command's options. Pure. */
 
 /** Rewrites the message of an error. */
 export type Rewrite = (message: string) => string

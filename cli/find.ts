@@ -13,26 +13,26 @@ const plurals = { database: 'databases', branch: 'branches', backup: 'backups' }
 type Named = { id: string; name: string; display_name?: string | null | undefined }
 
 /**
- * Finds an object by its name or id, and a branch also by its display name. The message names the owner of the objects,
- * `whose`.
+ * Finds an object by its name or id, and a branch also by its display name. `owner`: the owner of the objects, for the
+ * error message.
  * @throws NotFound if no object has that name, UsageError if several objects have that name
  */
-function pick<T extends Named>(what: What, wanted: string, all: readonly T[], whose: string): T {
+function pick<T extends Named>(what: What, wanted: string, all: readonly T[], owner: string): T {
   const exact = all.filter(({ id, name }) => name === wanted || id === wanted)
   // Several branches can have the same display name.
-  const called = what === 'branch' ? all.filter(one => one.display_name === wanted) : []
-  const candidates = exact.length > 0 ? exact : called
+  const byDisplayName = what === 'branch' ? all.filter(one => one.display_name === wanted) : []
+  const candidates = exact.length > 0 ? exact : byDisplayName
   const [found, ...others] = candidates
   const quoted = JSON.stringify(wanted)
   if (found === undefined) {
-    const known = all.length === 0 ? `: ${whose} has none` : `; known ${plurals[what]}: ${names(all)}`
+    const known = all.length === 0 ? `: ${owner} has none` : `; known ${plurals[what]}: ${names(all)}`
     throw new NotFound(`there is no ${what} ${quoted}${known}`)
   }
   if (others.length === 0) return found
   const text = joined(candidates.map(({ id, name }) => `${escapeControls(name)} (id ${id})`))
   const kind = exact.length > 0 ? 'name' : 'display name'
   throw new UsageError(
-    `${whose} has ${candidates.length} ${plurals[what]} with the ${kind} ${quoted}: ${text}; use ${exact.length > 0 ? 'an' : 'a name or'} id`,
+    `${owner} has ${candidates.length} ${plurals[what]} with the ${kind} ${quoted}: ${text}; use ${exact.length > 0 ? 'an' : 'a name or'} id`,
   )
 }
 

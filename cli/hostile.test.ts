@@ -165,7 +165,7 @@ test.each(['host', 'username', 'database', 'password'])(
 test.each([
   ['the database', { database: `x${attack}` }],
   ['the branch', { database: id, branch: `x${attack}` }],
-])('names of .espalier are escaped: %s', async (_, project) => {
+])('names in .espalier are escaped: %s', async (_, project) => {
   writeFileSync(join(directory, '.espalier'), JSON.stringify(project))
   for (const line of ['db get', 'branch list', 'sql -c x', 'env', 'logs', 'suspend']) {
     const { out, err } = await runCommand(line, { environment, directory })

@@ -81,7 +81,7 @@ test('a token without an API is not sent if there are profiles', async () => {
   const alone = { ...environment, ESPALIER_TOKEN: 'secret' }
   expect((await readTarget(alone, {})).url.hostname).toBe('127.0.0.1')
   await writeProfiles(environment, { profiles: { work } })
-  await expect(readTarget(alone, {})).rejects.toThrow('ESPALIER_API_URL must be set with ESPALIER_TOKEN')
+  await expect(readTarget(alone, {})).rejects.toThrow('ESPALIER_TOKEN requires ESPALIER_API_URL')
 })
 
 test("a renewal keeps the command's profile, also if another profile is current now", async () => {

@@ -149,7 +149,8 @@ export async function withProfiles<T>(
   await acquire(path, mine)
   try {
     return await work(await readProfiles(environment), async next => {
-      if (!(await isLockedByUs())) throw new CommandFailure('another command changed the profiles meanwhile: try again')
+      if (!(await isLockedByUs()))
+        throw new CommandFailure('another command took the lock of the profiles meanwhile: try again')
       await writeProfiles(environment, next)
     })
   } finally {

@@ -44,7 +44,7 @@ export function openSession(io: Io, options: CommonOptions): Session {
   }
 }
 
-/** The chosen database. `projectBranch` is the name in the project file of a branch that may no longer exist. */
+/** The chosen database. `projectBranch`: the branch name in the project file. The branch may no longer exist. */
 type ChosenDatabase = { client: Client; database: Database; projectBranch: string | undefined }
 /** The chosen database, and the chosen branch if any. */
 type ChosenPlace = { client: Client; database: Database; branch: Branch | undefined }

@@ -1,6 +1,6 @@
 /**
- * Checks the shape of JSON in files and responses. Zod would take longer to load than Node takes to start. A check does
- * not copy the value, so unknown fields remain.
+ * Checks the shape of JSON in files and responses. Does not use Zod, because loading Zod takes longer than starting
+ * Node. A check does not copy the value, so unknown fields remain.
  */
 import { isRecord } from '../values/record.ts'
 

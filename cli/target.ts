@@ -69,7 +69,7 @@ export async function readTarget(
  */
 async function refuseLoneToken(environment: NodeJS.ProcessEnv): Promise<void> {
   if (Object.keys((await readProfiles(environment)).profiles).length === 0) return
-  throw new UsageError('ESPALIER_API_URL must be set with ESPALIER_TOKEN, because there are profiles of other APIs')
+  throw new UsageError('ESPALIER_TOKEN requires ESPALIER_API_URL, because the token may belong to the API of a profile')
 }
 
 async function ofEnvironment(environment: NodeJS.ProcessEnv, tenant: string | undefined): Promise<Api> {
@@ -78,8 +78,7 @@ async function ofEnvironment(environment: NodeJS.ProcessEnv, tenant: string | un
     throw new UsageError('--tenant cannot be used with ESPALIER_TOKEN: the token already names its tenant')
   if (token && !isToken(token))
     throw new UsageError('ESPALIER_TOKEN must have at most 16384 printable ASCII characters, without spaces')
-  if (url && !token)
-    throw new UsageError('ESPALIER_TOKEN must be set with ESPALIER_API_URL: a token that the API accepts')
+  if (url && !token) throw new UsageError('ESPALIER_API_URL requires ESPALIER_TOKEN')
   return {
     url: url ? apiUrlOf('ESPALIER_API_URL', url) : await embeddedUrl(environment),
     token: token || (await embeddedToken(environment, tenant ?? defaultTenant)),
@@ -101,7 +100,7 @@ async function settingsOf(environment: NodeJS.ProcessEnv) {
   try {
     return readSettings(environment)
   } catch (error) {
-    // A variable has a wrong value.
+    // readSettings throws if a variable has an invalid value.
     throw error instanceof Error ? new UsageError(error.message) : error
   }
 }

@@ -105,7 +105,7 @@ test.each([
   expect(await cli.run('db list', { environment })).toMatchObject({ code: 2, err: expect.stringContaining(message) })
 })
 
-test('without --region, a user of an installation with several regions has to choose one', async () => {
+test('db create requires --region if the installation has several regions', async () => {
   await cli.api.cluster.create('Region', {
     apiVersion,
     kind: 'Region',

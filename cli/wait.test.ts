@@ -26,7 +26,10 @@ type Api = {
   url: string
 }
 
-/** Starts an API with one database. `events` handles `GET /events`. A read with `Prefer` ends the wait after 50 ms. */
+/**
+ * Starts an API with one database. `events` handles `GET /events`. After 50 ms, a read with `Prefer` returns the status
+ * `suspended`.
+ */
 async function startApi(events: (request: IncomingMessage, response: ServerResponse, api: Api) => void): Promise<Api> {
   const api: Api = { status: 'suspending', message: 'stopping Postgres', reads: [], onRead: () => {}, url: '' }
   const database = () => ({ id: 'd-1', name: 'shop', status: api.status, ip_allowlist: { rules: [] } })

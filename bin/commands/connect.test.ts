@@ -1,4 +1,7 @@
-/** Tests the command as a separate process, with an HTTP API and a psql that records its arguments and environment. */
+/**
+ * Tests the command, as a separate process or in this process, with an HTTP API and a psql that records its arguments
+ * and environment.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
@@ -270,7 +273,7 @@ test.each([
   })
 })
 
-test('an error is one line, with an exit code of the client commands', async () => {
+test('an error is one line, and has the exit code of cli/errors.ts', async () => {
   expect(await run(['shops'])).toEqual({
     code: 3,
     stdout: '',
@@ -320,13 +323,7 @@ describe('prints one line with the problem', () => {
       'shop-c1b2c3d4 is failed: it has no address yet',
     ],
     ['an invalid token', ['shop'], { ESPALIER_TOKEN: 'another' }, 4, 'the token is invalid'],
-    [
-      'no token',
-      ['shop'],
-      { ESPALIER_TOKEN: '' },
-      2,
-      'ESPALIER_TOKEN must be set with ESPALIER_API_URL: a token that the API accepts',
-    ],
+    ['no token', ['shop'], { ESPALIER_TOKEN: '' }, 2, 'ESPALIER_API_URL requires ESPALIER_TOKEN'],
     [
       '--tenant and a token',
       ['shop', '--tenant', 'acme'],

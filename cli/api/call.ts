@@ -73,7 +73,7 @@ export function refusal({ url }: Api, request: string, answer: Answer): ApiFailu
   return new ApiFailure(escapeControls(body.message), { request, status, isFromApi: body.code === status })
 }
 
-/** Creates the error for a response that the API of Espalier does not send. */
+/** Creates the error for a response that is not from Espalier's API. */
 export function notTheApi(url: URL, request: string, { status, text }: Answer): ApiFailure {
   const found = `it returned ${status} with ${contentOf(text)}`
   const check = 'check ESPALIER_API_URL, or the URL of the profile'

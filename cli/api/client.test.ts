@@ -1,4 +1,4 @@
-/** Tests that the client renews an expired token once and repeats the request. */
+/** Tests that the client renews an expired token once, and that it detects responses that are not from the API. */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
@@ -70,7 +70,7 @@ test.each([
   [302, '', 'it returned 302 with no text'],
   [404, '<h1>Not found</h1>', 'it returned 404 with HTML or XML'],
 ])(
-  'a response %i %j is of another server: the error says what was found and what to check',
+  'a response %i %j is not from the API: the error contains what was found and what to check',
   async (status, text, found) => {
     const url = await startServer({ status, text })
     const failure = await createClient({ url, token: 't' })
@@ -85,7 +85,7 @@ test.each([
   },
 )
 
-test('an error for a late response has the limit that was applied', async () => {
+test('the error for a late response contains the timeout', async () => {
   const url = await startServer(undefined)
   await expect(createClient({ url, token: 't', timeoutMs: 300 }).list()).rejects.toThrow(
     `cannot reach the API at ${url.origin}: no complete response within 0.3 s`,

@@ -43,7 +43,10 @@ async function readAll<T>(length: number, read: (offset: number) => Promise<T[]>
   }
 }
 
-/** Reads pages of audit entries, each before the last entry of the previous page, until there are `limit`. */
+/**
+ * Reads pages of audit entries, newest first, until it has `limit` entries or no more exist. The last id of a page is
+ * the cursor of the next page.
+ */
 async function readBefore(
   limit: number,
   read: (length: number, cursor: string | undefined) => Promise<AuditEntry[]>,
@@ -192,7 +195,7 @@ export function createClient(api: Api) {
     /** Returns at most `limit` tasks, newest first. */
     tasks: (of: { subject_id?: string; database_id?: string }, limit: number) =>
       call(list(task), `/tasks${query({ ...of, limit })}`),
-    /** Returns at most `limit` attempts to write, newest first. */
+    /** Returns at most `limit` audit entries, newest first. */
     audit: (of: { database_id?: string | undefined; since?: string | undefined }, limit: number) =>
       readBefore(limit, (length, cursor) => call(list(auditEntry), `/audit${query({ ...of, limit: length, cursor })}`)),
     sizes: () => call(list(size), '/sizes?include=pricing'),

@@ -87,7 +87,7 @@ function addChanges(run: Run, group: ReturnType<typeof createCommand>): void {
       change(session, name, options, rules =>
         rulesWith(rules, { cidr, ...(options.label === undefined ? {} : { label: options.label }) }),
       ),
-    // Rules have an address and a label. The rules of earlier calls are valid.
+    // The API accepted the other rules before, so the error is about the new rule's label or address.
     message => inOptions({ ip_allowlist: /\.label: /.test(message) ? '--label' : '<cidr>' })(message),
   )
   const removing = group

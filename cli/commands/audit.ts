@@ -1,4 +1,4 @@
-/** `espalier audit`: lists attempts to write, newest first, with member, request and result. */
+/** `espalier audit`: lists the audit log: attempts to change something, newest first. */
 import type { AuditEntry } from '../api/shapes.ts'
 import { act, type ClientCommand, createCommand, databaseOption, integer } from '../arguments.ts'
 import type { Column } from '../output/table.ts'
@@ -37,17 +37,17 @@ const columns: readonly Column<AuditEntry>[] = [
 
 const command: ClientCommand = run => {
   const parsed = databaseOption(
-    createCommand(run, 'audit', 'Lists attempts to write in the account, or in one database and its branches.'),
+    createCommand(run, 'audit', 'Lists the audit log of the account, or of one database and its branches.'),
   )
-    .option('--since <time>', 'only attempts since this time: 10m, 2h or 2026-01-31T12:00:00Z')
-    .option('--limit <count>', 'how many attempts', integer(1, mostEntries), 50)
+    .option('--since <time>', 'only entries since this time: 10m, 2h or 2026-01-31T12:00:00Z')
+    .option('--limit <count>', 'how many entries', integer(1, mostEntries), 50)
   return act<Options>(run, parsed, async (session, _, { database: name, since, limit }) => {
     const isOfOne = name !== undefined || (await findProject(session.io.directory)) !== undefined
     const chosen = isOfOne ? (await chosenDatabase(session, name)).database : undefined
     const client = await session.client()
     const start = since === undefined ? undefined : sinceTime(since)
     const entries = await client.audit({ database_id: chosen?.id, since: start }, limit)
-    session.printer.list(entries, columns, ({ id }) => id, 'No attempts to write are recorded.')
+    session.printer.list(entries, columns, ({ id }) => id, 'No audit entries.')
   })
 }
 export default command

@@ -105,7 +105,7 @@ function created({ name, display_name: displayName, id, status }: Branch): strin
 function nextStep(databaseName: string, branch: Branch, isChosen = false): string {
   const [database, name] = [escapeControls(databaseName), escapeControls(branch.name)]
   if (branch.ip_allowlist?.rules.length === 0)
-    return `No address may connect to the branch, because ${database} admitted none: add rules in the console, ${program} open ${database}`
+    return `No address may connect to the branch: its allowlist is empty, like the allowlist of its source. Add rules in the console: ${program} open ${database}`
   return `Connect: ${program} connect${isChosen ? '' : ` ${database} --branch ${name}`}`
 }
 
@@ -162,7 +162,9 @@ const command: ClientCommand = run => {
   addCreate(run, group)
   const checkingOut = group
     .command('checkout')
-    .description('writes .espalier: commands in this folder use this branch, or the database without an argument')
+    .description(
+      'writes .espalier: commands in this folder use this branch; without an argument, they use the database',
+    )
     .argument('[branch]', "the branch's name, display name or id")
   act<{ database?: string }>(run, databaseOption(checkingOut), (session, [name], options) =>
     checkout(session, name, options),

@@ -15,7 +15,7 @@ test('a shell reads any quoted value unchanged', () => {
 })
 
 const url = 'postgresql://app:p-_~.%3A@127.0.0.1:15432/app?sslmode=verify-full&sslrootcert=%2Fhome%2Fa%20b%2Fca.pem'
-/** Values of a database, and characters in paths of users. */
+/** Connection values, and characters that occur in file paths. */
 const plainValues = [
   url,
   'aLfakPBKXScHo05txfTPpmxUlF7_gJ2BkmWa1o5RZk',
@@ -51,7 +51,7 @@ test.each<[Quoting, readonly string[], readonly ((line: string) => string | unde
   ['none', [...plainValues, ''], [dotenv, pythonDotenv, docker], [...refused, ...inQuotes]],
   ['shell', [...plainValues, ...inQuotes, "it's", `\${HOME}`, 'a\\b', 'new\nline'], [sourced], ['a\0']],
 ])(
-  'all readers of the lines for %s read the same value, and other values are refused',
+  'quoting %s: all programs read the same value, and values that programs would change are refused',
   (quoting, values, readers, others) => {
     for (const value of values) for (const read of readers) expect(read(envLine('NAME', value, quoting))).toBe(value)
     for (const value of others) expect(() => envLine('NAME', value, quoting)).toThrow(/character|null byte/)

@@ -28,7 +28,7 @@ export function envLine(name: string, value: string, quoting: Quoting): string {
   if (quoting === 'shell') return `export ${name}=${shellQuoted(value)}`
   if (quoting === 'file' ? notInFile.test(value) : notWithoutQuotes.test(value))
     throw new CommandFailure(
-      `${name} has a character that programs read differently in such a file: use --json, or set the variable yourself`,
+      `${name} has a character that programs read differently in an .env file: use --json, or set the variable yourself`,
     )
   return `${name}=${quoting === 'none' || plain.test(value) ? value : `'${value}'`}`
 }

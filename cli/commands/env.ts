@@ -1,4 +1,4 @@
-/** `espalier env`: prints environment variables for libpq and most drivers, quoted for a shell. */
+/** `espalier env`: prints environment variables for libpq and most drivers, for a shell or an .env file. */
 import { Option } from 'commander'
 import { program } from '../../server/program.ts'
 import { printedJson } from '../../values/escape.ts'
@@ -36,7 +36,7 @@ const command: ClientCommand = run => {
     }
     if (printer.format === 'json') return printer.line(printedJson(variables, 2))
     const quoting = options.unquoted ? 'none' : options.export ? 'shell' : 'file'
-    // All lines are checked before the first one is printed.
+    // Checks all lines before it prints the first line.
     const lines = Object.entries(variables).map(([variable, value]) => envLine(variable, value, quoting))
     for (const line of lines) printer.line(line)
   })

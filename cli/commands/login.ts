@@ -64,8 +64,7 @@ async function tokenFor(
       throw new UsageError(`this API does not support login with OpenID Connect: use ${program} login --method token`)
     return { token: await readToken(io) }
   }
-  // A hostile API could name the provider of a second API. The hostile
-  // API would then receive a token for the second API.
+  // Ask first: a hostile API could name another API's provider, and receive a token for that other API.
   if (known?.oidc?.issuer !== oidc.issuer) {
     const provider = escapeControls(oidc.issuer)
     await agree(

@@ -69,7 +69,7 @@ test('a restore needs a backup, a time or a branch, and asks for confirmation', 
   expect(await cli.run(`restore shop --backup ${name} --yes`)).toMatchObject({ code: 0, out: 'shop is restoring\n' })
 })
 
-test('sizes and operations of a database', async () => {
+test('resizes, rotates and suspends a database, and lists its operations', async () => {
   await cli.run('db create plain --wait -q')
   expect(await out('size list')).toMatchInlineSnapshot(`
     "NAME   VERSION  STATUS  CPU  MEMORY  STORAGE  CONNECTIONS  PRICE
@@ -91,7 +91,7 @@ test('sizes and operations of a database', async () => {
   expect(title?.split(/ {2,}/)).toEqual(['OPERATION', 'SUBJECT', 'STATUS', 'STARTED', 'MESSAGE'])
 })
 
-test('audit lists attempts to write in the account, in a database, and since a time', async () => {
+test('audit filters entries by database and by time', async () => {
   const id = JSON.parse((await cli.run('db get shop --json')).out).id
   expect(await cli.run('db create shop --wait -q')).toMatchObject({ code: 2 })
   cli.api.auditRecorder.write({

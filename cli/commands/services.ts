@@ -57,7 +57,7 @@ async function readConfiguration({ input }: Io, path: string | undefined): Promi
   throw new UsageError('--config: the file must have the fields of the configuration, such as db_schemas')
 }
 
-/** Replaces paths of the request, such as `services[0].rest_config.db_schemas`, by the options of the command. */
+/** Replaces request paths, such as `services[0].rest_config.db_schemas`, with the command's options. */
 const fields: Rewrite = message =>
   inOptions({ ip_allowlist: '--allow' })(
     message

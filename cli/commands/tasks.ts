@@ -1,4 +1,4 @@
-/** `espalier tasks`: lists operations, newest first, with the last message of each. The API calls them tasks. */
+/** `espalier tasks`: lists operations, newest first, with their error or last message. The API calls them tasks. */
 import type { Task } from '../api/shapes.ts'
 import { act, type ClientCommand, createCommand, databaseArgument, integer } from '../arguments.ts'
 import type { Column } from '../output/table.ts'

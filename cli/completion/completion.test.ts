@@ -19,21 +19,21 @@ const inDb = (...words: string[]) => wantedOf(db(run), words)
 const inBranch = (...words: string[]) => wantedOf(branch(run), words)
 
 describe('candidates', () => {
-  test('subcommands, then names of databases', () => {
+  test('are the subcommands, then names of databases', () => {
     expect(inDb('')).toEqual({ kind: 'words', words: ['list', 'get', 'create', 'connect', 'delete'] })
     expect(inDb('get', '')).toEqual({ kind: 'names', of: 'database', database: undefined })
     expect(inDb('create', '')).toEqual({ kind: 'words', words: [] })
     expect(inDb('get', 'shop', '')).toEqual({ kind: 'words', words: [] })
   })
 
-  test('branches of the database on the command line', () => {
+  test('are the branches of the database on the command line', () => {
     expect(inDb('connect', 'shop', '--branch', '')).toEqual({ kind: 'names', of: 'branch', database: 'shop' })
     expect(inBranch('delete', '-d', 'shop', '')).toEqual({ kind: 'names', of: 'branch', database: 'shop' })
     expect(inBranch('checkout', '')).toEqual({ kind: 'names', of: 'branch', database: undefined })
     expect(inBranch('checkout', '-d', '')).toEqual({ kind: 'names', of: 'database', database: undefined })
   })
 
-  test('values of options, and options', () => {
+  test('are the values of an option, or the options', () => {
     expect(inDb('connect', '--role', '')).toEqual({ kind: 'words', words: ['app', 'admin', 'app_read_only'] })
     expect(inDb('create', 'x', '--size', '')).toMatchObject({ of: 'size' })
     expect(inDb('delete', '--')).toMatchObject({ words: expect.arrayContaining(['--yes', '--force', '--help']) })
@@ -96,7 +96,7 @@ describe('scripts', () => {
   afterAll(() => rmSync(directory, { recursive: true, force: true }))
   const environment = () => ({ PATH: `${directory}:/usr/bin:/bin`, HOME: directory })
 
-  test('bash', () => {
+  test('bash completes names, and passes the words to espalier', () => {
     const script = `. ${directory}/bash; COMP_WORDS=(espalier db get sh); COMP_CWORD=3; _espalier; echo "\${COMPREPLY[*]}"; complete -p espalier; cat ${directory}/words`
     const { stdout, stderr } = spawnSync('bash', ['--norc', '-c', script], { encoding: 'utf8', env: environment() })
     expect(stderr).toBe('')

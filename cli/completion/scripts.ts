@@ -1,6 +1,7 @@
 /**
  * The scripts that `espalier completion` prints. Each script calls `espalier __complete` for the candidates. For a path
- * such as `./espalier`, the scripts run the `espalier` on PATH: a Tab must not run a file of a cloned repository.
+ * such as `./espalier`, the scripts run the `espalier` on PATH: completion must not run a file of a cloned
+ * repository.
  */
 
 const bash = `# Run: eval "$(espalier completion bash)"

@@ -77,9 +77,8 @@ function majorOf(program: string): number | undefined {
 
 /**
  * Returns the environment of psql. psql before version 15 cannot verify an IP address in a certificate. If the host is
- * an IP address, such a psql gets the certificate's name as PGHOST, and the IP address as PGHOSTADDR. Later versions do
- * not get the name. If the gateway refuses a client, the gateway presents its own certificate. The gateway's
- * certificate has the IP address, and not the database's name.
+ * an IP address, such a psql gets the certificate's name as PGHOST, and the IP address as PGHOSTADDR. Later versions
+ * get only the IP address: a gateway that refuses a client presents its own certificate, which has no database name.
  */
 export function environmentOf(
   environment: NodeJS.ProcessEnv,

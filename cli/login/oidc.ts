@@ -39,7 +39,7 @@ async function answered<T>(what: string, work: Promise<T>): Promise<T> {
 async function discover({ issuer, client_id: clientId }: Pick<OidcLogin, 'issuer' | 'client_id'>) {
   const url = URL.parse(issuer)
   if (url === null || (url.protocol !== 'https:' && !(url.protocol === 'http:' && isLoopback(url))))
-    throw new NotAuthorised('the provider of this API must have an https URL')
+    throw new NotAuthorised('the provider of this API must have an https URL, or an http URL on this machine')
   return await answered(
     'the login provider does not answer correctly',
     openid.discovery(url, clientId, undefined, openid.None(), {

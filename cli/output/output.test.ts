@@ -52,7 +52,7 @@ test('pairs without a value are omitted', () => {
   ).toBe('id      x\nlonger  2')
 })
 
-test('amounts and ages', () => {
+test('formats bytes and ages', () => {
   expect([0, 1023, 1024, 1536 * 1024, 200 * 1024 ** 3].map(bytesText)).toEqual([
     ...['0 B', '1023 B', '1.0 KiB', '1.5 MiB', '200 GiB'],
   ])

@@ -1,4 +1,4 @@
-/** Formats amounts and times for a terminal. */
+/** Formats bytes and ages for a terminal. */
 
 const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
 

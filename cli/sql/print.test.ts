@@ -48,12 +48,12 @@ a\\x1b[2J   1
 `)
 })
 
-test('an empty result has its columns', () => {
+test('an empty result prints its column names', () => {
   expect(printed('table', [])).toBe('CREATE TABLE\nname  n\n(0 rows)\n')
   expect(printed('csv', [])).toBe('name,n\n')
 })
 
-test('rows beyond the sample are printed as they arrive', () => {
+test('after the first 200 rows, rows are printed as they arrive', () => {
   const rows = Array.from({ length: 450 }, (_, at) => [at === 400 ? 'a longer one' : 'x', String(at)])
   const lines = printed('table', rows).split('\n')
   expect(lines).toHaveLength(450 + 4)
@@ -71,7 +71,7 @@ test('CSV is unchanged in a pipe; on a terminal, control characters are escaped'
   expect([null, '', 'x', '\r'].map(csvField)).toEqual(['', '""', 'x', '"\r"'])
 })
 
-test('JSON has one object a line; numbers that JavaScript would change are strings', () => {
+test('JSON has one object per line; numbers that JavaScript would change are strings', () => {
   expect(
     printed('json', [
       ['x', '3'],

@@ -1,7 +1,7 @@
 /**
- * Prints rows as they arrive. The first rows decide the widths of a table, so that memory does not depend on the size
- * of the result. Tables and JSON always escape control characters. CSV, values and COPY data escape control characters
- * only on a terminal.
+ * Prints rows as they arrive. A table first waits for up to 200 rows, which decide its widths. So memory does not
+ * depend on the size of the result. Tables and JSON always escape control characters. The formats `csv` and `values`,
+ * and COPY data, escape control characters only on a terminal.
  */
 
 import { escapeControls, escapeLines, printedJson } from '../../values/escape.ts'
@@ -67,14 +67,14 @@ export function createRowPrinter(io: Io, format: RowFormat): RowPrinter {
         return at === cells.length - 1 ? painted(cell) : painted(cell) + space
       })
       .join('  ')
-  /** Computes the widths, and prints the title and the rows so far. */
+  /** Computes the widths, and prints the header and the rows so far. */
   const startTable = () => {
     if (widths !== undefined || fields.length === 0) return
     widths = fields.map(({ name }, at) =>
       Math.max(widthOf(escapeControls(name)), ...sample.map(row => widthOf(cellOf(row[at] ?? null)))),
     )
-    const title = fields.map(({ name }) => escapeControls(name))
-    write(`${line(title, text => style('bold', text))}\n`)
+    const header = fields.map(({ name }) => escapeControls(name))
+    write(`${line(header, text => style('bold', text))}\n`)
     for (const row of sample) write(`${line(row.map(cellOf))}\n`)
     sample = []
   }
