@@ -1,6 +1,6 @@
 /**
- * The interface of `espalier` subcommands, and their shared helpers. They parse flags, and throw a UsageError for an
- * error that the user can fix; the command line prints it as one line.
+ * The interface of `espalier` subcommands, and their shared helpers. The helpers throw a UsageError for an error that
+ * the user can fix. `main` prints it as one line.
  */
 import { readFile } from 'node:fs/promises'
 import { basename } from 'node:path'

@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { isRecord } from '../values/record.ts'
 import { UsageError } from './command.ts'
 
-/** Secrets from separate files, by section and field. A configuration file must not contain secrets. */
+/** Secrets from separate files, by section and field. They override the configuration file. */
 type Additions = Record<string, Record<string, string>>
 
 /** @throws UsageError that names the file, the field and the rule */

@@ -172,7 +172,7 @@ const listing = `data:text/javascript,${encodeURIComponent(`
   registerHooks({ load: (url, context, next) => (urls.push(url), next(url, context)) })
   process.on('exit', () => writeSync(1, JSON.stringify([...urls, ...process.moduleLoadList])))`)}`
 
-test('a client command loads neither zod nor fetch, which take longer than the start of Node', async () => {
+test('a client command loads neither zod nor fetch, because loading them takes longer than starting Node', async () => {
   const home = mkdtempSync(join(tmpdir(), 'espalier-loaded-'))
   try {
     await ensureTokenKey(home)

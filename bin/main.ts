@@ -10,13 +10,13 @@ const commands: Record<string, readonly [summary: string, load: () => Promise<{ 
   token: ['print an access token for the embedded installation', () => import('./commands/token.ts')],
   connect: ['connect to a database with psql', () => import('./commands/connect.ts')],
   move: ['move a database from another server, with seconds of downtime', () => import('./commands/move.ts')],
-  demo: ['play the tour of docs/tour.md on a temporary installation', () => import('./commands/demo.ts')],
+  demo: ['run the tour of docs/tour.md on a temporary installation', () => import('./commands/demo.ts')],
   api: ['serve the control-plane API of a Kubernetes cluster', () => import('./commands/api.ts')],
   operator: ['run the operator of a Kubernetes cluster', () => import('./commands/operator.ts')],
   bootstrap: ['prepare a Kubernetes cluster: resource definitions and keys', () => import('./commands/bootstrap.ts')],
   gateway: ['run a gateway replica of a Kubernetes cluster', () => import('./commands/gateway.ts')],
   rest: ['serve a database over HTTP, as PostgREST does', () => import('./commands/rest.ts')],
-  mcp: ['serve databases to language models (MCP); manage its tokens and users', () => import('./commands/mcp.ts')],
+  mcp: ['serve databases to language models (MCP); manage tokens and users', () => import('./commands/mcp.ts')],
   'mcp-bridge': [
     'put HTTP, sessions and OAuth in front of an MCP tool server',
     () => import('./commands/mcp-bridge.ts'),
@@ -28,7 +28,7 @@ const commands: Record<string, readonly [summary: string, load: () => Promise<{ 
   ],
   csi: ['serve copy-on-write volumes on a node of a Kubernetes cluster', () => import('./commands/csi.ts')],
   instance: [
-    'prepare the data directory of a Postgres instance (runs inside its pod)',
+    'prepare, verify, import or monitor a Postgres instance (runs inside its pod)',
     () => import('./commands/instance.ts'),
   ],
 }
@@ -46,13 +46,13 @@ Usage: ${program} COMMAND [options]
 Client of the API:
 ${listed([...client, ...own.filter(([name]) => name === 'connect')])}
 
-This machine, and servers:
+Embedded installation, and servers:
 ${listed(own.filter(([name]) => name !== 'connect'))}
 
 ${program} COMMAND --help shows the options of each. ${program} --version prints the version.`
 }
 
-/** Replaces `espalier` by the name with which the user started the program. */
+/** Replaces `espalier` with the name with which the user started the program. */
 const withProgram = (help: string): string => help.replace(/(?<![\w./-])espalier (?=[a-z])/g, `${program} `)
 
 /** @returns the exit code: 0 success, 1 failure, 2 wrong usage; client commands have more codes (cli/errors.ts) */

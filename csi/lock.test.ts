@@ -50,7 +50,7 @@ async function startDriverProcess(directory: string): Promise<DriverProcess> {
 const untilLogged = ({ log }: DriverProcess, text: string) => expect.poll(log, { timeout: 60_000 }).toContain(text)
 const statusOf = async ({ port }: DriverProcess, path: string): Promise<number> =>
   (await fetch(`http://127.0.0.1:${port}${path}`)).status
-const serving = '"msg":"the driver serves"'
+const serving = '"msg":"the driver is ready"'
 const waiting = 'another driver uses this pool; waiting until it ends'
 
 for (const signal of ['SIGKILL', 'SIGTERM'] as const) {

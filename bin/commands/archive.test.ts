@@ -1,4 +1,4 @@
-/** `espalier archive` as a process: a real Postgres archives to it with curl, and recovers from it. */
+/** Tests `espalier archive` as a process: upload and download with curl, key checks and wrong flags. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
@@ -58,7 +58,7 @@ test('a file is archived with curl and read again, and SIGTERM stops the server'
   writeFileSync(abandoned, 'half a segment')
   utimesSync(abandoned, 0, 0)
   const run = espalier([...serverFlags(`file://${store}`, port), '--health', String(health)])
-  await expect.poll(run.output, { timeout: 20_000 }).toContain('the archive serves')
+  await expect.poll(run.output, { timeout: 20_000 }).toContain('the archive server is ready')
   const wal = file('segment', 'some WAL '.repeat(1000))
   const digest = execFileSync('openssl', ['dgst', '-sha256', '-binary', wal]).toString('base64')
   const url = `https://127.0.0.1:${port}/v1/${incarnation.databaseId}/1/wal/000000010000000000000001`
@@ -83,7 +83,7 @@ test('a wrong key is refused at the start, and nothing is written', async () => 
   const store = join(directory, 'other-store')
   const port = await freePort()
   const first = espalier(serverFlags(`file://${store}`, port))
-  await expect.poll(first.output, { timeout: 20_000 }).toContain('the archive serves')
+  await expect.poll(first.output, { timeout: 20_000 }).toContain('the archive server is ready')
   first.child.kill('SIGTERM')
   await ended(first)
   const other = Buffer.alloc(32, 8).toString('base64')
@@ -95,7 +95,7 @@ test('a wrong key is refused at the start, and nothing is written', async () => 
   )
   file('both-keys', `${other}\n${key}\n`)
   const both = espalier(serverFlags(`file://${store}`, port, 'both-keys'))
-  await expect.poll(both.output, { timeout: 20_000 }).toContain('the archive serves')
+  await expect.poll(both.output, { timeout: 20_000 }).toContain('the archive server is ready')
   rmSync(join(store, 'key-check'))
   writeFileSync(join(store, 'something'), '')
   both.child.kill('SIGTERM')
@@ -106,7 +106,7 @@ test('a wrong key is refused at the start, and nothing is written', async () => 
 })
 
 test.each([
-  ['no key', ['--store', 'file:///x'], '--certificate is required'],
+  ['no certificate', ['--store', 'file:///x'], '--certificate is required'],
   ['another kind of store', ['--store', 'ftp://x'], '--store must be s3://BUCKET/PREFIX or file:///DIRECTORY'],
   ['a key that is too short', ['--key-file', 'short'], '--key-file: line 2 must be 32 bytes in base64'],
   ['an address without a port', ['--listen', 'x'], '--listen must be HOST:PORT'],

@@ -102,7 +102,10 @@ async function serve(args: string[]): Promise<number> {
   })
   const abandoned = removeAbandonedRegularly(store, { logger })
   opened.isOpen = true
-  logger.info({ store: store.location, isConditional: store.isConditional, ...server.address }, 'the archive serves')
+  logger.info(
+    { store: store.location, isConditional: store.isConditional, ...server.address },
+    'the archive server is ready',
+  )
   await Promise.race([stopped, ...(flags['until-input-ends'] ? [inputEnds()] : [])])
   followed.stop()
   abandoned.stop()

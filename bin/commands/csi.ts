@@ -19,7 +19,7 @@ Usage: espalier csi --node NAME --socket PATH --pool DIRECTORY [options]
   --pool DIRECTORY         the directory of the images: on XFS or btrfs, or on --pool-file
   --pool-file FILE         a file with an XFS file system, mounted at --pool; created if missing
   --pool-size GIBIBYTES    the size of a new --pool-file (default: 20)
-  --overcommit FACTOR      how many times the pool's size volumes may reserve (default: 1)
+  --overcommit FACTOR      the space that volumes may reserve, as a multiple of the pool's size (default: 1)
   --registration DIRECTORY where kubelet discovers drivers (default: not registered)
   --kubelet-socket PATH    the path at which kubelet finds --socket
   --health PORT            serves /healthz and /readyz on this port
@@ -97,7 +97,7 @@ const command: Command = {
     })
     if (driver === undefined) return 0
     isReady = true
-    logger.info({ node, pool }, 'the driver serves')
+    logger.info({ node, pool }, 'the driver is ready')
     await stopped
     await health?.stop()
     await driver.stop()

@@ -23,19 +23,19 @@ test('configuration writes the files that HAProxy starts with', async () => {
 })
 
 describe('errors name the flag', () => {
-  const right = ['configuration', '--directory', '/nonexistent/x', '--ports', '30000-30099']
+  const valid = ['configuration', '--directory', '/nonexistent/x', '--ports', '30000-30099']
   const agent = ['--socket', '/run/x', '--certificate', '/nonexistent/c', '--key', '/nonexistent/k', '--ports', '1-2']
   test.each<[string[], RegExp]>([
     [['configuration', '--ports', '1-2'], /--directory is required/],
     [['configuration', '--directory', '/x'], /--ports is required/],
-    [[...right.slice(0, 4), '2-1'], /--ports: must be FIRST-LAST/],
-    [[...right.slice(0, 4), '0-1'], /--ports: must be FIRST-LAST/],
-    [[...right.slice(0, 4), '1-65536'], /--ports: must be FIRST-LAST/],
-    [[...right, '--operations-port', '30001'], /--operations-port: must not be one of --ports/],
-    [[...right, '--threads', '0'], /--threads: must be a whole number from 1 to 64/],
-    [[...right, '--max-connections', '1e3'], /--max-connections: must be/],
-    [[...right, '--proxy-protocol-from', 'fd00::/8'], /--proxy-protocol-from: "fd00::\/8" is not an IPv4 CIDR block/],
-    [[...right, '--host', '::'], /--host: must be an IPv4 address/],
+    [[...valid.slice(0, 4), '2-1'], /--ports: must be FIRST-LAST/],
+    [[...valid.slice(0, 4), '0-1'], /--ports: must be FIRST-LAST/],
+    [[...valid.slice(0, 4), '1-65536'], /--ports: must be FIRST-LAST/],
+    [[...valid, '--operations-port', '30001'], /--operations-port: must not be one of --ports/],
+    [[...valid, '--threads', '0'], /--threads: must be a whole number from 1 to 64/],
+    [[...valid, '--max-connections', '1e3'], /--max-connections: must be/],
+    [[...valid, '--proxy-protocol-from', 'fd00::/8'], /--proxy-protocol-from: "fd00::\/8" is not an IPv4 CIDR block/],
+    [[...valid, '--host', '::'], /--host: must be an IPv4 address/],
     [['configuration', '--directory', '/a b\nglobal', '--ports', '1-2'], /--directory: may contain only/],
     [['drain'], /--socket is required/],
     [[], /--socket is required/],

@@ -1,6 +1,4 @@
-/**
- * `espalier gateway`: the agent of a gateway replica on Kubernetes, and the preparation and draining of its HAProxy.
- */
+/** `espalier gateway`: runs the agent of a gateway replica on Kubernetes, and configures and drains its HAProxy. */
 import { hostname } from 'node:os'
 import { dirname, isAbsolute, resolve } from 'node:path'
 import { pino } from 'pino'

@@ -3,7 +3,8 @@ import { runInstance } from '../../instance/index.ts'
 import type { Command } from '../command.ts'
 
 const command: Command = {
-  help: 'Usage: espalier instance prepare --data DIR --configuration DIR --tls DIR',
+  // `runInstance` prints the complete help.
+  help: 'Usage: espalier instance prepare|verify|import|agent [options]',
   run: runInstance,
 }
 export default command

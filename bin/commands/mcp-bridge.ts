@@ -10,7 +10,7 @@ import { probeTools } from '../../services/mcp-protocol/probe.ts'
 import { samplesAddress } from '../../services/samples/index.ts'
 import { type Command, parseFlags, UsageError } from '../command.ts'
 
-const help = `Serves an MCP server that uses stdio over HTTP, at /mcp and /.
+const help = `Serves a stdio MCP server over HTTP, at /mcp and /.
 
 Usage: espalier mcp-bridge -c CONFIG
        espalier mcp-bridge -c CONFIG --ready [--token-file FILE]

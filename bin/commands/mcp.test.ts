@@ -88,7 +88,7 @@ test('a token is created, printed once, listed and removed', async () => {
   expect((await run('-list-tokens')).out).toBe('no tokens')
 })
 
-test('a token for an unknown database is refused with the nearest name', async () => {
+test('a token for an unknown database is refused, and the error contains the most similar name', async () => {
   const config = join(folder.path, 'mcp.yaml')
   writeFileSync(config, 'databases: [{name: sales, host: h}, {name: stock, host: h}]\n')
   const add = (name: string) => run('-add-token', '-config', config, '-token-database', name)

@@ -22,7 +22,7 @@ const help = `Serves Postgres databases to language models (Model Context Protoc
 
 Usage: espalier mcp [options]            serves over stdio, or with -http over HTTP
        espalier mcp -ready [options]     checks a running HTTP server with these options; exits with 0 if it can read its database
-       espalier mcp -add-token [options]  and other actions on tokens and users
+       espalier mcp -add-token [options]  runs this or another action on tokens and users
 
   -config FILE        a YAML file (docs/mcp.md lists the keys; default: /etc/espalier/mcp.yaml, if it exists)
   -http               serve POST /mcp/v1 and the helper API over HTTP
@@ -36,7 +36,7 @@ Usage: espalier mcp [options]            serves over stdio, or with -http over H
                       the files of tokens and users
   -db-host, -db-port, -db-name, -db-database, -db-user, -db-sslmode
                       the settings of the first database
-  -debug              log more
+  -debug              log more details
 
 Tokens (the token itself is printed to standard output, once):
   -add-token [-token-note TEXT] [-token-expiry 30d|1y|2w|12h|never] [-token-database NAME]
@@ -49,7 +49,7 @@ Users (a password is prompted for, or read from standard input):
   -delete-user, -enable-user, -disable-user -username NAME
   -list-users
 
-Environment: ESPALIER_DB_HOST and others override the file; PGHOST and others set what the file omits. INIT_TOKENS and
+Environment: ESPALIER_DB_HOST and others override the file; PGHOST and others are defaults for omitted settings. INIT_TOKENS and
 INIT_USERS create the credential files at the first start over HTTP. SIGHUP reloads the databases.`
 
 const serverFlags: FlagKinds = {

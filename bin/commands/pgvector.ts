@@ -10,7 +10,7 @@ database, including existing ones, without a restart.
 
 Usage: espalier pgvector
 
-Downloads it from the Python package index (38 MB). Requires python3 with pip, and glibc 2.28 or newer. It can be run repeatedly.
+Downloads pgvector from the Python package index (38 MB). Requires python3 with pip, and glibc 2.28 or newer. The command may be repeated.
 
 Environment: ESPALIER_HOME, the directory of the installation.`
 
@@ -26,7 +26,7 @@ const command: Command = {
       await installer.addExtensions(major)
       console.log(`Postgres ${major} has pgvector ${version}`)
     }
-    console.log('To add it to a database, run there: CREATE EXTENSION vector;')
+    console.log('To add pgvector to a database, run in that database: CREATE EXTENSION vector;')
     return 0
   },
 }

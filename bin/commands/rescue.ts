@@ -10,7 +10,8 @@ backups and tasks are lost. Volumes are not changed; the old store is moved asid
 
 Usage: espalier rescue [options]
 
-  --tenant ID  the tenant of volumes that do not record one; may be repeated
+  --tenant ID  a tenant whose volumes may have no record: Espalier finds these volumes by the tenant's namespace. For several
+               tenants, repeat the option
 
 Stop Espalier first. Environment: same as \`espalier run\`.`
 

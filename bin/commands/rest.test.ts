@@ -47,7 +47,7 @@ test('--ready exits with 1 and the reason if no service responds', async () => {
   }
 })
 
-test('only a stopped service ends its process after a timeout', async () => {
+test('--example and --dump-config do not start the exit timeout', async () => {
   const exit = vi.spyOn(process, 'exit').mockImplementation(code => {
     throw new Error(`the process would have ended with ${code}`)
   })

@@ -25,15 +25,15 @@ Usage: espalier rest [--dump-config | --ready] [CONFIG]
 
   CONFIG  a file of "key = value" lines (docs/rest.md lists the keys)
   --dump-config  prints the configuration from file and environment, without secrets
-  --ready        checks /ready of the admin server of a running service with this configuration; exits with 0 if it is ready, else with 1
+  --ready        asks a running service with this configuration whether it is ready (/ready of its admin server); exits with 0 if it is, else with 1
   --example      prints a file with every key and its default
 
 Environment: ESPALIER_REST_<KEY> overrides the file, for example ESPALIER_REST_DB_URI for db-uri.
-SIGHUP reloads configuration and schema cache, SIGUSR1 the schema cache, SIGUSR2 the configuration.`
+SIGHUP and SIGUSR2 reload the configuration and the schema cache, SIGUSR1 only the schema cache.`
 
 const levels = { crit: 'fatal', error: 'error', warn: 'warn', info: 'info', debug: 'debug' } as const
 
-/** Reloads configuration and schema on a signal. */
+/** Reloads everything, or only the schema cache, on a signal. */
 function reloadOnSignals(reload: (scope: ReloadScope) => void): void {
   process.on('SIGHUP', () => reload('everything'))
   process.on('SIGUSR1', () => reload('schema'))

@@ -18,17 +18,18 @@ Environment:
   ESPALIER_API_PORT    port of the API (default: 8080)
   ESPALIER_HTTPS_PORT  port of the databases' services (default: 8443)
   ESPALIER_ARCHIVE_PORT  port of the archive, once a database has the durable tier (default: 8444)
-  ESPALIER_PORTS       first port of the databases, or FIRST-LAST (default: 15432); the last serves metrics
+  ESPALIER_PORTS       first port of the databases, or FIRST-LAST (default: 15432); the last port serves metrics
   ESPALIER_USER        as root: the user that Postgres runs as (default: espalier, postgres or nobody)
-  ESPALIER_IMPORT_FROM private address blocks from which imports are allowed, such as 10.0.0.0/8,127.0.0.0/8; public ones always are
+  ESPALIER_IMPORT_FROM private address blocks from which imports are allowed, such as 10.0.0.0/8,127.0.0.0/8; public addresses are
+                       always allowed
   ESPALIER_POSTGRES_PROGRAMS
                        the directory with psql, pg_dump and pg_restore for imports, if not in a default location
-  ESPALIER_POOL        auto or off: as root, whether to create a copy-on-write file system in the home directory,
-                       if its own file system cannot share blocks between copies (default: auto)
+  ESPALIER_POOL        auto: as root, creates a copy-on-write file system in ESPALIER_HOME if the existing one cannot
+                       share blocks. off: never (default: auto)
   ESPALIER_CONSOLE_DIR the files of the console (default: console/dist beside the program)
-  ESPALIER_LOG         trace, debug, info, warn or error (default: warn)
+  ESPALIER_LOG         trace, debug, info, warn, error, fatal or silent (default: warn)
 
-When it is ready, it prints lines that begin with API, TOKEN, DOCS and HTTPS.`
+When it is ready, it prints lines that begin with API, TOKEN, DOCS, HTTPS, METRICS, HOME and STORAGE.`
 
 const day = 86400
 
@@ -61,7 +62,7 @@ const command: Command = {
       return 0
     }
     console.error(`espalier run: ${failure}. Stopping.`)
-    // The installation has failed already, so an error of the stop is only logged. No part may continue to serve.
+    // Stop all parts: none may continue to serve. An error is only logged, because the installation has failed already.
     await installation.stop().catch((error: unknown) => logger.warn({ err: error }, 'not everything stopped cleanly'))
     return 1
   },

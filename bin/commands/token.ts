@@ -8,10 +8,10 @@ const help = `Prints an access token for the embedded installation on this machi
 
 Usage: espalier token [options]
 
-  --tenant ID        the tenant that it gives access to (default: demo)
-  --subject NAME     its holder (default: local)
-  --expires TIME     its validity: 90s, 30m, 12h or 30d (default: 30d)
-  --claim NAME=JSON  an additional claim; may be repeated
+  --tenant ID         the tenant that the token gives access to (default: demo)
+  --subject NAME      the token's holder (default: local)
+  --expires TIME      the token's validity: 90s, 30m, 12h or 30d (default: 30d)
+  --claim NAME=VALUE  an additional claim: JSON, or text; may be repeated
 
 Environment: ESPALIER_HOME, the directory of the installation.`
 
@@ -28,7 +28,7 @@ function parseDuration(text: string): number {
 
 function parseClaim(text: string): [string, unknown] {
   const at = text.indexOf('=')
-  if (at < 1) throw new UsageError(`--claim must be NAME=JSON, not ${JSON.stringify(text)}`)
+  if (at < 1) throw new UsageError(`--claim must be NAME=VALUE, not ${JSON.stringify(text)}`)
   const value = text.slice(at + 1)
   try {
     return [text.slice(0, at), JSON.parse(value)]

@@ -32,7 +32,7 @@ ${incarnationHelp}
 
 ${storeHelp}
 
-Prints the id of the backup once it is complete and all of it has been read back.`
+Prints the backup's id after it has stored the whole backup and read it back.`
 
 const command: Command = {
   help,

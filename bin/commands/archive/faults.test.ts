@@ -1,6 +1,6 @@
 /**
- * Tests faults of a real S3 server and of the archive: what a database's agent reports, which files it marks as
- * archived, and how it recovers.
+ * Tests faults of an S3 server (gofakes3 behind a proxy) and of the archive: what a database's agent reports, which
+ * files it marks as archived, and how it recovers.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -50,7 +50,7 @@ function launch(keys = 'keys'): void {
   })
   for (const stream of [archive.stdout, archive.stderr]) stream?.on('data', chunk => (output += chunk))
 }
-const serves = () => vi.waitFor(() => expect(output).toContain('the archive serves'), polling)
+const started = () => vi.waitFor(() => expect(output).toContain('the archive server is ready'), polling)
 async function kill(): Promise<void> {
   const exited = once(archive, 'exit')
   archive.kill('SIGKILL')
@@ -111,7 +111,7 @@ else
       proxy = await startFaultProxy(s3.settings.endpoint ?? '')
       ;[port, health] = [await freePort(), await freePort()]
       launch()
-      await serves()
+      await started()
       stopAgent = startAgent()
     }, 120_000)
     afterAll(async () => {
@@ -135,7 +135,7 @@ else
       ...(isSoak ? ([[503, 'SlowDown']] as const) : []),
     ] as const
     test.each(answers)(
-      '%i %s is reported with the object, marks nothing as archived, and recovers',
+      'after %i %s, the agent reports the segment, does not mark it as archived, and archives it later',
       async (status, code) => {
         failing(status, code)
         const { name } = finish()
@@ -149,7 +149,7 @@ else
       },
     )
 
-    test('an archive killed during an upload reports nothing as stored, and continues', async () => {
+    test('after a kill during an upload, the segment is not marked as archived until the next upload completes', async () => {
       proxy.faultOf = method => (method === 'PUT' ? { kind: 'silence' } : undefined)
       const before = proxy.met.silence
       const { name, content } = finish()
@@ -158,9 +158,9 @@ else
       await reports({ state: 'failing', waitingFiles: 1 })
       expect(markers()).not.toContain(name)
       proxy.faultOf = () => undefined
-      // The file has the new key before the old key, as while a key is replaced.
+      // As during a key replacement, the file lists the new key first.
       launch('both-keys')
-      await serves()
+      await started()
       await archived(name)
       await reports({ state: 'archiving', waitingFiles: 0 })
       const reader = openArchiveReader(
@@ -185,7 +185,7 @@ else
     })
 
     let segmentOfOtherKey: string
-    test('an archive waits at its start for an unreachable store, and is not ready until then', async () => {
+    test('at its start, the archive waits for the store, and is not ready until the store responds', async () => {
       segmentOfOtherKey = finish().name
       await archived(segmentOfOtherKey)
       await kill()
@@ -195,12 +195,12 @@ else
       expect(await isReady()).toBe(503)
       const { name } = finish()
       proxy.faultOf = () => undefined
-      await serves()
+      await started()
       expect(await isReady()).toBe(200)
       await archived(name)
     })
 
-    test('a restore names the missing key among several, and nothing is overwritten', async () => {
+    test('the error of a restore names the key that is not configured, and no object is overwritten', async () => {
       // Since its last start, the archive has only the old key.
       const name = segmentOfOtherKey
       const reader = openArchiveReader(

@@ -14,7 +14,9 @@ const incarnation = { databaseId: '0190aaaa-0000-7000-8000-000000000003', number
 const [one, two] = ['000000010000000000000001', '000000010000000000000002']
 const sha256 = (bytes: Buffer) => createHash('sha256').update(bytes).digest()
 
-test('a segment and pieces with another predecessor are treated as missing', { timeout: 60_000 }, async () => {
+test('a segment or its streamed part is treated as missing if another server archived the previous segment', {
+  timeout: 60_000,
+}, async () => {
   const root = mkdtempSync(join(tmpdir(), 'espalier-fetch-'))
   onTestFinished(() => rmSync(root, { recursive: true, force: true }))
   writeFileSync(join(root, 'keys'), Buffer.alloc(32, 7).toString('base64'))
@@ -39,7 +41,7 @@ test('a segment and pieces with another predecessor are treated as missing', { t
   }
   expect(fetch(one)).toMatchObject({ status: 0, stderr: '' })
   expect(readFileSync(join(root, 'RECOVERYXLOG'), 'utf8')).toBe('first')
-  // First, `fetch` compares the predecessor with the archived segment; then, with the segment that Postgres replayed.
+  // The first call compares with the archived segment. The last call compares with the segment that Postgres replayed.
   expect(fetch(two)).toMatchObject({ status: 1, stderr: expect.stringContaining('archived by another server') })
   writeFileSync(join(root, one), 'another first')
   expect(fetch(two)).toMatchObject({ status: 0 })

@@ -84,7 +84,7 @@ async function completeFile(archive: Archive, wanted: Wanted) {
   if (before === undefined || !followsOther(Buffer.from(header.salt, 'base64'), before)) return content
   await content[Symbol.asyncIterator]().return?.()
   console.error(
-    `espalier archive fetch: ${file} was archived by another server than the previous segment; it is ignored`,
+    `espalier archive fetch: ${file} was archived by another server than the previous segment; the file is ignored`,
   )
   return undefined
 }
@@ -114,7 +114,7 @@ async function paddedTail(archive: Archive, wanted: Wanted) {
     const tail = await tailOf(archive, incarnation, file, await digestBefore(archive, wanted))
     for await (const chunk of tail.read()) chunks.push(chunk)
   } catch (error) {
-    // The archive deletes the pieces once the complete segment is archived.
+    // The archive deletes the streamed part once the complete segment is archived.
     if (error instanceof ArchiveError && error.fault.kind === 'store' && error.fault.code === 'Gone')
       return completeFile(archive, wanted)
     throw error

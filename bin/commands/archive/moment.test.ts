@@ -123,7 +123,7 @@ async function numbersOf(...args: string[]): Promise<number[]> {
   onTestFinished(() => rmSync(root, { recursive: true, force: true }))
   const data = join(root, 'pgdata')
   espalier('restore', ...storeFlags(), '--target', data, ...args)
-  // Postgres refuses to run as root; the source's volume has the right owner.
+  // Postgres refuses to run as root, so the files get the owner of the source's volume.
   const { uid, gid } = statSync(server.mounts.volume)
   execFileSync('chown', ['-R', `${uid}:${gid}`, root, path('store')])
   // The source still archives, so its copy must not archive.
@@ -135,7 +135,7 @@ async function numbersOf(...args: string[]): Promise<number[]> {
   await client.end()
   return rows.map(({ number }) => number)
 }
-const fetching = () => [...command, 'fetch', ...storeFlags(), '%f', '%p'].join(' ')
+const restoreCommand = () => [...command, 'fetch', ...storeFlags(), '%f', '%p'].join(' ')
 const upTo = (last: number): number[] => Array.from({ length: last }, (_, index) => index + 1)
 
 test('a database is recovered to its backup, to the end of its WAL, and to any time between', {
@@ -167,9 +167,11 @@ test('a database is recovered to its backup, to the end of its WAL, and to any t
   }
 
   expect(await numbersOf()).toEqual([1])
-  expect(await numbersOf('--restore-command', fetching())).toEqual(upTo(20))
+  expect(await numbersOf('--restore-command', restoreCommand())).toEqual(upTo(20))
   for (const last of isSoak ? [3, 11, 17] : [11])
-    expect(await numbersOf('--restore-command', fetching(), '--target-time', times[last] ?? '')).toEqual(upTo(last))
+    expect(await numbersOf('--restore-command', restoreCommand(), '--target-time', times[last] ?? '')).toEqual(
+      upTo(last),
+    )
 })
 
 test.each([

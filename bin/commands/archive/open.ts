@@ -32,7 +32,7 @@ export const incarnationOptions = {
   incarnation: { type: 'string', default: '1' },
 } as const
 export const incarnationHelp = `  --database ID            the id of the database, a UUID
-  --incarnation NUMBER     the number of its volume (default: 1)`
+  --incarnation NUMBER     the number of the database's volume: 1, or higher after a restore in place (default: 1)`
 
 /** @throws UsageError */
 export function incarnationOf(flags: { database?: string | undefined; incarnation: string }): Incarnation {

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { createApplier } from './apply.ts'
 import { toPostgresTime } from './pgoutput.ts'
 
-/** A test double of the target. A statement changes the rows that it inserts, or the number that `rowsOf` returns. */
+/** A test double of the target. `query` reports the number of inserted rows, or the number that `rowsOf` returns. */
 function target(rowsOf: (sql: string) => number | undefined = () => undefined) {
   const sent: string[] = []
   const query = async (sql: string) => {

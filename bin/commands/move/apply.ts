@@ -26,7 +26,7 @@ export class MoveError extends Error {
 export type Applier = {
   /** The position up to which the target has every change. */
   position(): bigint
-  /** When the source committed the last applied transaction. */
+  /** When the source committed the last received transaction. */
   committedAt(): number | undefined
   changes(): number
   message(payload: Buffer): Promise<void>
@@ -151,7 +151,7 @@ async function run(client: Client, statements: readonly Statement[]) {
   } catch (error) {
     if (!(error instanceof DatabaseError) || !isDataFault(error.code ?? '')) throw error
     throw new MoveError(
-      `the database refuses a change of ${tableOf(error, statements)}: ${error.message}. If the source's definitions have changed, make the same change in this database as app, and run "espalier move follow" again`,
+      `the database refuses a change of ${tableOf(error, statements)}: ${error.message}. If a definition changed on the source, make the same change in this database with the role app, and run "espalier move follow" again`,
     )
   }
 }

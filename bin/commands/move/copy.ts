@@ -28,7 +28,9 @@ export type Move = {
   environment: NodeJS.ProcessEnv
 }
 
-/** Matches the entries of a dump that `follow` needs to find rows fast. None of them changes rows by itself. */
+/**
+ * Matches the dump entries that make `follow` fast: keys, indexes and statistics. None of these entries changes rows.
+ */
 const neededByFollow = /^\d+; \d+ \d+ (?:CONSTRAINT|INDEX|INDEX ATTACH|STATISTICS(?! DATA)) /
 
 /**
@@ -101,7 +103,10 @@ function progressOf(report: (line: string) => void): Mover['progress'] {
   }
 }
 
-/** Counts the tables of the target, which must be new: after a failed copy, the user deletes the whole database. */
+/**
+ * Counts the target's tables. The target must have none, because the user deletes the whole database after a failed
+ * copy.
+ */
 const tablesHere = `SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p')
   AND n.nspname !~ '^pg_' AND n.nspname NOT IN ('information_schema', 'espalier')`
 

@@ -20,7 +20,7 @@ import { dropState, lockMove, type MoveState, names, readState, recordDone } fro
 
 type ForeignKey = { table: string; name: string; definition: string; isPartitioned: boolean }
 
-/** Returns a WAL position behind every earlier commit. The commit of a message makes the source flush its WAL first. */
+/** Returns a WAL position after all earlier commits. The commit of a message makes the source flush its WAL first. */
 const currentPosition = async (client: Client): Promise<bigint> => {
   await client.query("SELECT pg_logical_emit_message(true, 'espalier', 'finish')")
   return parsePosition(await queryValue<string>(client, 'SELECT pg_current_wal_flush_lsn()::text'))
@@ -54,20 +54,23 @@ async function catchUp(move: Move, deadlineMs: number): Promise<void> {
   if (move.signal.aborted) throw new MoveError('stopped: the move is not finished')
 }
 
-/** Checks that the source still has the copied tables: the publication has no later table. @throws MoveError */
+/**
+ * Checks that the source has exactly the copied tables, because the publication does not include tables created later.
+ * @throws MoveError
+ */
 async function checkTables(there: Client, { tables }: MoveState): Promise<void> {
   const now = await tablesOf(there)
   const known = new Set(tables.map(tableName))
   const added = now.filter(table => !known.has(tableName(table)))
   if (added.length > 0)
     throw new MoveError(
-      `tables that were created after the copy are not followed: ${names(added)}: the move is not finished`,
+      `the move is not finished, because tables were created after the copy, and are not followed: ${names(added)}`,
     )
   const present = new Set(now.map(tableName))
   const dropped = tables.filter(table => !present.has(tableName(table)))
   if (dropped.length > 0)
     throw new MoveError(
-      `tables were dropped or renamed on the source after the copy: ${names(dropped)}: the move is not finished`,
+      `the move is not finished, because tables were dropped or renamed on the source after the copy: ${names(dropped)}`,
     )
 }
 
@@ -96,7 +99,7 @@ async function compareRows({ source, target, jobs, signal, report }: Move, { tab
   if (failed !== undefined) throw failed.reason
   if (differing.length > 0)
     throw new MoveError(
-      `rows differ: ${differing.slice(0, 5).join('; ')}: the move is not finished. If a client still writes to the source, stop it and run "espalier move finish" again`,
+      `the move is not finished, because rows differ: ${differing.slice(0, 5).join('; ')}. If a client still writes to the source, stop it and run "espalier move finish" again`,
     )
   report(`${rows} rows of ${tables.length} tables are equal`)
 }

@@ -165,7 +165,7 @@ async function followLocked(move: Move, client: Client, goal: bigint | undefined
 
 /**
  * Checks that the slot still has every change after the recorded position. This database never confirms more than its
- * record has. So if the slot is ahead, another copy of this database has confirmed changes. @throws MoveError
+ * record has. So if the slot is ahead, this database was restored or copied. @throws MoveError
  */
 async function checkSlot(there: Client, { name, position }: MoveState): Promise<void> {
   // Older versions have no column wal_status.

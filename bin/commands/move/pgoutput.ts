@@ -16,7 +16,7 @@ export type Change =
 type Message =
   | Change
   | { kind: 'begin' }
-  /** `end` is the position behind the transaction. */
+  /** `end` is the position after the transaction. */
   | { kind: 'commit'; end: bigint; at: number }
   | { kind: 'relation'; id: number; relation: Relation }
   | { kind: 'other' }

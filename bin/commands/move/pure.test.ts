@@ -28,7 +28,7 @@ const bytes = (...parts: (string | number | [number, number] | bigint)[]): Buffe
   )
 
 describe('messages of pgoutput', () => {
-  test('a table and its changes', () => {
+  test('decodes a table and its changes', () => {
     const relation = bytes(
       'R',
       [7, 4],
@@ -76,13 +76,13 @@ describe('messages of pgoutput', () => {
     expect(() => decode(bytes('?'))).toThrow('unknown kind ?')
   })
 
-  test('the end of a transaction has its position and time', () => {
+  test('decodes the position and time of a commit', () => {
     const at = Date.UTC(2026, 10, 27)
     const commit = bytes('C', 0, 1n, 0x1_0000_00ffn, toPostgresTime(at))
     expect(decode(commit)).toEqual({ kind: 'commit', end: 0x1_0000_00ffn, at })
   })
 
-  test('positions in the stream, and the message that confirms a position', () => {
+  test('decodes stream positions, and encodes a confirmation', () => {
     expect(positionText(parsePosition('1A/FF00'))).toBe('1A/FF00')
     expect(decodeStreamed(bytes('k', 9n, 0n, 1))).toEqual({ kind: 'position', end: 9n, wantsReply: true })
     expect(decodeStreamed(bytes('w', 8n, 9n, 0n, 'B'))).toMatchObject({
@@ -113,7 +113,7 @@ describe('statements', () => {
 
   test.each<[string, Change, Relation, string | undefined]>([
     [
-      'an insertion sets identity columns, and quotes',
+      'an insertion sets identity columns, and escapes names and values',
       { kind: 'insert', ...head, row: ['1', null, "a'b\\c"] },
       keyed,
       `INSERT INTO "s"."a""b" ("id", "doc", "it's") OVERRIDING SYSTEM VALUE VALUES ('1', NULL,  E'a''b\\\\c')`,
@@ -137,19 +137,19 @@ describe('statements', () => {
       undefined,
     ],
     [
-      'without a key, one row with exactly the old values changes',
+      'without a key, the update changes only one of several equal rows',
       { kind: 'update', ...head, old: ['1', '{}', null], row: ['1', '[]', null] },
       full,
       `UPDATE ONLY "s"."a""b" SET "doc" = '[]' WHERE ctid = (SELECT ctid FROM ONLY "s"."a""b" WHERE "id" = '1' AND format('%s', "id") = '1' AND format('%s', "doc") = '{}' AND "it's" IS NULL LIMIT 1)`,
     ],
     [
-      'a deletion',
+      'a deletion finds the row by its key',
       { kind: 'delete', ...head, old: ['1', null, null] },
       keyed,
       `DELETE FROM ONLY "s"."a""b" WHERE "id" = '1'`,
     ],
     [
-      'a truncation of several tables',
+      'a truncation of several tables is one statement',
       { kind: 'truncate', relations: [1, 1], restartsIdentity: false },
       keyed,
       'TRUNCATE ONLY "s"."a""b", ONLY "s"."a""b"',
@@ -164,7 +164,7 @@ describe('statements', () => {
   })
 })
 
-test('a source is refused with everything that must change', () => {
+test('the error for an unsuitable source names everything that must change', () => {
   const fine = { version: 16, walLevel: 'logical', unlogged: [], withoutIdentity: [], largeObjects: 0 }
   expect(refusals(fine)).toEqual([])
   const tables = Array.from({ length: 7 }, (_, index) => ({ schema: 's', name: `t${index}` }))
@@ -223,7 +223,7 @@ describe('URIs', () => {
     [undefined, /^the environment variable SOURCE must be a Postgres URI$/],
     ['postgresql://app:secret@127.0.0.1/app?sslmode=prefer', /^SOURCE: must have an sslmode of/],
     ['postgresql://app:secret@127.0.0.1/app?sslrootcert=/none', /^SOURCE: ENOENT/],
-  ])('%s is refused without the password', async (uri, message) => {
+  ])('%s is refused, and the error does not contain the password', async (uri, message) => {
     const error = await endpointOf('SOURCE', uri).catch((refusal: Error) => refusal)
     expect(error).toMatchObject({ name: 'UsageError', message: expect.stringMatching(message) })
     expect(String(error)).not.toContain('secret')

@@ -57,7 +57,7 @@ function insertion(relation: Relation, row: Row): Statement {
   return { sql: head + rows, changes: 1, table, head, rows }
 }
 
-/** Returns an UPDATE of the changed columns only, because no UPDATE can set an identity column. */
+/** Returns an UPDATE of the changed columns only: an UPDATE cannot set a GENERATED ALWAYS identity column. */
 function update(relation: Relation, old: Row | undefined, row: Row): string | undefined {
   const set = relation.columns.flatMap(({ name, isKey }, index) => {
     const value = row[index]

@@ -30,7 +30,7 @@ const options = {
   json: { type: 'boolean' },
 } as const
 
-/** Adds the source file of each document that `espalier rag load` wrote. */
+/** Adds to each document the name of its source file, if `espalier rag load` loaded the document. */
 async function shownSources(pipeline: Pipeline, documents: readonly FoundDocument[]): Promise<readonly ShownSource[]> {
   const { address, tables } = pipeline.settings
   const sources = documents.length === 0 ? new Map() : await columnOf(address, tables, 'source', documents)

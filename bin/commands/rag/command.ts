@@ -27,7 +27,7 @@ export function readSettings(path: string, onFile?: (path: string) => void): Rag
 
 /** @throws UsageError with the list of known pipelines */
 export function pipelineNamed(config: string | undefined, name: string | undefined): PipelineSettings {
-  if (config === undefined || name === undefined) throw new UsageError('CONFIG and PIPELINE are missing; see --help')
+  if (config === undefined || name === undefined) throw new UsageError('CONFIG and PIPELINE are required; see --help')
   const { pipelines } = readSettings(configurationPath(config))
   const pipeline = pipelines.find(one => one.name === name)
   if (pipeline !== undefined) return pipeline

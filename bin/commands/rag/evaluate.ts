@@ -8,22 +8,23 @@ import { type Command, parseArguments, readFlagFile, UsageError } from '../../co
 import { integerOption, pipelineNamed } from './command.ts'
 import { commandPipeline } from './pipeline.ts'
 
-const help = `Runs judged queries on a pipeline, without the language model, and prints how well each arm finds the relevant documents.
+const help = `Runs judged queries on a pipeline, without the language model. Prints how well each kind of search (words, vectors, both) finds
+the relevant documents.
 
 Usage: espalier rag evaluate CONFIG PIPELINE --queries FILE --judgements FILE [options]
 
   --queries FILE           JSON lines: {"id": "1", "text": "how high can it fly"}
-  --judgements FILE        lines of query id, document id and score, tab-separated, with or without a header. A score above 0 is relevant,
-                           higher is better; below 0, the document is not counted; unlisted documents are not relevant
-  --document-column NAME   the column with the documents' names in the judgements (default: document if the table has it, as after
-                           every load, else the id column)
+  --judgements FILE        lines of query id, document id and score, tab-separated, with or without a header. Score above 0:
+                           relevant, higher is better; 0 or unlisted: not relevant; below 0: not counted
+  --document-column NAME   the column with the documents' names in the judgements (default: the column document, which load creates,
+                           if the table has it; else the id column)
   --depth N                documents to retrieve for each query, from 10 to 1000 (default: 110)
   --parallel N             concurrent queries (default: 4)
   --json                   print one JSON object
 
-Prints nDCG@10 (linear gain, as trec_eval), recall@10, recall@100 and MRR@10 of words alone, vectors alone, both, and both with reranking
-if the pipeline has it: means with 95 % bootstrap intervals, and differences per query. If several parts of a document are found, it
-counts once, at its best position.`
+Prints nDCG@10 (linear gain, as trec_eval), recall@10, recall@100 and MRR@10 for each search: words, vectors, both, and both with
+reranking if configured. Prints the means with 95 % bootstrap intervals, and the differences per query. If a search finds several parts of
+a document, the document counts once, at its best position.`
 
 const options = {
   queries: { type: 'string' },

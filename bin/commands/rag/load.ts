@@ -23,12 +23,13 @@ load, run it again.
   --batch N            parts in one request to the embedding model (default: 32)
   --parallel N         concurrent requests (default: 4)
   --language NAME      text-search configuration of a new table (default: english)
-  --halfvec            store vectors in half precision, in a new table
+  --halfvec            store the vectors of a new table in half precision
   --prune              delete documents that are not among FILES
-  --replace            replace all documents of the table by FILES, including those of another embedding model
-  --database-url URL   load with another role or address than the pipeline's; PGUSER and PGPASSWORD replace only its role
+  --replace            replace all documents of the table with FILES, also those that another embedding model embedded
+  --database-url URL   load with this role and address instead of the pipeline's. Without it, PGUSER and PGPASSWORD replace the
+                       pipeline's role
 
-Exit code: 0 loaded, 1 failed, 130 stopped by Ctrl-C.`
+Exit code: 0 loaded, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C.`
 
 /** Returns the address for the load, which must write: the role of the pipeline may be read-only. */
 function loadingAddress({ address }: PipelineSettings, url: string | undefined): Address {
