@@ -12,7 +12,7 @@ export type Run = {
   rest: readonly string[]
   /** The exit code: 0, unless an action sets another code. */
   exitCode: number
-  /** Writes the API's errors in terms of the command's options. */
+  /** Replaces field names in API errors with the command's options. */
   rewrite?: Rewrite
   /** Whether an error names the request that failed. */
   isVerbose?: boolean

@@ -27,7 +27,7 @@ Environment:
 ${targetHelp}
   XDG_CACHE_HOME     where the CA certificate is cached (default: ~/.cache)
 
-Runs the psql on PATH, or one that is installed elsewhere on this machine. espalier sql needs no psql.`
+Runs the psql on PATH, or else another installed psql. espalier sql needs no psql.`
 
 function roleOf(text: string): Role {
   const role = roles.find(known => known === text)

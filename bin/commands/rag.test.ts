@@ -47,7 +47,7 @@ async function stop(child: ChildProcess): Promise<unknown> {
   return child.exitCode
 }
 
-test('serves the default file of its folder for this machine only, and reloads it on SIGHUP', async () => {
+test('without arguments, reads the file in its folder, serves this machine only, and reloads the file on SIGHUP', async () => {
   const folder = folderWith(configuration('docs'))
   const child = spawn(process.execPath, [program, 'rag'], {
     cwd: folder,

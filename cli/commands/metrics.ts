@@ -22,7 +22,7 @@ const columns: readonly Column<Line>[] = [
   { title: 'MAX', value: ({ most }) => shown(most), align: 'right' },
 ]
 
-/** The table omits this column: statistics of a start time have no meaning. */
+/** The table omits this column, because a mean or maximum of start times has no meaning. */
 const startTime = 'start_time_seconds'
 
 /** Returns a line for each column with measurements. Pure. */

@@ -21,7 +21,7 @@ export const storeHelp = `  --store URL              s3://BUCKET/PREFIX or file:
   --key-file FILE          the keys of the archive: 32 bytes in base64, one per line. New objects are encrypted with the first key;
                            the other keys decrypt older objects. Without the keys the archive cannot be read
   --s3-endpoint URL        the S3 server, if it is not AWS
-  --s3-region NAME         its region (default: us-east-1)
+  --s3-region NAME         the region of the bucket (default: us-east-1)
   --s3-path-style          the bucket is in the path instead of the host name
   --s3-authority FILE      the CA of the S3 server's certificate, PEM, instead of the system's
 
