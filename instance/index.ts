@@ -16,29 +16,29 @@ const usage = `Usage: espalier instance prepare --data DIR --configuration DIR -
        espalier instance agent --id UUID --host ADDRESS --data DIR --tls DIR --state DIR
                                 [--archive URL --archive-tls DIR --archive-markers DIR]
 
-prepare makes an instance's volume ready for Postgres to start on.
-verify checks a copy of a database, which is changed by it and worth nothing afterwards.
-import fills an empty database from another Postgres, by the import.json in the configuration directory.
-agent samples what the Postgres at this address and its volume are like, until it is stopped.
+prepare prepares the volume of an instance, so that Postgres can start.
+verify checks a copy of a database. The check changes the copy, so delete the copy afterwards.
+import copies another Postgres into an empty database, as import.json in the configuration directory specifies.
+agent measures Postgres at this address and its volume, until it is stopped.
 
-  --data DIR                  the volume; the data directory is pgdata in it
-  --configuration DIR         holds instance.json, or import.json
-  --tls DIR                   holds tls.crt, tls.key and ca.crt
-  --id UUID                   whose instance it is
-  --host ADDRESS              where Postgres listens, and the agent too
-  --state DIR                 what the agent keeps
-  --archive URL               where the agent archives WAL and base backups: https://HOST:PORT
-  --archive-tls DIR           holds archive.crt, archive.key and ca.crt
-  --archive-markers DIR       where archive_command looks for what is archived
-  --recover JSON              what verify makes the copy of first: a base backup of the archive, and up to where WAL is replayed
-  --termination-message FILE  where to write a refusal, or what verify found, as JSON
+  --data DIR                  the volume; its directory pgdata is the data directory
+  --configuration DIR         contains instance.json or import.json
+  --tls DIR                   contains tls.crt, tls.key and ca.crt
+  --id UUID                   the id of the instance's database or branch
+  --host ADDRESS              the address on which Postgres and the agent listen
+  --state DIR                 the directory for the agent's files
+  --archive URL               the archive to which the agent sends WAL and base backups: https://HOST:PORT
+  --archive-tls DIR           contains archive.crt, archive.key and ca.crt
+  --archive-markers DIR       the directory for the marker files of archived WAL, which archive_command reads
+  --recover JSON              the base backup that verify recovers first, and the position up to which it replays WAL
+  --termination-message FILE  the file for a refusal, or for the result of verify, as JSON
 
-Where instance.json or --recover names a base backup of the archive, prepare and verify make the data of an empty volume out of it, by the
+If instance.json or --recover names a base backup, prepare and verify restore it to the empty volume. They read the archive with the
 certificate in the directory that ESPALIER_ARCHIVE_SOURCE_TLS names.
 
-Where ${logVariable} names a directory, Postgres keeps its log on the volume and the agent bounds it.
+If ${logVariable} names a directory, Postgres writes its log to the volume, and the agent limits the size of the log.
 
-It exits with 0, or with a code that says why not: ${Object.entries(exitCodes)
+Exit code 0: success. Other exit codes: ${Object.entries(exitCodes)
   .map(([reason, code]) => `${code} ${reason}`)
   .join(', ')}.
 `
@@ -72,7 +72,7 @@ function parse(argv: readonly string[]): Options {
     const given = { help, data, configuration, tls, recover, terminationMessage }
     if (help) return { command: 'prepare', ...given }
     const command = commands.find(name => name === positionals[0])
-    if (positionals.length !== 1 || command === undefined) throw new Error('the commands are "prepare" and "verify"')
+    if (positionals.length !== 1 || command === undefined) throw new Error('the command must be prepare, verify, import or agent')
     const needed = command === 'prepare' ? { data, configuration, tls } : { data }
     for (const [name, value] of Object.entries(needed)) {
       if (value === '') throw new Error(`--${name} is required`)

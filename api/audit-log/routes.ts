@@ -1,4 +1,4 @@
-/** `/audit`: attempts to write, newest first (docs/decisions/0107-readable-audit-log.md). */
+/** `/audit`: the audit log, newest entry first (docs/decisions/0107-readable-audit-log.md). */
 import type { z } from 'zod'
 import { basePath, sendJson } from '../answers.ts'
 import { byDatabase, idOf } from '../caches.ts'
@@ -45,9 +45,9 @@ export function addAuditLog(app: App, context: ApiContext): void {
     {
       operationId: 'listAuditEntries',
       tag: 'audit',
-      summary: 'List attempts to write',
+      summary: 'List audit entries',
       description:
-        'Newest first: one entry for each POST, PATCH, PUT and DELETE, also a refused one, and two for each that runs SQL or tries a service. Entries of other replicas of the API appear after some seconds. The newest 256 KiB of compressed entries are kept, for at most 30 days; the log of the API has all of them. Returns 503 if the cluster cannot store entries.',
+        'Lists the newest entries first. Each POST, PATCH, PUT and DELETE has one entry, also if the API refused it. A request that runs SQL or tries a service has two entries. Entries of other replicas of the API appear after some seconds. The API keeps the newest 256 KiB of compressed entries, for at most 30 days. The log of the API has all entries. Returns 503 if the cluster cannot store entries.',
       success: {
         status: 200,
         description: 'One page of entries.',
