@@ -72,7 +72,8 @@ function parse(argv: readonly string[]): Options {
     const given = { help, data, configuration, tls, recover, terminationMessage }
     if (help) return { command: 'prepare', ...given }
     const command = commands.find(name => name === positionals[0])
-    if (positionals.length !== 1 || command === undefined) throw new Error('the command must be prepare, verify, import or agent')
+    if (positionals.length !== 1 || command === undefined)
+      throw new Error('the command must be prepare, verify, import or agent')
     const needed = command === 'prepare' ? { data, configuration, tls } : { data }
     for (const [name, value] of Object.entries(needed)) {
       if (value === '') throw new Error(`--${name} is required`)
