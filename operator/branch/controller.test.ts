@@ -174,7 +174,7 @@ describe('a database with branches', () => {
     await it.untilDeleted('unlucky')
   })
 
-  test('keeps data, address and passwords if it is orphaned during deletion and recreated with its id', async () => {
+  test('keeps data, address and passwords if it is orphaned during deletion and recreated with the same id', async () => {
     const before = await it.create('taken')
     const id = await it.idOf('taken')
     await made('taken-1', 'taken')
@@ -218,7 +218,7 @@ describe('a database with branches', () => {
 })
 
 describe('a branch that an older operator version refused', () => {
-  test('stays failed, does not count for limits, and can be deleted', async () => {
+  test('stays failed, does not count against limits, and can be deleted', async () => {
     await it.create('older')
     await it.stopOperator()
     await request('older-1', 'older')

@@ -54,7 +54,10 @@ function branches({ caches, settings, events, metrics }: BranchControllerOptions
   }
 }
 
-/** Sets `spec.databaseId` of a new branch that has only `spec.databaseName`. Returns a finding if it must wait. */
+/**
+ * Sets `spec.databaseId` of a new branch that has only `spec.databaseName`. Returns a finding if the branch must wait
+ * for it.
+ */
 async function awaitDatabase(cluster: Cluster, branch: Branch): Promise<'ready' | 'replaced' | Finding> {
   if (branchPhase(branch) !== 'creating' || !lacksDatabaseId(branch)) return 'ready'
   const found = await fillInDatabaseId(cluster, branch)

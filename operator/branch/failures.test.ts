@@ -1,5 +1,6 @@
 /**
- * Faults that make a branch's creation fail, and faults that do not. After a failed creation, only the Branch remains.
+ * Faults that make a branch's creation fail, and faults that do not. After a failed creation, only the Branch and its
+ * Task remain.
  */
 import { describe, expect, test } from 'vitest'
 import { type Cluster, ClusterError } from '../../cluster/index.ts'
@@ -68,7 +69,7 @@ describe('a creation fails and leaves only the Branch', () => {
     await untilNothingRemains('late-1')
   })
 
-  test('if it does not serve by its deadline', async () => {
+  test('if the branch does not serve by its deadline', async () => {
     await it.create('stuck')
     it.workload().volumes.unprovisioned = claim => (claim.spec?.dataSource ? 'the pool is full' : undefined)
     await under(withDeadline, async () => {

@@ -22,8 +22,8 @@ export type Source = ManagedDatabase | Branch
 export type Observed = ObservedOwner & {
   branch: Branch
   /**
-   * Undefined if no object has the source's name and id. Also undefined after the source is copied, except while a move
-   * to another target is requested.
+   * Undefined if no object has the source's name and id. Also undefined after the source is recorded, except while a
+   * move to another target is requested.
    */
   source: Source | undefined
   /**
@@ -38,8 +38,8 @@ export type Observed = ObservedOwner & {
   backup: Backup | undefined
   /**
    * The backup and WAL from which `spec.target` can be recovered, or the reason why it cannot be recovered. Undefined
-   * in each of these cases: `spec.target` is absent, the source database does not exist, `spec.target.backupName` names
-   * no durable backup, or the source is already recorded and no move to another target is requested.
+   * if `source` is undefined, if `spec.target` is absent, or if no durable backup of the database has the name
+   * `spec.target.backupName`.
    */
   recovery?: Recovery
   /** The branch limit per database, if this branch exceeds the limit. */
@@ -51,7 +51,7 @@ export const isDeletionRequested = (branch: Branch): boolean => branchPhase(bran
 
 /**
  * The data source of the volume. Empty until `status.source` is recorded. `awaitsSource`: the installation has no
- * archive, and the volume does not exist yet.
+ * archive, and `status.volume` is not set yet.
  */
 function dataSourceOf(branch: Branch, pods: Pick<PodSettings, 'archive'>): Partial<Instance> {
   const { source, volume } = branch.status ?? {}
@@ -88,7 +88,7 @@ export function instanceOf(branch: Branch, now: number, pods: Pick<PodSettings, 
 
 /**
  * Returns the start time of the branch's deletion. A future `spec.deletionRequestedAt` counts as the current time.
- * Returns undefined if the branch is not being deleted. A failed creation counts as a deletion.
+ * Returns undefined if the branch is not being deleted.
  */
 function deletionSince(branch: Branch, now: number): string | undefined {
   const { metadata, spec, status } = branch

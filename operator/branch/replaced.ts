@@ -52,7 +52,7 @@ export async function deleteReplaced(
 }
 
 /**
- * Whether the last move has ended and replaced this incarnation, and the branch has recorded its current volume. Moves
+ * Whether the branch no longer uses this incarnation after its last move, and `status.volume` is set. Moves
  * never reuse an incarnation, so an incarnation identifies one volume.
  */
 const isReplaced = ({ status }: Branch, incarnation: number): boolean =>

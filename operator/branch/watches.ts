@@ -1,6 +1,6 @@
 /**
- * Enqueues a branch when its prebranch backup changes. Also enqueues a branch when another database with the
- * same name appears or disappears.
+ * Enqueues a branch when its prebranch backup changes. Also enqueues a branch when a database with the name in
+ * `spec.databaseName`, but with another id, appears or disappears.
  */
 import { keyOf } from '../../cluster/informer/index.ts'
 import { type Backup, childNames, labels } from '../../crds/index.ts'

@@ -117,7 +117,7 @@ describe('a new branch', () => {
     expect(actions).toContain('apply Service')
     expect(actions).not.toContain('apply StatefulSet')
   })
-  test("creates a backup of its source. The backup's name contains the branch's id, and it has the finalizer", () => {
+  test("requests a backup that has the branch's id in its name, and the operator's finalizer", () => {
     const { branch } = reconciled
     const draft = prebranchDraft(branch, id, false)
     expect(draft).toStrictEqual({
@@ -139,7 +139,7 @@ describe('a new branch', () => {
   })
   test('requests its backup without the annotation `espalier.dev/single-use` if retention keeps the backup', () => {
     const { branch, root } = reconciled
-    if (root === undefined) throw new Error('no database')
+    if (root === undefined) throw new Error('there is no database')
     const backup = { durable: false, retention: { hot: { prebranch: { days: 3 } } } }
     const retained = { ...root, spec: { ...root.spec, backup } }
     expect(planOf(fresh({ rest: { root: retained } })).actions).toContainEqual({
@@ -291,7 +291,7 @@ describe('a branch', () => {
     [
       'TooDeep',
       { spec: deeper({ depth: 4 }), rest: { source: branchOf('first', 3) } },
-      /^spec\.depth: 4 is above this installation's maximum of 3: create the branch from a source with a smaller depth$/,
+      /^spec\.depth: 4 is above this installation's maximum of 3; create the branch from a source with a smaller depth$/,
     ],
     ['SourceMissing', { rest: { source: undefined } }, /^there is no database one with the id i$/],
     ['SourceMissing', { spec: deeper(), rest: { source: undefined } }, /^there is no branch first with the id f$/],

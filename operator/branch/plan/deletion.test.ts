@@ -49,11 +49,11 @@ describe('a branch whose deletion is requested', () => {
     expect(condition(given, 'EndpointReady')).toEqual([
       'False',
       'Deleting',
-      'the endpoint closes because the branch is being deleted',
+      'the endpoint is being closed, because the branch is being deleted',
     ])
     expect(condition(given, 'Progressing')).toEqual(['True', 'Deleting', 'closing the endpoint'])
   })
-  test('waits for the acknowledgement of the gateways', () => {
+  test('waits until the gateways acknowledge the closed endpoint', () => {
     const { route } = serving
     const closed = route?.route && { ...route, route: { ...route.route, rules: [] }, acknowledged: false }
     expect(planOf(deletionRequested({ route: closed && { ...closed, waitingFor: ['g'] } }))).toMatchObject({
@@ -67,7 +67,7 @@ describe('a branch whose deletion is requested', () => {
     })
     expect(planOf(deletionRequested(cleared)).awaitsGateways).toBe(false)
   })
-  test('is planned again after 30 s while its node is silent', () => {
+  test('is planned again after 30 s while its node does not report', () => {
     const node = { name: 'n', silentSince: timestamp(now - 1_000), isOutOfService: false }
     expect(planOf(deletionRequested({ node })).requeueAt).toBe(now + 30_000)
   })
@@ -195,7 +195,7 @@ describe('objects that a previous leader creates too late', () => {
   })
 })
 
-describe('after a transient problem', () => {
+describe('after a rejected write', () => {
   const refused = { reason: 'Refused', message: 'the cluster said no', lastTransitionTime: ago(0) }
   const ended = (phase: 'failed' | 'deleted', reason: string): GivenBranch => ({
     rest: cleared,

@@ -49,7 +49,7 @@ export function planDeletion(observed: Observed, owner: Owner | undefined, now: 
   const step = teardownStep(observed, owner, now)
   const findings = {
     Ready: no('Deleting', 'the branch is being deleted'),
-    EndpointReady: no('Deleting', 'the endpoint closes because the branch is being deleted'),
+    EndpointReady: no('Deleting', 'the endpoint is being closed, because the branch is being deleted'),
     Progressing: yes('Deleting', step.message),
   }
   // The Task reports the end of the deletion, so it must exist before the Branch is deleted.
@@ -132,7 +132,10 @@ const outcomeOf = (observed: Observed): BranchStatus =>
  */
 const transientReasons = new Set(['Refused', 'NameTaken'])
 
-/** Replaces a transient reason of Ready by the outcome in Progressing. The reason of a deleted branch is `Deleted`. */
+/**
+ * Replaces a transient reason and message of Ready by those of Progressing. The reason of a deleted branch is
+ * `Deleted`.
+ */
 function withOutcome(status: BranchStatus): BranchStatus {
   const outcome = conditionOf(status, 'Progressing')
   if (outcome?.status !== 'False') return status

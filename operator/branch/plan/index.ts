@@ -63,7 +63,7 @@ function withoutKeys(
   return { ...nothing(withFindings(observed, { KeysAvailable: finding }, { phase }, now)), actions }
 }
 
-/** Plans no action until a user has decided which object owns the data. A running Postgres continues. */
+/** Plans no action until a user has decided which object owns the data. A running Postgres is not stopped. */
 function contested(observed: Observed, why: string, now: number): Plan {
   const finding = no('IdContested', why)
   const phase = observed.branch.status?.phase ?? 'creating'

@@ -97,7 +97,7 @@ describe('a move', () => {
     const operation = renderOperation({ taskId, name: 'move-branch', hash: targetText(second) })
     const metadata = { annotations: { [annotations.operation]: operation } }
     expect(planOf(requested({ status })).status.incarnation).toBe(1)
-    // An incarnation is not used again.
+    // Moves never reuse an incarnation.
     expect(planOf(requested({ status, metadata })).status).toMatchObject({ incarnation: 6, move: { taskId } })
   })
 })
@@ -124,7 +124,7 @@ describe('a move that cannot succeed', () => {
   })
 
   const running = (): Observed => observedOf({ spec: { target: second }, status: begun() })
-  test('ends with one write that restores the previous volume, at its deadline or if the recovery fails', () => {
+  test('ends at its deadline or if the recovery fails, with one status write that records the previous volume again', () => {
     const refusal = no('TargetNotReached', 'WAL ends before')
     const none = { fatal: undefined, serves: false } as Parameters<typeof returning>[1]
     expect(returning(running(), none, now, undefined)).toBeUndefined()
@@ -175,7 +175,7 @@ describe('the target of the current data', () => {
       spec: { target: spec },
       status: { source: { ...source, target: undefined, cutAt: undefined, ...more } },
     }).branch
-  test('of a branch from an older version is read from status.source; a named point is read from spec.target', () => {
+  test('is read from status.source if an older operator version created the branch; a named point is read from spec.target', () => {
     expect(presentTarget(branch(second, { cutAt: first.time }))).toEqual(first)
     expect(presentTarget(branch(first, second))).toEqual(second)
     expect(presentTarget(branch({ pointName: 'p' }, {}))).toEqual({ pointName: 'p' })

@@ -44,7 +44,7 @@ export function beginning(observed: Observed, now: number, settings: PlanSetting
   const found = observed.source === undefined ? missing(observed) : recovered(observed, now)
   if ('refused' in found) {
     const used = status.move?.incarnation ?? 0
-    // The incarnation of a failed move is not used again.
+    // Keeps the incarnation of the failed move, so that no later move reuses it.
     const ended = { ...move, ...failure(found.refused, now), ...(used > incarnation ? { incarnation: used } : {}) }
     return nothing(withFindings(observed, { Progressing: failed(found.refused) }, { operation, move: ended }, now))
   }
@@ -71,7 +71,7 @@ const failure = ({ reason, message }: Refusal, now: number): Pick<Move, 'endedAt
 })
 
 const failed = ({ reason, message }: Refusal): Finding =>
-  no(reason, `the branch keeps its data, because the move failed: ${message}`)
+  no(reason, `the move failed, and the branch keeps its data: ${message}`)
 
 /** The deadline of the running move, in ms since the epoch; undefined if no move is running. */
 export const moveDeadline = ({ branch }: Observed): number | undefined =>
@@ -131,7 +131,10 @@ export const moveAfter = ({ branch }: Observed, serves: boolean, now: number): B
   return move !== undefined && isMoveRunning(branch) && serves ? { ...move, endedAt: timestamp(now) } : move
 }
 
-/** Returns the action that deletes an unused volume, if there is one. `status`: the status that this plan writes. */
+/**
+ * Returns the action that deletes the unused volume of the last move. Empty if there is nothing to delete. `status`:
+ * the status that this plan writes.
+ */
 export function deletion(observed: Observed, status: BranchStatus, now: number): Action[] {
   const replaced = replacedBy(observed)
   const { move } = status

@@ -1,4 +1,7 @@
-/** A branch's running operation: creation, deletion or move. It stays in the status until its Task has ended. Pure. */
+/**
+ * A branch's running operation: creation, deletion or move. It stays in the status until its Task has ended, or until a
+ * deletion replaces it. Pure.
+ */
 import { annotatedOperation, type Branch, requestedMove } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
 import { derivedId } from '../../objects/derived-id.ts'

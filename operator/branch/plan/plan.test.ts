@@ -124,7 +124,7 @@ describe('a branch', () => {
     expect(planOf({ spec: requested, status: failedCreation }).status.phase).toBe('deleting')
     expect(planOf({ status: failedCreation }).status.phase).toBe('failed')
   })
-  test('keeps its status if it failed and has no finalizer; only `operation` is removed when its Task ends', () => {
+  test('keeps its status if its creation failed and it has no finalizer; only `operation` is removed when its Task ends', () => {
     const operation = { taskId: 't', name: 'create-branch' as const, startedAt: ago(0) }
     const record = { metadata: unheld, status: { ...failedCreation, operation } }
     expect(planOf(record).status.operation).toEqual(operation)
@@ -177,7 +177,7 @@ describe('owner annotations', () => {
       'other',
     ])
   })
-  test('are fixed only during a deletion or cleanup, if the claim is not in `status.volume`', () => {
+  test('of a claim are fixed only during a deletion or cleanup, unless `status.volume` records the claim', () => {
     const stray = both(unlabelled(claim, 'claims', true, { annotations: { [ownerUidAnnotation]: 'another' } }), {
       status: { ...failedCreation, volume: undefined },
     })

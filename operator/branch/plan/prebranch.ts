@@ -113,7 +113,7 @@ export const ownBackup = ({ branch, backup }: Pick<Observed, 'branch' | 'backup'
 const isBound = ({ branch, children: { claim } }: Observed): boolean =>
   branch.status?.volume !== undefined || claim?.status?.phase === 'Bound'
 
-/** Whether the backup was deleted, or lost its snapshot, before the volume was created from it. */
+/** Whether the backup was deleted or failed before the branch's volume was bound. */
 export const isLostBefore = (observed: Observed): boolean =>
   observed.branch.status?.source?.snapshotName !== undefined &&
   !isBound(observed) &&

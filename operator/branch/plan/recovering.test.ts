@@ -71,7 +71,7 @@ describe('the source of a branch with a target', () => {
     })
   })
 
-  test('is recorded even if the region has no snapshot class, and does not delay a suspension of the database', () => {
+  test('is recorded even if the region has no snapshot class; the branch does not block a suspension of the database', () => {
     const region = reconciled.region && {
       ...reconciled.region,
       spec: { ...reconciled.region.spec, snapshotClass: undefined },

@@ -25,7 +25,7 @@ function missing({ spec }: Branch): Refusal {
 }
 
 /**
- * Refuses a field whose value differs from the source's. The API copies the values. A manifest can have other values.
+ * Refuses a field whose value does not fit the source. The API copies the values. A manifest can have other values.
  */
 function mismatch({ spec }: Branch, source: Source): Refusal | undefined {
   const { databaseId, depth, region, pgVersion } = spec
@@ -64,7 +64,7 @@ export function refusalOf(
   if (depth > highestDepth)
     return refused(
       'TooDeep',
-      `spec.depth: ${depth} is above this installation's maximum of ${highestDepth}: create the branch from a source with a smaller depth`,
+      `spec.depth: ${depth} is above this installation's maximum of ${highestDepth}; create the branch from a source with a smaller depth`,
     )
   if (source === undefined) return missing(branch)
   const database = source.kind === 'ManagedDatabase' ? source : root

@@ -1,7 +1,7 @@
 /**
  * The restarts that are due for a branch's pod. An annotation of the Branch requests a restart. The restart is due
- * until the pod's annotation has the same value. A restart in the maintenance window is due from the recorded start of
- * the restart until the restart ends or its deadline passes.
+ * until the pod's annotation has the same value. A restart in the maintenance window is due from
+ * `status.maintenance.startedAt` until `endedAt` is set or the deadline passes.
  */
 import { annotations } from '../../../crds/index.ts'
 import type { MaintenanceTime } from '../../objects/maintenance.ts'

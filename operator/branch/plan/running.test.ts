@@ -250,7 +250,7 @@ describe('the status of a branch', () => {
     expect(condition({ rest: { postgres: refused } }, 'ConfigurationRefused')[0]).toBe('True')
     expect(condition({}, 'ConfigurationRefused')[0]).toBeUndefined()
   })
-  test('reports what the branch waits for: Postgres, and then gateways that have not acknowledged the route', () => {
+  test('is planned with what the branch waits for: Postgres, or gateways that have not acknowledged the route', () => {
     expect(planOf({ rest: { postgres: undefined, isAtRest: false } }).awaitsPostgres).toBe(true)
     const route = serving.route && { ...serving.route, acknowledged: false, waitingFor: ['g'] }
     const waiting = creating({ rest: { route, isAtRest: false } })
@@ -258,7 +258,7 @@ describe('the status of a branch', () => {
     expect(condition(waiting, 'Progressing')).toEqual(['True', 'OpeningEndpoint', 'waiting for g'])
     expect(planOf({}).awaitsGateways).toBe(false)
   })
-  test('of a branch on a node that stops reporting is planned again within 30 s', () => {
+  test('is planned again after 30 s while the node of the branch does not report', () => {
     const node = { name: 'n', silentSince: timestamp(now - 1_000), isOutOfService: false }
     expect(planOf({ rest: { node } }).requeueAt).toBe(now + 30_000)
   })

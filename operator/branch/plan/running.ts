@@ -130,7 +130,7 @@ function phaseOf(observed: Observed, assessment: Assessment, time: MaintenanceTi
 
 /**
  * Until the branch is connectable, returns the operation `create-branch`. After that, returns the operation in the
- * status until it has ended.
+ * status until its Task has ended.
  */
 function operationAfter(observed: Observed, isMade: boolean, now: number): BranchStatus['operation'] {
   const { status } = observed.branch
