@@ -10,7 +10,7 @@ type AdminFacts = {
   isLive(): boolean
   /** Whether the schema cache is loaded, so that the service can answer requests. */
   isReady(): boolean
-  /** Whether an API request that used the database has succeeded. Undefined: the page does not exist. */
+  /** Whether an API request that used the database has succeeded. Undefined: `/ready/database` returns 404. */
   readonly hasAnswered?: (() => Promise<boolean>) | undefined
   metrics(): Promise<string>
   /** The active configuration, without secrets. Undefined: the page does not exist. */

@@ -81,7 +81,7 @@ export type Reservation = {
   addUpload(cancel: () => void): () => void
 }
 
-/** A body that the server still reads. */
+/** A body that the server is still reading. */
 type Upload = {
   readonly reservation: Reservation
   readonly began: number

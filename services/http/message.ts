@@ -1,7 +1,7 @@
 /** HTTP from a service's view: a request head, a body that the service can read as it arrives, and the response. */
 import type { HeaderList } from './headers.ts'
 
-/** Headers by lower-case name. Several values of one name are joined by commas. */
+/** Headers by lower-case name, each name once. Node joins or drops repeated headers. */
 export type Headers = Readonly<Record<string, string | undefined>>
 
 /** A request without its body. */

@@ -1,6 +1,6 @@
 /**
- * The bytes of a body as they arrive, in pieces. The pieces use little more memory than the body has bytes, even
- * if the chunks are small. Adding bytes never copies earlier bytes.
+ * The bytes of a body as they arrive, in pieces. Even if the chunks are small, the
+ * pieces use only slightly more memory than the length of the body. Adding bytes never copies earlier bytes.
  */
 
 /** Smaller chunks are joined, because each Buffer needs several hundred bytes of additional memory. */

@@ -1,6 +1,6 @@
 /**
- * A proxy that strips a path prefix sends the prefix in X-Forwarded-Prefix. The headers Location and Content-Location
- * then start with this prefix.
+ * A proxy that strips a path prefix sends the prefix in X-Forwarded-Prefix. This module adds the prefix to paths in
+ * the response headers Location and Content-Location.
  */
 import type { HttpResponse, RequestHead } from './message.ts'
 

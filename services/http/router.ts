@@ -1,6 +1,6 @@
 /** Finds a request's route by path and method. If there is no route, the service formats the response. */
 
-/** The values of a route's path parameters, such as `{name}`. */
+/** The values of path parameters, by name. `{name}` in a route's path declares a parameter. */
 export type PathParameters = { readonly [name: string]: string }
 
 type Match<Route> =

@@ -145,7 +145,7 @@ describe('the server', () => {
     const first = await dial(server)
     first.socket.write(post(3 * megabyte))
     first.socket.write(Buffer.alloc(3 * megabyte - 1))
-    // The server has reserved memory for the first body after it has read all bytes except the last.
+    // Wait until the server has read all bytes of the first body except the last, and has reserved memory for them.
     await until(() => bodies[0]?.length === 3 * megabyte - 1)
     const second = await dial(server)
     second.socket.write(post(2 * megabyte))
@@ -276,7 +276,7 @@ describe('the server', () => {
     })
   })
 
-  test('needs less than 100 MiB for a body of 0.5 MiB that arrives byte by byte', async () => {
+  test('needs less than 100 MiB if a body of 0.5 MiB arrives byte by byte', async () => {
     const server = await serve(async (_, body) => answered([], String((await bytesOf(body)).length)))
     const { socket, received } = await dial(server)
     const before = process.memoryUsage().rss

@@ -60,7 +60,9 @@ export type HttpService = {
 const isAmbiguous = ({ httpVersion, headers }: IncomingMessage): boolean =>
   httpVersion === '1.0' && headers['transfer-encoding'] !== undefined
 
-/** The limit of waiting bytes in all streams of a server. Streams with few waiting bytes do not count. */
+/**
+ * The limit of waiting bytes in all streams of a server. A stream with at most 64 KiB of waiting bytes does not count.
+ */
 const maximumBacklogBytes = 67_108_864
 /** The server detects progress only when a socket buffer drains, which can take minutes with a slow client. */
 const usualStalledMs = 180_000

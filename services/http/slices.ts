@@ -1,8 +1,8 @@
 /**
- * Parses the bytes of a connection in slices. After each read from a socket (up to 64 KiB), Node parses all bytes
+ * Parses the bytes of a connection in slices. By default, Node parses all bytes of a read from a socket (up to 64 KiB)
  * without a pause. Without slices, ten thousand one-byte chunks block the thread for 60 ms. With slices, the server
- * serves other connections after each slice. A slice takes a few ms for chunks of any size. Node reads no
- * more from the socket while the buffer of the socket is full.
+ * serves other connections after each slice. A slice takes a few ms for chunks of any size. Node reads no more from the
+ * socket while the buffer of the socket is full.
  */
 import type { Socket } from 'node:net'
 

@@ -1,4 +1,4 @@
-/** Streamed responses, over raw sockets. */
+/** Streamed responses, over HTTP clients and raw sockets. */
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { type IncomingMessage, request, type Server } from 'node:http'

@@ -163,7 +163,7 @@ export async function writeStream(
       return isQuick
     },
     allow(bytes) {
-      // Bytes that an earlier call reserved are reused, because a writer can call `allow` before each small piece.
+      // Reuses the reservation of earlier calls, because a writer can call `allow` before each small piece.
       const waits = response.writableLength + bytes
       if (waits <= allowed) return true
       if (!reserve(bufferedBytes + waits)) return false

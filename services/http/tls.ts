@@ -26,7 +26,7 @@ type Following = {
   readonly logger: Logger
 }
 
-/** Loads a renewed certificate. Open connections continue. */
+/** Reloads the certificate whenever its files change. Open connections continue. */
 export function followTls(server: Server, following: Following): { stop(): void } {
   const { Server: TlsServer } = process.getBuiltinModule('node:tls')
   return followCertificate({

@@ -1,7 +1,7 @@
 /**
- * Handles for state in one process's memory, such as a session. Each handle contains the sealed address of the process
- * that has the state. So another replica can forward a request to that process. Only replicas can create or read the
- * address: a client cannot direct a server to an address of its choice.
+ * Handles for state in one process's memory, such as a session. Each handle contains the encrypted address of the
+ * process that has the state. So another replica can forward a request to that process. Only replicas can create or
+ * read the address: a client cannot direct a server to an address of its choice.
  */
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto'
 import type { PeerSettings } from './types.ts'
@@ -12,7 +12,7 @@ export type Process = { readonly host: string; readonly port: number; readonly i
 /** `inner`: the text in the handle. `owner`: undefined if this process is the owner, or if the handle names none. */
 export type HandleContent = { readonly inner: string; readonly owner: Process | undefined }
 
-/** A separator that no seal contains. */
+/** Separates the inner handle and the encrypted address. Base64url does not contain this character. */
 const separator = '~'
 const [nonceBytes, tagBytes] = [12, 16]
 const longestSeal = 1_000

@@ -1,7 +1,7 @@
 /**
  * Forwards requests between replicas. If a request needs state in another process's memory, the replica forwards the
  * request to that process. No replica forwards a request that another replica has forwarded. Streams are passed on as
- * they arrive. A client that disconnects also ends the forwarded request.
+ * they arrive. If the client disconnects, the replica aborts the forwarded request.
  */
 import { Agent, type IncomingMessage, request as requestHttp } from 'node:http'
 import type { HttpResponse, IncomingBody, RequestHead } from '../message.ts'
@@ -10,7 +10,10 @@ import { Envelopes, envelopeBytes } from './envelope.ts'
 import { type HandleContent, Handles, type Process } from './handles.ts'
 import type { PeerSettings } from './types.ts'
 
-/** The path for forwarded requests. Only the replica that the client is connected to counts the request. */
+/**
+ * The path for forwarded requests. The metrics count a forwarded request once, on the replica that the client is
+ * connected to.
+ */
 export const peerPath = '/.espalier/peer'
 const proofHeader = 'x-espalier-peer'
 const connectMs = 2_000
@@ -63,7 +66,10 @@ export class Peers {
     return this.#handles.read(kind, handle)
   }
 
-  /** @returns whether the request came from another replica, so that this process must answer it itself */
+  /**
+   * @returns whether another replica forwarded the request; if so, this process must answer the request, and not
+   * forward it
+   */
   isForwarded(head: RequestHead): boolean {
     return this.#forwarded.has(head)
   }
