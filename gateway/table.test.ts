@@ -109,7 +109,7 @@ describe('an unreadable route is closed', () => {
   test.each(['route-0', 'route-06000', 'route-65536', 'route-6000x'])('a ConfigMap named %s reserves no port', name => {
     const { table, problems } = buildTable([routeMap(open, name)])
     expect(table.size).toBe(0)
-    expect(problems).toEqual([`${name}: a route's name is route-<port>`])
+    expect(problems).toEqual([`${name}: the name of a port route must be route-<port>, with a port from 1 to 65535`])
   })
 })
 

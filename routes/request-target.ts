@@ -1,4 +1,4 @@
-/** Checks that every server reads a request target in the same way. Paths are returned as they were sent. Pure. */
+/** Checks that every server reads a request target in the same way. `pathOf` does not decode the path. Pure. */
 
 const visible = /^\/[\x21-\x22\x24-\x7e]*$/
 const encodedSeparators = /%2e|%2f|%5c/gi
@@ -9,7 +9,10 @@ export const pathOf = (target: string): string => {
   return question === -1 ? target : target.slice(0, question)
 }
 
-/** Whether every server reads the path of a request target in the same way. */
+/**
+ * Returns false for spaces, control and non-ASCII characters, and `#`. Also returns false for backslashes, `//` and dot
+ * segments in the path, plain or encoded.
+ */
 export function isWellFormed(target: string): boolean {
   const path = pathOf(target)
   if (!visible.test(target) || path.includes('//') || path.includes('\\')) return false

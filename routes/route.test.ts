@@ -50,7 +50,7 @@ test.each<[string, number | undefined]>([
   ['route-123456', undefined],
   ['my-route-5432', undefined],
   ['route-', undefined],
-])('the name %s reserves %j', (name, port) => {
+])('portOfRoute(%j) is %j', (name, port) => {
   expect(portOfRoute(name)).toBe(port)
 })
 
@@ -68,7 +68,7 @@ describe('a route', () => {
 
   test.each<[string, typeof route]>([
     ['with rules', route],
-    ['without rules, which closes the endpoint', { ...route, rules: [] }],
+    ['without rules (the endpoint is closed)', { ...route, rules: [] }],
     ['with the maximum number of rules', { ...route, rules: rulesOf(50) }],
     ['to the highest port', { ...route, target: { ...route.target, port: 65535 } }],
     ['to the lowest port', { ...route, target: { ...route.target, port: 1 } }],
@@ -78,7 +78,7 @@ describe('a route', () => {
 
   test.each<[string, unknown, RegExp]>([
     ['that is not JSON', '{', /^route\.json is not JSON$/],
-    ['of another port than in its name', { ...route, port: 5433 }, /^route\.json\.port: must be 5432/],
+    ['with a port that differs from its name', { ...route, port: 5433 }, /^route\.json\.port: must be 5432/],
     ['without a database id', { ...route, databaseId: undefined }, /^route\.json\.databaseId: ./],
     [
       'without a target service',
@@ -98,14 +98,16 @@ describe('a route', () => {
       /^route\.json\.rules\.1: ./,
     ],
     ['with too many rules', { ...route, rules: rulesOf(51) }, /^route\.json\.rules: ./],
-    ['with an unknown field, which a later version may define', { ...route, deny: ['192.0.2.7'] }, /^route\.json: ./],
+    ['with an unknown field (of a later version)', { ...route, deny: ['192.0.2.7'] }, /^route\.json: ./],
     ['that is null', null, /^route\.json: ./],
   ])('%s is invalid, with the reason', (_, value, problem) => {
     expect(read(value)).toEqual({ problem: expect.stringMatching(problem) })
   })
 
   test('is identified by the name and key of its ConfigMap', () => {
-    expect(read(route, 'routes')).toEqual({ problem: "a route's name is route-<port>" })
+    expect(read(route, 'routes')).toEqual({
+      problem: 'the name of a port route must be route-<port>, with a port from 1 to 65535',
+    })
     const metadata = { name: 'route-5432' }
     const others: Record<string, string>[] = [{}, { 'other.json': JSON.stringify(route) }]
     for (const data of others) expect(readRoute({ metadata, data })).toEqual({ problem: 'has no route.json' })
@@ -133,11 +135,11 @@ describe('a route by host name', () => {
     expect(
       readRoute({ metadata: { name: httpRouteName(host) }, data: { 'route.json': JSON.stringify(route) } }),
     ).toEqual({
-      problem: "a route's name is route-<port>",
+      problem: 'the name of a port route must be route-<port>, with a port from 1 to 65535',
     })
   })
   test.each<[string, unknown, RegExp]>([
-    ['of another host', { ...route, host: 'other.db.test' }, /^route\.json\.host: must be shop/],
+    ['with a host that differs from its name', { ...route, host: 'other.db.test' }, /^route\.json\.host: must be shop/],
     ['without a kind', { ...route, kind: undefined }, /^route\.json\.kind: ./],
     ['that has a port', { ...route, port: 5432 }, /^route\.json: ./],
     ['that has rules outside its services', { ...route, rules: [] }, /^route\.json: ./],
@@ -160,8 +162,16 @@ describe('a route by host name', () => {
       { ...route, services: [{ ...rest, bridgePort: 1 }] },
       /bridgePort: only mcp has a bridge/,
     ],
-    ['with a token', { ...route, services: [{ ...rag, tokenDigest: 'secret' }] }, /services\.0\.tokenDigest: ./],
-    ['of an unknown state', { ...route, services: [{ ...rest, unavailable: 'maybe' }] }, /services\.0\.unavailable/],
+    [
+      'with a token digest that is not SHA-256 in hexadecimal digits',
+      { ...route, services: [{ ...rag, tokenDigest: 'secret' }] },
+      /services\.0\.tokenDigest: ./,
+    ],
+    [
+      'with an unknown value of unavailable',
+      { ...route, services: [{ ...rest, unavailable: 'maybe' }] },
+      /services\.0\.unavailable/,
+    ],
     ['with an unknown key', { ...route, services: [{ ...rest, public: true }] }, /^route\.json\.services\.0: ./],
   ])('%s is invalid, with the reason', (_, value, problem) => {
     expect(read(value)).toEqual({ kind: 'http', host, problem: expect.stringMatching(problem) })
@@ -172,7 +182,7 @@ describe('a route by host name', () => {
       expect(read(route, name)).toEqual({ kind: 'unknown' })
     },
   )
-  test('does not treat a route with a kind as a port route', () => {
+  test('is invalid as a port route, because it has a kind', () => {
     const { host: _, services: _services, ...others } = route
     expect(read({ ...others, target: rest.target, rules: [], port: 5432 }, 'route-5432')).toMatchObject({
       kind: 'port',
@@ -191,13 +201,13 @@ describe('acknowledged', () => {
     ['only an expired gateway', '1', [acked('a', '5', gatewayLeaseSeconds + gatewayClockSkewSeconds)], false, []],
     ['an expired gateway does not count', '5', [acked('a', '5'), acked('b', '1', 1000)], true, []],
     [
-      'a gateway that refuses clients counts as live for the clock skew',
+      'a gateway stays live for gatewayClockSkewSeconds after its Lease has expired',
       '5',
       [acked('a', '5'), acked('b', '1', 95)],
       false,
       ['b'],
     ],
-    ['a clock that runs ahead is live', '5', [acked('a', '1', -30)], false, ['a']],
+    ['a gateway whose clock is ahead is live', '5', [acked('a', '1', -30)], false, ['a']],
     ['a gateway whose Lease has no acknowledgement', '5', [lease('a', 1, {})], false, ['a']],
     ['a gateway without annotations', '5', [{ metadata: { name: 'a' }, spec: lease('a', 1, {}).spec }], false, ['a']],
     ['an annotation that is not a version', '5', [acked('a', '10x')], false, ['a']],
@@ -229,13 +239,13 @@ describe('unreachable ports', () => {
     ['5432', '5432', []],
     ['0,-1,70000,x,,5432', undefined, [5432]],
     ['65535,65536,1.5,1', undefined, [65535, 1]],
-  ])('%j after %j are new: %j', (now, before, expected) => {
+  ])('of a Lease that lists %j, and listed %j before, are new: %j', (now, before, expected) => {
     expect(newlyUnreachable(listing(now), listing(before))).toEqual(expected)
   })
-  test('are an empty list if a Lease has no annotations', () => {
+  test('are empty if a Lease has no annotations', () => {
     expect(newlyUnreachable({ metadata: { name: 'gateway-one' } }, { metadata: { name: 'gateway-one' } })).toEqual([])
   })
-  test('are limited to 100 of a Lease', () => {
+  test('are limited to 100 per Lease', () => {
     const many = Array.from({ length: 10_000 }, (_, index) => index + 1).join(',')
     expect(newlyUnreachable(listing(many), undefined)).toHaveLength(100)
   })

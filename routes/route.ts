@@ -1,16 +1,16 @@
 /**
- * The route table, with which the operator configures the gateways. A route is a ConfigMap in the system namespace. Its
- * name contains its kind and the port or host that it reserves: `route-<port>` a port, `route-http-<host>` a host name
- * for HTTP. Creating the ConfigMap makes the reservation, since the API server keeps names unique. A gateway ignores
- * unknown kinds, and acknowledges them like known kinds: an acknowledgement means that it has read all routes, not that
- * it serves each kind.
+ * The route table, with which the operator configures the gateways. A route is a ConfigMap in the system namespace.
+ * `route-<port>` reserves a port. `route-http-<host>` reserves a host name for HTTP. The API server keeps names unique,
+ * so creating the ConfigMap makes the reservation. A gateway does not serve unknown kinds, but acknowledges them. An
+ * acknowledgement means that the gateway has read all routes.
  *
- * A gateway replica renews a Lease `gateway-<identity>` (labelled component `gateway`) that contains the
- * resourceVersion up to which it has applied every route. A route is acknowledged if its version is at or below the
- * version of every live replica. A replica that has not renewed its Lease for `gatewayLeaseSeconds` refuses new
- * connections until it has renewed it and read all routes again. After an additional time for clock skew, the operator
- * no longer waits for it. A replica that stops cleanly deletes its Lease. An expired Lease has no effect, so no other
- * component deletes it. A replica that returns with the same identity overwrites it.
+ * Each gateway replica renews its own Lease, `gateway-<identity>`. An annotation of the Lease contains the
+ * resourceVersion up to which the replica has applied every route. A route is acknowledged if at least one replica is
+ * live, and every live replica has reached the route's version. A replica that has not renewed its Lease for
+ * `gatewayLeaseSeconds` refuses new connections until the replica has renewed the Lease and read all routes again.
+ * After an additional time for clock skew, the operator no longer waits for this replica. A replica that stops cleanly
+ * deletes its Lease. An expired Lease has no effect, so no other component deletes it. A replica that returns with the
+ * same identity overwrites the Lease.
  */
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
@@ -21,7 +21,7 @@ import type { ObjectMeta } from '../crds/metadata.ts'
 const target = z.strictObject({ namespace: z.string(), service: z.string(), port: z.int().min(1).max(65535) })
 const common = {
   databaseId: z.string(),
-  /** The endpoint's name in logs and refusals: the host label. */
+  /** The endpoint's name in logs and refusals, for example `shop-93a4b5c6`. */
   label: z.string(),
 }
 /** Masked CIDR blocks; an empty list closes the endpoint. */
@@ -58,14 +58,12 @@ const httpRoute = z.strictObject({
   ...common,
   kind: z.literal('http'),
   host: hostName,
-  /** At most one service of each type. */
   services: z
     .array(httpService)
     .max(serviceTypes.length)
     .refine(all => new Set(all.map(each => each.service)).size === all.length, 'at most one service of each type'),
 })
 
-/** A route by port. */
 export type Route = z.output<typeof portRoute>
 /** A route by the host name of HTTP requests: the services of one database or branch. */
 export type HttpRoute = z.output<typeof httpRoute>
@@ -97,18 +95,21 @@ type RouteMap = { metadata: { name: string }; data?: Record<string, string> }
 type ReadRoute = { route: Route; problem?: undefined } | { route?: undefined; problem: string }
 type ReadHttpRoute = { route: HttpRoute; problem?: undefined } | { route?: undefined; problem: string }
 
-const portNameProblem = "a route's name is route-<port>"
+const portNameProblem = 'the name of a port route must be route-<port>, with a port from 1 to 65535'
 
 /**
- * A route with its kind, which its name contains. `unknown` is a kind of a later version, or a name with an invalid
- * port, which has a `problem`.
+ * A route with its kind, which its name contains. `unknown`: the kind is from a later version, or the port in the name
+ * is invalid. Only an invalid port sets `problem`.
  */
 type AnyRoute =
   | ({ kind: 'port'; port: number } & ReadRoute)
   | ({ kind: 'http'; host: string } & ReadHttpRoute)
   | { kind: 'unknown'; problem?: string }
 
-/** Reads a route of any kind from its ConfigMap. Its port or host must be the one in the name. */
+/**
+ * Reads a route of any kind from its ConfigMap. Reports a problem if the port or host in the JSON differs from the
+ * name.
+ */
 export function readAnyRoute(configMap: RouteMap): AnyRoute {
   const { name } = configMap.metadata
   const port = portOfRoute(name)
@@ -165,12 +166,12 @@ export const gatewayComponent = 'gateway'
 export const gatewayLeaseName = (identity: string): string => `gateway-${identity}`
 /** A replica that has not renewed its Lease for this time refuses new connections. */
 export const gatewayLeaseSeconds = 90
-/** The allowed clock skew between a gateway and the operator. The operator adds it to the time that it waits. */
+/** The allowed clock skew. The operator adds this time to `gatewayLeaseSeconds` before it treats a Lease as expired. */
 export const gatewayClockSkewSeconds = 10
 
 /**
- * After this time without a live Lease, no gateway accepts connections: the last gateway has stopped accepting them by
- * itself.
+ * If a gateway has not renewed its Lease for this time, the gateway accepts no new connections, whatever the allowed
+ * clock skew.
  */
 export const gatewaysClosedAfterMs = (gatewayLeaseSeconds + gatewayClockSkewSeconds) * 1000
 
@@ -180,7 +181,7 @@ export type GatewayLease = { metadata: ObjectMeta; spec?: { renewTime?: string }
 type Acknowledgement = {
   done: boolean
   /**
-   * The names of the live Leases that have not acknowledged. If it is empty and `done` is false, there is no live
+   * The names of the live Leases that have not acknowledged. If the list is empty and `done` is false, there is no live
    * gateway.
    */
   waitingFor: string[]
@@ -188,8 +189,8 @@ type Acknowledgement = {
 
 /**
  * Whether every live gateway has applied this version of a route. The Leases must have been listed from the cluster
- * (not from a cache) after the route was written. Only then does a replica that has no Lease yet read the route before
- * it accepts connections.
+ * (not from a cache) after the route was written. Otherwise, a replica without a Lease could accept connections before
+ * it has read the route.
  */
 export function acknowledged(
   routeResourceVersion: string,
@@ -237,7 +238,7 @@ export function portRefusedBy(port: number, leases: readonly GatewayLease[], now
     .map(lease => lease.metadata.name)
 }
 
-/** Returns the ports in use that only one of two states of a Lease lists. Pure. */
+/** Compares two states of a Lease. Returns the ports that were added to or removed from its ports in use. Pure. */
 export function refusalChanged(lease: GatewayLease | undefined, previous: GatewayLease | undefined): number[] {
   const [now, before] = [lease, previous].map(each => new Set(portsIn(each, portsInUseAnnotation)))
   return [...(now ?? [])].filter(port => !before?.has(port)).concat([...(before ?? [])].filter(port => !now?.has(port)))
@@ -270,7 +271,7 @@ function isLive(lease: GatewayLease, now: number): boolean {
 
 const version = /^[0-9]{1,30}$/
 
-/** Compares resource versions of one kind as integers of any size. Any other text is not a version. */
+/** Compares resource versions as integers of at most 30 digits. Returns false for any other text. */
 function atLeast(acknowledgedVersion: string | undefined, wanted: string): boolean {
   if (acknowledgedVersion === undefined || !version.test(acknowledgedVersion) || !version.test(wanted)) return false
   return BigInt(acknowledgedVersion) >= BigInt(wanted)
