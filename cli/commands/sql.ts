@@ -1,5 +1,4 @@
 /** `espalier sql`: runs statements without psql, and prints their rows as a table, CSV or JSON. */
-import { StringDecoder } from 'node:string_decoder'
 import { Option } from 'commander'
 import { program } from '../../server/program.ts'
 import { act, branchOption, type ClientCommand, createCommand, databaseArgument } from '../arguments.ts'
@@ -19,16 +18,17 @@ async function statementsOf({ io }: Session, { command }: Options): Promise<stri
   if (command !== undefined) return command.join(';\n')
   if (isTerminal(io.input))
     throw new UsageError(`no statement: use ${program} sql -c 'SELECT 1', or pass statements on standard input`)
-  const decoder = new StringDecoder()
+  // Removes a byte order mark, which some editors write.
+  const decoder = new TextDecoder()
   let piped = ''
   for await (const chunk of io.input) {
-    piped += typeof chunk === 'string' ? chunk : decoder.write(chunk)
+    piped += typeof chunk === 'string' ? chunk : decoder.decode(chunk, { stream: true })
     if (piped.length > mostCharacters)
       throw new UsageError(
         `the statements must have at most ${mostCharacters} characters: for longer files, use psql -f`,
       )
   }
-  return piped + decoder.end()
+  return piped + decoder.decode()
 }
 
 const formatOf = ({ csv, json, quiet }: Options): RowFormat =>
